@@ -1,0 +1,78 @@
+package colligo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Causes that callers branch on with errors.Is.
+var (
+	ErrTimeout  = errors.New("timeout")
+	ErrMismatch = errors.New("ranks called different operations")
+	ErrPeerLost = errors.New("peer lost")
+	ErrClosed   = errors.New("group closed")
+	ErrCorrupt  = errors.New("corrupt frame")
+)
+
+// NoRank stands for "no particular rank" in errors and reports.
+const NoRank = -1
+
+// OpError tells which operation failed, where and why. Every error of a collective is one.
+type OpError struct {
+	Group  string // name of the group
+	Op     string // such as "all_reduce"
+	Seq    uint64 // sequence number of the operation in its group; 0 when none was taken
+	What   string // what was called, such as "float32 sum, 4 MiB"
+	Rank   int    // the rank that reports
+	Peer   int    // the rank at fault or last spoken to, NoRank if unknown
+	Lane   int    // NoRank if the error is not about one lane
+	Step   int    // NoRank if the error is not about one step
+	Second bool   // the operation failed as a consequence of an error that another rank or operation met first
+	Err    error  // the cause
+}
+
+// Error says it on one line: what was called, the cause, and in brackets who reports and where.
+func (e *OpError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Seq > 0 {
+		fmt.Fprintf(&b, " #%d", e.Seq)
+	}
+	if e.What != "" {
+		fmt.Fprintf(&b, " (%s)", e.What)
+	}
+	fmt.Fprintf(&b, ": %v [rank %d", e.Err, e.Rank)
+	if e.Group != "" {
+		fmt.Fprintf(&b, " of group %s", e.Group)
+	}
+	for _, at := range [...]struct {
+		name  string
+		value int
+	}{{"peer", e.Peer}, {"lane", e.Lane}, {"step", e.Step}} {
+		if at.value != NoRank {
+			fmt.Fprintf(&b, ", %s %d", at.name, at.value)
+		}
+	}
+	if e.Second {
+		b.WriteString(", a consequence")
+	}
+	b.WriteString("]")
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// FormatBytes prints a number of bytes with a binary unit, such as "4 MiB" or "12 B"; exact multiples have no fraction.
+func FormatBytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	f, u := float64(n), 0
+	for f >= 1023.95 && u < len(units)-1 { // what would print as 1024.0 is 1.0 of the next unit
+		f, u = f/1024, u+1
+	}
+	if f == float64(int64(f)) {
+		return fmt.Sprintf("%d %s", int64(f), units[u])
+	}
+	return fmt.Sprintf("%.1f %s", f, units[u])
+}

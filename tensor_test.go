@@ -1,0 +1,121 @@
+package colligo_test
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+)
+
+func TestOfMapsGoTypes(t *testing.T) {
+	type celsius float32
+	for want, x := range map[string]colligo.Tensor{
+		"uint8[1] cpu": colligo.Of([]uint8{1}), "int8[1] cpu": colligo.Of([]int8{1}), "int16[1] cpu": colligo.Of([]int16{1}),
+		"int32[1] cpu": colligo.Of([]int32{1}), "int64[1] cpu": colligo.Of([]int64{1}), "uint32[1] cpu": colligo.Of([]uint32{1}),
+		"uint64[1] cpu": colligo.Of([]uint64{1}), "float32[1] cpu": colligo.Of([]celsius{1}),
+		"float64[1] cpu": colligo.Of([]float64{1}), "bool[1] cpu": colligo.Of([]bool{true}),
+		"complex64[1] cpu": colligo.Of([]complex64{1}), "complex128[1] cpu": colligo.Of([]complex128{1}),
+		"float16[2] cpu":           colligo.FromBits([]uint16{1, 2}, colligo.Float16),
+		"float8_e5m2[1 2] cpu":     colligo.FromBits([]uint8{1, 2}, colligo.Float8E5M2, 1, 2),
+		"int16[3] cpu":             colligo.Bytes(make([]byte, 6), colligo.Int16),
+		"float32[2 3] cpu":         colligo.Of(make([]float32, 6), 2, 3),
+		"float32[0] cpu":           colligo.Of([]float32(nil)),
+		"float32[0 3] cpu":         colligo.Of([]float32{}, 0, 3),
+		"float32[4] cuda:1":        colligo.OnDevice(colligo.Device{Kind: colligo.CUDA, Index: 1}, 64, 4, colligo.Float32),
+		"invalid tensor":           {},
+		"uint8[2] cpu strides [2]": colligo.Of(make([]byte, 3)).Strided(0, []int{2}, []int{2}),
+	} {
+		require.Equal(t, want, x.String())
+		require.Equal(t, want != "invalid tensor", x.Valid())
+	}
+	require.Equal(t, int(unsafe.Sizeof(int(0))), colligo.Of([]int{1}).DType().Size())
+}
+
+func TestTensorIsAView(t *testing.T) {
+	s := []int32{0, 1, 2, 3, 4, 5}
+	x := colligo.Of(s, 2, 3)
+	require.Equal(t, 6, x.Len())
+	require.Equal(t, 24, x.Size())
+	require.Equal(t, []int{2, 3}, x.Shape())
+	require.Equal(t, []int{3, 1}, x.Strides())
+	require.Equal(t, unsafe.Pointer(&s[0]), x.Pointer())
+	require.Equal(t, uintptr(unsafe.Pointer(&s[0])), x.Addr())
+	x.CPUBytes()[0] = 7
+	require.EqualValues(t, 7, s[0])
+
+	v := x.Slice(2, 5)
+	require.Equal(t, []int{3}, v.Shape())
+	require.Equal(t, unsafe.Pointer(&s[2]), v.Pointer())
+	require.Equal(t, "uint8[12] cpu", v.View(colligo.Uint8).String())
+
+	column := x.Strided(1, []int{2, 1}, []int{3, 9})
+	require.False(t, column.Contiguous())
+	require.Equal(t, 2, column.Len())
+	require.Equal(t, 8, column.Size())
+	require.Equal(t, []int{3, 9}, column.Strides())
+	require.True(t, x.Strided(3, []int{1, 3}, []int{100, 1}).Contiguous(), "the stride of a dimension of 1 says nothing")
+	require.True(t, x.Strided(6, []int{0, 3}, []int{1, 5}).Contiguous(), "nothing has no gaps")
+	require.Equal(t, []int{}, x.Strided(5, []int{}, []int{}).Shape())
+	require.Equal(t, 4, x.Strided(0, []int{4}, []int{0}).Len(), "one element many times")
+}
+
+// A pointer one past an allocation may be the start of another, or of memory that was given back.
+func TestEmptyViewStaysInsideItsBase(t *testing.T) {
+	s := make([]int64, 4)
+	require.Equal(t, unsafe.Pointer(&s[0]), colligo.Of(s).Slice(4, 4).Pointer())
+	require.Equal(t, unsafe.Pointer(&s[0]), colligo.Of(s).Strided(4, []int{0}, []int{1}).Pointer())
+}
+
+func TestDeviceTensor(t *testing.T) {
+	dev := colligo.Device{Kind: colligo.CUDA, Index: 1}
+	x := colligo.OnDevice(dev, 4096, 8, colligo.Float16, 2, 4)
+	require.Equal(t, dev, x.Device())
+	require.Nil(t, x.Pointer())
+	require.EqualValues(t, 4096, x.Addr())
+	require.EqualValues(t, 4096+6, x.Slice(3, 8).Addr())
+	require.Panics(t, func() { x.CPUBytes() })
+}
+
+func TestTensorMisusePanics(t *testing.T) {
+	x := colligo.Of(make([]float32, 6))
+	strided := x.Strided(0, []int{3}, []int{2})
+	for name, misuse := range map[string]func(){
+		"shape too small":      func() { colligo.Of(make([]float32, 6), 5) },
+		"negative dimension":   func() { colligo.Of(make([]float32, 6), -2, -3) },
+		"product overflows":    func() { colligo.Of([]float32{}, math.MaxInt, math.MaxInt) },
+		"bits of another size": func() { colligo.FromBits([]uint16{1}, colligo.Float8E5M2) },
+		"half an element":      func() { colligo.Bytes(make([]byte, 3), colligo.Int16) },
+		"no type":              func() { colligo.Bytes(nil, 0) },
+		"negative count":       func() { colligo.Raw(nil, -1, colligo.Int8) },
+		"device is the CPU":    func() { colligo.OnDevice(colligo.Device{}, 1, 1, colligo.Int8) },
+		"one stride missing":   func() { x.Strided(0, []int{2, 3}, []int{1}) },
+		"negative stride":      func() { x.Strided(5, []int{2}, []int{-1}) },
+		"negative offset":      func() { x.Strided(-1, []int{1}, []int{1}) },
+		"view leaves its base": func() { x.Strided(1, []int{3, 2}, []int{2, 1}) },
+		"offset at the end":    func() { x.Strided(6, []int{1}, []int{1}) },
+		"empty view outside":   func() { x.Strided(7, []int{0}, []int{1}) },
+		"stride overflows":     func() { x.Strided(0, []int{3}, []int{math.MaxInt}) },
+		"view of a gap":        func() { strided.Strided(0, []int{1}, []int{1}) },
+		"slice backwards":      func() { x.Slice(3, 2) },
+		"slice beyond":         func() { x.Slice(0, 7) },
+		"slice of a gap":       func() { strided.Slice(0, 1) },
+		"bytes of a gap":       func() { strided.CPUBytes() },
+		"view of other size":   func() { colligo.Of(make([]byte, 6)).View(colligo.Int32) },
+	} {
+		require.Panics(t, misuse, name)
+	}
+}
+
+var sink colligo.Tensor
+
+func TestOneDimensionAllocatesNothing(t *testing.T) {
+	s, b := make([]float32, 8), make([]uint16, 8)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		sink = colligo.Of(s)
+		sink = sink.Slice(2, 6)
+		sink = colligo.FromBits(b, colligo.BFloat16)
+	}))
+}
