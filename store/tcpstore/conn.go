@@ -1,0 +1,154 @@
+package tcpstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// conn is the client's side of one connection. One goroutine uses it at a time.
+type conn struct {
+	nc  net.Conn
+	in  reader
+	cut atomic.Bool // a context ended in the middle of an exchange: replies no longer match requests
+}
+
+// errStopped is a wait that ended because its context did. The connection is as good as before.
+var errStopped = errors.New("wait stopped")
+
+// drainTime bounds how long a server may take to confirm that a wait is cancelled.
+const drainTime = 5 * time.Second
+
+func newConn(nc net.Conn) *conn { return &conn{nc: nc, in: newReader(nc)} }
+
+// on runs f when ctx ends before done is called. done reports whether f ran, and returns after it.
+func on(ctx context.Context, f func()) (done func() bool) {
+	ran := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ran)
+		f()
+	})
+	return func() bool {
+		if stop() {
+			return false
+		}
+		<-ran
+		return true
+	}
+}
+
+// exchange sends q and lets read take the reply; read is nil if there is none. When ctx ends first, it closes the
+// connection, because the reply would answer the next request.
+func (c *conn) exchange(ctx context.Context, q request, read func(reader) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	done := on(ctx, c.sever)
+	_, err := c.nc.Write(q)
+	if err == nil && read != nil {
+		err = inside(read(c.in))
+	}
+	if done() && err != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (c *conn) sever() {
+	c.cut.Store(true)
+	// The one who reads or writes gets the error.
+	_ = c.nc.Close()
+}
+
+// wait sends q, a request that the server answers with waitStopped in its own time. When ctx ends first, it cancels the
+// wait and returns errStopped, or nil if the answer crossed the cancellation.
+func (c *conn) wait(ctx context.Context, q request) error {
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	if err := c.ask(ctx, q); err != nil || c.cut.Load() {
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		return err
+	}
+	// If the deadline cannot be set, the connection is gone and the read says so.
+	done := on(ctx, func() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) })
+	reply, err := c.in.byte()
+	switch {
+	case !done():
+		return stopped(reply, err)
+	case err == nil:
+		if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+		return stopped(reply, nil)
+	case isTimeout(err):
+		return c.cancelWait()
+	}
+	return err
+}
+
+// prompt is a size that an empty socket takes without blocking.
+const prompt = 8 << 10
+
+// ask sends a wait. Only a long one needs ctx, whose end would cost the connection.
+func (c *conn) ask(ctx context.Context, q request) error {
+	if len(q) > prompt {
+		return c.exchange(ctx, q, nil)
+	}
+	_, err := c.nc.Write(q)
+	return err
+}
+
+// cancelWait ends a wait that the client gave up, and reads what the server owes: waitCanceled, after waitStopped if
+// the wait came true just before.
+func (c *conn) cancelWait() error {
+	if err := c.nc.SetDeadline(time.Now().Add(drainTime)); err != nil {
+		return err
+	}
+	if _, err := c.nc.Write(request{cmdCancelWait}); err != nil {
+		return c.silent(err)
+	}
+	result := errStopped
+	reply, err := c.in.byte()
+	if err == nil && reply == waitStopped {
+		result = nil
+		reply, err = c.in.byte()
+	}
+	if err == nil && reply != waitCanceled {
+		err = fmt.Errorf("reply %d to cancel_wait", reply)
+	}
+	if err != nil {
+		return c.silent(err)
+	}
+	if err := c.nc.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return result
+}
+
+// silent gives up a connection whose server does not confirm in time. The caller's context has ended all the same, so
+// that is what it hears of.
+func (c *conn) silent(err error) error {
+	if isTimeout(err) {
+		c.sever()
+		return errStopped
+	}
+	return err
+}
+
+func stopped(reply byte, err error) error {
+	if err == nil && reply != waitStopped {
+		err = fmt.Errorf("reply %d to wait", reply)
+	}
+	return err
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}

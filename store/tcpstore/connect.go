@@ -1,0 +1,157 @@
+package tcpstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"time"
+
+	"github.com/colligo-go/colligo/store"
+)
+
+// The pauses between attempts to connect, as PyTorch has them: each half as long again as the one before, up to a
+// minute, and off by up to half at random so that ten thousand ranks do not come back at the same time.
+const (
+	firstInterval = 500 * time.Millisecond
+	lastInterval  = time.Minute
+)
+
+// backoff yields the pauses.
+type backoff struct{ interval time.Duration }
+
+func (b *backoff) next() time.Duration {
+	if b.interval == 0 {
+		b.interval = firstInterval
+	}
+	pause := time.Duration(float64(b.interval) * (0.5 + rand.Float64()))
+	b.interval = min(b.interval*3/2, lastInterval)
+	return min(pause, lastInterval)
+}
+
+// dialer makes connections to one server.
+type dialer struct {
+	addr string
+	tls  *tls.Config
+	ping bool
+}
+
+// keepAlive finds a host that vanished without a word within about 45 seconds.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 6}
+
+// once connects and greets.
+func (d *dialer) once(ctx context.Context) (*conn, error) {
+	nd := net.Dialer{KeepAliveConfig: keepAlive}
+	nc, err := nd.DialContext(ctx, "tcp", d.addr)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls != nil {
+		secure := tls.Client(nc, d.tls)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("tls handshake: %w", err), nc.Close())
+		}
+		nc = secure
+	}
+	c := newConn(nc)
+	if err := d.greet(ctx, c); err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// greet validates, in a write of its own because PyTorch's server parses the first read once only, and pings.
+func (d *dialer) greet(ctx context.Context, c *conn) error {
+	if err := c.exchange(ctx, request{cmdValidate}.uint32(magic), nil); err != nil {
+		return fmt.Errorf("validate: %w", err)
+	}
+	if !d.ping {
+		return nil
+	}
+	nonce := uint32(os.Getpid())
+	var got uint32
+	err := c.exchange(ctx, request{cmdPing}.uint32(nonce), func(r reader) (err error) {
+		got, err = r.uint32()
+		return err
+	})
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("ping: the server closed the connection, which one before PyTorch 2.5 does "+
+			"unless NoPing is set: %w", err)
+	case err != nil:
+		return fmt.Errorf("ping: %w", err)
+	case got != nonce:
+		return fmt.Errorf("ping: nonce %d came back as %d", nonce, got)
+	}
+	return nil
+}
+
+// retry connects until it succeeds, ctx ends, or there is an error that time does not heal.
+func (d *dialer) retry(ctx *store.Bound) (*conn, error) {
+	start := time.Now()
+	for wait := (backoff{}); ; {
+		c, err := d.once(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() == nil {
+			if !heals(err) {
+				return nil, fmt.Errorf("tcpstore: the client socket has failed to connect to any network address of %s: %w",
+					d.target(), err)
+			}
+			sleep(ctx, wait.next())
+		}
+		if ctx.Err() != nil {
+			return nil, d.gaveUp(ctx, time.Since(start), err)
+		}
+	}
+}
+
+// gaveUp is the error after ctx has ended; last is why the last attempt failed.
+func (d *dialer) gaveUp(ctx context.Context, took time.Duration, last error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("tcpstore: connect to %s: %w, last attempt: %w", d.target(), context.Cause(ctx), last)
+	}
+	return fmt.Errorf("tcpstore: the client socket has timed out after %dms while trying to connect to %s: "+
+		"%w, last attempt: %w", took.Milliseconds(), d.target(), store.ErrTimeout, last)
+}
+
+// target is the address as PyTorch spells it.
+func (d *dialer) target() string {
+	host, port, err := net.SplitHostPort(d.addr)
+	if err != nil {
+		return d.addr
+	}
+	return fmt.Sprintf("(%s, %s)", host, port)
+}
+
+// hostOf is the host of "host:port", or all of addr if there is no port.
+func hostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return host
+}
+
+// heals reports whether a server that is still starting explains err.
+func heals(err error) bool {
+	var dns *net.DNSError
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return ended || errors.As(err, &dns) || isTimeout(err) || refusedOrReset(err)
+}
+
+// sleep pauses until d has passed or ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package tcpstore
+
+const manyClients = 10000

@@ -1,0 +1,100 @@
+package tcpstore
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/store/storetest"
+)
+
+// serve starts a server that lives as long as the test.
+func serve(t testing.TB, opts ServerOptions) *Server {
+	t.Helper()
+	s, err := Listen("127.0.0.1:0", opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// dial connects to s.
+func dial(t testing.TB, s *Server, opts ClientOptions) *Client {
+	t.Helper()
+	return dialAddr(t, s.Addr().String(), opts)
+}
+
+func dialAddr(t testing.TB, addr string, opts ClientOptions) *Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := Dial(ctx, addr, opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// lines is a log that tests read.
+type lines struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// eventually polls until ok holds.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 10*time.Second, time.Millisecond, what)
+}
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return dial(t, serve(t, ServerOptions{}), ClientOptions{})
+	})
+}
+
+func TestConformancePrefix(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return store.NewPrefix("0/", dial(t, serve(t, ServerOptions{}), ClientOptions{}))
+	})
+}
+
+// TestIPv6 serves the loopback address of IPv6, and both families on an address without a host.
+func TestIPv6(t *testing.T) {
+	s, err := Listen("[::1]:0", ServerOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	c := dial(t, s, ClientOptions{})
+	require.NoError(t, c.Set(t.Context(), "k", nil))
+
+	both, err := Listen(":0", ServerOptions{})
+	require.NoError(t, err)
+	defer both.Close()
+	_, port, err := net.SplitHostPort(both.Addr().String())
+	require.NoError(t, err)
+	for _, host := range []string{"::1", "127.0.0.1", "localhost"} {
+		c := dialAddr(t, net.JoinHostPort(host, port), ClientOptions{})
+		n, err := c.Add(t.Context(), "n", 1)
+		require.NoError(t, err)
+		require.Positive(t, n)
+	}
+}
