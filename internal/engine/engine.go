@@ -1,0 +1,233 @@
+// Package engine advances one rank through a plan on the CPU. It is a state machine: Advance does whatever can be done
+// now, moves and reduces bytes through a Port and a Kernel, and returns. Whoever drives it decides when to look again.
+//
+// Invariants:
+//
+//  1. Nothing here waits, and after Start nothing is allocated that an earlier run of the same size did not need.
+//  2. Steps of a lane run in order. The sending and the receiving half of a step advance independently (the exchange rule
+//     of package plan).
+//  3. What arrives is reduced straight from the link's memory into its place, or received into its place.
+//  4. A step's bytes travel in as many frames as the link needs; the receiver takes frames of any size, but never more
+//     bytes than its step has, and never part of an element.
+package engine
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/colligo-go/colligo/plan"
+)
+
+// Port moves the frames of one operation. Its methods do not block; their errors end the run.
+type Port interface {
+	// Send offers the next frame of a step of total bytes; false means not now.
+	Send(peer, lane, step, total int, p []byte) (bool, error)
+	// Arrived returns the payload bytes of the next frame, -1 if there is none yet, and the total of the sender's step.
+	Arrived(peer, lane int) (n, total int, err error)
+	// Body returns the payload that Arrived told of, in dst if that is not nil; false means not in full yet.
+	Body(peer, lane int, dst []byte) ([]byte, bool, error)
+	// Release ends the use of the payload.
+	Release(peer, lane int)
+	// MaxFrame returns the most bytes of one frame to a peer, a multiple of every element size.
+	MaxFrame(peer int) int
+}
+
+// Kernel reduces elements. Slices have equal lengths, whole elements.
+type Kernel interface {
+	Reduce(dst, a, b []byte)           // dst = a op b
+	Finish(dst, src []byte, ranks int) // dst = the finished reduction src
+}
+
+// Run is one rank's way through one plan. The zero value is ready for Start, and a Run is used again and again.
+type Run struct {
+	plan   *plan.Plan
+	port   Port
+	kernel Kernel
+	bufs   [3][]byte
+	lanes  []cursor
+	left   int // lanes not at their end
+}
+
+// cursor is how far a lane has come.
+type cursor struct {
+	step      int
+	sent, got int  // bytes of the step
+	out, in   bool // the sending, the receiving half is over
+}
+
+// Error says at which step of which lane a run failed, and which peer the step was about.
+type Error struct {
+	Peer, Lane, Step int
+	Err              error
+}
+
+// Error says it on one line.
+func (e *Error) Error() string {
+	return fmt.Sprintf("peer %d, lane %d, step %d: %v", e.Peer, e.Lane, e.Step, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Start begins plan p on the given buffers, in bytes; they may be longer than the plan needs. In and out may be the same
+// memory where plan allows it. The kernel may be nil if the plan does not reduce.
+func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) {
+	r.plan, r.port, r.kernel = p, port, k
+	r.bufs = [3][]byte{plan.In: in, plan.Out: out, plan.Scratch: scratch}
+	if cap(r.lanes) < len(p.Lanes) {
+		r.lanes = make([]cursor, len(p.Lanes))
+	}
+	r.lanes = r.lanes[:len(p.Lanes)]
+	r.left = 0
+	for l := range r.lanes {
+		r.lanes[l] = cursor{}
+		if len(p.Lanes[l]) > 0 {
+			r.left++
+			r.begin(l)
+		}
+	}
+}
+
+// Reset drops the references to buffers and plan.
+func (r *Run) Reset() { *r = Run{lanes: r.lanes[:0]} }
+
+// Done reports whether every step of every lane is over.
+func (r *Run) Done() bool { return r.left == 0 }
+
+// Advance does what can be done now. It reports whether anything moved.
+func (r *Run) Advance() (moved bool, err error) {
+	for l := range r.lanes {
+		for r.lanes[l].step < len(r.plan.Lanes[l]) {
+			m, over, err := r.step(l)
+			moved = moved || m
+			if err != nil {
+				return moved, err
+			}
+			if !over {
+				break
+			}
+			r.next(l)
+		}
+	}
+	return moved, nil
+}
+
+// next goes to the following step of lane l.
+func (r *Run) next(l int) {
+	c := &r.lanes[l]
+	*c = cursor{step: c.step + 1}
+	if c.step == len(r.plan.Lanes[l]) {
+		r.left--
+		return
+	}
+	r.begin(l)
+}
+
+func (r *Run) begin(l int) {
+	c := &r.lanes[l]
+	s := &r.plan.Lanes[l][c.step]
+	c.out, c.in = s.To == plan.None, s.From == plan.None
+}
+
+// step advances the current step of lane l. It reports whether anything moved and whether the step is over.
+func (r *Run) step(l int) (moved, over bool, err error) {
+	c := &r.lanes[l]
+	s := &r.plan.Lanes[l][c.step]
+	if s.From == r.plan.Shape.Rank {
+		r.local(s)
+		return true, true, nil
+	}
+	if !c.out {
+		if moved, err = r.send(l, c, s); err != nil {
+			return moved, false, &Error{s.To, l, c.step, err}
+		}
+	}
+	if !c.in {
+		m, err := r.receive(l, c, s)
+		moved = moved || m
+		if err != nil {
+			return moved, false, &Error{s.From, l, c.step, err}
+		}
+	}
+	return moved, c.out && c.in, nil
+}
+
+func (r *Run) send(l int, c *cursor, s *plan.Step) (moved bool, err error) {
+	src := r.bytes(s.Src)
+	limit := r.port.MaxFrame(s.To)
+	for {
+		p := src[c.sent:]
+		if len(p) > limit {
+			p = p[:limit]
+		}
+		ok, err := r.port.Send(s.To, l, c.step, len(src), p)
+		if err != nil || !ok {
+			return moved, err
+		}
+		moved = true
+		if c.sent += len(p); c.sent == len(src) {
+			c.out = true
+			return true, nil
+		}
+	}
+}
+
+func (r *Run) receive(l int, c *cursor, s *plan.Step) (moved bool, err error) {
+	dst := r.bytes(s.Dst)
+	for {
+		n, total, err := r.port.Arrived(s.From, l)
+		if err != nil || n < 0 {
+			return moved, err
+		}
+		if total != len(dst) || n > len(dst)-c.got || n%r.plan.Shape.Elem != 0 || n == 0 && len(dst) > 0 {
+			return moved, fmt.Errorf("a frame of %d bytes of a step of %d bytes came; this rank's step has %d bytes, %d still to come",
+				n, total, len(dst), len(dst)-c.got)
+		}
+		ok, err := r.take(l, c, s, dst[c.got:c.got+n])
+		if err != nil || !ok {
+			return moved, err
+		}
+		r.port.Release(s.From, l)
+		moved = true
+		if c.got += n; c.got == len(dst) {
+			c.in = true
+			return true, nil
+		}
+	}
+}
+
+// take brings one arrived payload to dst, reduced or as it is.
+func (r *Run) take(l int, c *cursor, s *plan.Step, dst []byte) (bool, error) {
+	if !s.Reduce {
+		_, ok, err := r.port.Body(s.From, l, dst)
+		return ok, err
+	}
+	body, ok, err := r.port.Body(s.From, l, nil)
+	if err != nil || !ok {
+		return false, err
+	}
+	acc := r.bytes(s.Acc)[c.got:]
+	r.reduce(s, dst, acc[:len(dst)], body)
+	return true, nil
+}
+
+func (r *Run) local(s *plan.Step) {
+	dst, src := r.bytes(s.Dst), r.bytes(s.Src)
+	if s.Reduce {
+		r.reduce(s, dst, r.bytes(s.Acc), src)
+	} else if unsafe.SliceData(dst) != unsafe.SliceData(src) {
+		copy(dst, src)
+	}
+}
+
+func (r *Run) reduce(s *plan.Step, dst, acc, arrived []byte) {
+	r.kernel.Reduce(dst, acc, arrived)
+	if s.Last {
+		r.kernel.Finish(dst, dst, r.plan.Shape.Size)
+	}
+}
+
+func (r *Run) bytes(s plan.Span) []byte {
+	e := r.plan.Shape.Elem
+	return r.bufs[s.Buf][s.Off*e : (s.Off+s.Len)*e]
+}

@@ -1,0 +1,147 @@
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A hello is what each side sends after the handshake, with the descriptor of its segment beside it: magic (8 bytes), size,
+// lanes, slots, frame, page (4 bytes each, little-endian), four zero bytes, and the set of CPUs on which the rank may run.
+const (
+	helloMagic = 0x316d6873676c63 // "clgshm1"
+	cpuBytes   = 128
+	helloSize  = 32 + cpuBytes
+)
+
+type hello struct {
+	layout layout
+	cpus   [cpuBytes]byte
+}
+
+func (h *hello) encode() []byte {
+	b := make([]byte, helloSize)
+	le := binary.LittleEndian
+	le.PutUint64(b, helloMagic)
+	for i, v := range h.layout.numbers() {
+		le.PutUint32(b[8+4*i:], uint32(v))
+	}
+	copy(b[32:], h.cpus[:])
+	return b
+}
+
+// decode compares a peer's hello with this rank's own layout and returns the peer's CPUs.
+func decode(b []byte, own layout) (cpus [cpuBytes]byte, err error) {
+	le := binary.LittleEndian
+	if got := le.Uint64(b); got != helloMagic {
+		return cpus, fmt.Errorf("its hello begins with %#x, not %#x: another version of this library?", got, uint64(helloMagic))
+	}
+	var theirs [5]int
+	for i := range theirs {
+		theirs[i] = int(le.Uint32(b[8+4*i:]))
+	}
+	if want := own.numbers(); theirs != want {
+		return cpus, fmt.Errorf("its segment has size, lanes, slots, frame and page %v, this rank's %v", theirs, want)
+	}
+	copy(cpus[:], b[32:])
+	return cpus, nil
+}
+
+func (l *layout) numbers() [5]int { return [5]int{l.size, l.lanes, l.slots, l.frame, l.page} }
+
+// ownCPUs is the set of CPUs on which this process may run.
+func ownCPUs() (cpus [cpuBytes]byte) {
+	var set unix.CPUSet
+	known := unix.SchedGetaffinity(0, &set) == nil
+	for i := range 8 * cpuBytes {
+		if known && set.IsSet(i) || !known && i < runtime.NumCPU() {
+			cpus[i/8] |= 1 << (i % 8)
+		}
+	}
+	return cpus
+}
+
+// ownProcess says whether the other end of a connection is held by this process.
+func ownProcess(conn *net.UnixConn) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var peer *unix.Ucred
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return failed == nil && err == nil && int(peer.Pid) == os.Getpid()
+}
+
+// swap exchanges hellos and segments over a connection on which the handshake is done. The caller owns the descriptor
+// that is returned.
+func swap(ctx context.Context, conn *net.UnixConn, own *hello, fd int) (peer []byte, peerFD int, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	n, _, err := conn.WriteMsgUnix(own.encode(), unix.UnixRights(fd), nil)
+	if err != nil || n != helloSize {
+		return nil, -1, fmt.Errorf("passing a segment, %d of %d bytes sent: %w", n, helloSize, err)
+	}
+	peer, oob := make([]byte, helloSize), make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := conn.ReadMsgUnix(peer, oob)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, -1, fmt.Errorf("waiting for its segment: %w", err)
+	}
+	peerFD, err = passed(oob[:oobn])
+	if err != nil {
+		return nil, -1, err
+	}
+	if _, err := io.ReadFull(conn, peer[n:]); err != nil {
+		unix.Close(peerFD)
+		return nil, -1, fmt.Errorf("hello cut short: %w", err)
+	}
+	return peer, peerFD, nil
+}
+
+// passed takes the one descriptor out of a control message.
+func passed(oob []byte) (int, error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return -1, fmt.Errorf("control message with its segment: %w", err)
+	}
+	var fds []int
+	for i := range messages {
+		got, err := unix.ParseUnixRights(&messages[i])
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	if len(fds) == 1 {
+		return fds[0], nil
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	return -1, fmt.Errorf("its hello came with %d descriptors, not 1", len(fds))
+}
+
+// unite adds a set of CPUs to another.
+func unite(all, more *[cpuBytes]byte) {
+	for i := range all {
+		all[i] |= more[i]
+	}
+}
+
+// count returns how many CPUs are in a set.
+func count(set *[cpuBytes]byte) int {
+	n := 0
+	for _, b := range set {
+		n += bits.OnesCount8(b)
+	}
+	return n
+}

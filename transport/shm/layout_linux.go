@@ -1,0 +1,100 @@
+package shm
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+const (
+	lineSize     = 64
+	defaultSlots = 8
+	defaultFrame = 128 << 10
+	minSlots     = 2
+	minFrame     = 1 << 10
+	segmentLimit = 256 << 20 // bytes of a segment unless the configuration says otherwise
+	maxSlots     = 1 << 16
+)
+
+// layout says where things are in a segment. All ranks of a group must have the same one.
+//
+//	page 0                the doorbell
+//	one region per peer   taken counts (one line per lane), slot lines (lane by lane), padding to a page, payloads
+type layout struct {
+	size, lanes, slots, frame int
+	page                      int
+}
+
+// newLayout chooses slots and frame size: as configured, or the defaults, smaller for groups that are too large for them.
+func newLayout(c *transport.Config) (layout, error) {
+	l := layout{size: c.Size, lanes: c.Lanes, slots: c.Slots, frame: c.FrameBytes, page: os.Getpagesize()}
+	if l.slots < 0 || l.slots > maxSlots {
+		return l, fmt.Errorf("shm: %d slots of a lane, allowed are up to %d", l.slots, maxSlots)
+	}
+	if l.slots == 0 {
+		l.slots = defaultSlots
+	}
+	if l.frame == 0 {
+		l.frame = defaultFrame
+	}
+	for l.segment() > segmentLimit && l.shrink(c) {
+	}
+	return l, nil
+}
+
+// shrink halves what the configuration leaves open: slots down to half the default first, then payloads, then slots.
+func (l *layout) shrink(c *transport.Config) bool {
+	switch {
+	case c.Slots == 0 && l.slots > defaultSlots/2:
+		l.slots /= 2
+	case c.FrameBytes == 0 && l.frame > minFrame:
+		l.frame /= 2
+	case c.Slots == 0 && l.slots > minSlots:
+		l.slots /= 2
+	default:
+		return false
+	}
+	return true
+}
+
+func (l *layout) lines() int  { return l.lanes * (1 + l.slots) * lineSize }
+func (l *layout) bodies() int { return roundUp(l.lines(), l.page) }
+
+// region is the bytes of the rings of one peer, whole pages.
+func (l *layout) region() int { return l.bodies() + roundUp(l.lanes*l.slots*l.frame, l.page) }
+
+// segment is the bytes of the whole.
+func (l *layout) segment() int64 { return int64(l.page) + int64(l.size-1)*int64(l.region()) }
+
+// offset is where in the segment of owner the region of the frames from sender begins.
+func (l *layout) offset(owner, sender int) int64 {
+	if sender > owner {
+		sender--
+	}
+	return int64(l.page) + int64(sender)*int64(l.region())
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// ring is one lane's part of a mapped region. Sender and receiver have the same view of it.
+type ring struct {
+	taken *atomic.Uint64 // frames that the receiver has given back
+	lines []line
+	body  []byte // slots times frame bytes
+	frame int
+}
+
+// ring cuts a lane's part out of a region.
+func (l *layout) ring(region []byte, lane int) ring {
+	first := (l.lanes + lane*l.slots) * lineSize
+	body := l.bodies() + lane*l.slots*l.frame
+	return ring{
+		taken: (*atomic.Uint64)(unsafe.Pointer(&region[lane*lineSize])),
+		lines: unsafe.Slice((*line)(unsafe.Pointer(&region[first])), l.slots),
+		body:  region[body : body+l.slots*l.frame : body+l.slots*l.frame],
+		frame: l.frame,
+	}
+}

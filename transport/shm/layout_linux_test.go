@@ -1,0 +1,65 @@
+package shm
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+func TestLineIsOneCacheLine(t *testing.T) {
+	require.EqualValues(t, lineSize, unsafe.Sizeof(line{}))
+	require.EqualValues(t, 56, unsafe.Offsetof(line{}.tail))
+	require.LessOrEqual(t, unsafe.Sizeof(door{}), uintptr(lineSize))
+}
+
+func TestLayoutStaysWithinTheLimit(t *testing.T) {
+	for _, size := range []int{1, 2, 8, 64, 256, 1024} {
+		for _, lanes := range []int{1, 2, 8, 64} {
+			l, err := newLayout(&transport.Config{Size: size, Lanes: lanes})
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, l.slots, minSlots)
+			require.GreaterOrEqual(t, l.frame, minFrame)
+			require.Zero(t, l.frame%64)
+			require.True(t, l.segment() <= segmentLimit || l.slots == minSlots && l.frame == minFrame,
+				"size %d, lanes %d: %d bytes in %d slots of %d", size, lanes, l.segment(), l.slots, l.frame)
+		}
+	}
+}
+
+func TestLayoutIsWhatTheConfigurationSays(t *testing.T) {
+	l, err := newLayout(&transport.Config{Size: 1024, Lanes: 8, Slots: 3, FrameBytes: 192})
+	require.NoError(t, err)
+	require.Equal(t, 3, l.slots)
+	require.Equal(t, 192, l.frame)
+	_, err = newLayout(&transport.Config{Size: 2, Lanes: 1, Slots: -1})
+	require.Error(t, err)
+}
+
+// Every byte of every ring is written with a number of its own; nothing overlaps and all is inside of the segment.
+func TestRegionsDoNotOverlap(t *testing.T) {
+	l, err := newLayout(&transport.Config{Size: 4, Lanes: 3, Slots: 3, FrameBytes: 192})
+	require.NoError(t, err)
+	const owner = 2
+	all := make([]byte, l.segment())
+	claim := func(b []byte) {
+		for i := range b {
+			require.Zero(t, b[i], "claimed twice")
+			b[i] = 1
+		}
+	}
+	claim(all[:unsafe.Sizeof(door{})])
+	for _, sender := range []int{0, 1, 3} {
+		region := all[l.offset(owner, sender):][:l.region()]
+		require.Zero(t, l.offset(owner, sender)%int64(l.page))
+		for lane := range l.lanes {
+			r := l.ring(region, lane)
+			require.Zero(t, uintptr(unsafe.Pointer(&r.body[0]))%64-uintptr(unsafe.Pointer(&all[0]))%64)
+			claim(unsafe.Slice((*byte)(unsafe.Pointer(r.taken)), lineSize))
+			claim(unsafe.Slice((*byte)(unsafe.Pointer(&r.lines[0])), lineSize*l.slots))
+			claim(r.body)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package shm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+// meeting is how one rank finds its peers: it listens for the higher ranks and dials the lower ones.
+type meeting struct {
+	m        *mesh
+	fd       int // this rank's segment
+	own      hello
+	listener *net.UnixListener
+	results  chan met
+	wg       sync.WaitGroup
+
+	mu       sync.Mutex // guards stranger and attach
+	stranger error      // the last dialer that was not let in
+}
+
+// met is a peer that is linked, or the reason why the group cannot form.
+type met struct {
+	peer int
+	conn *net.UnixConn
+	cpus [cpuBytes]byte
+	err  error
+}
+
+// meet links m with every peer and returns their connections.
+func (m *mesh) meet(ctx context.Context, fd int) (map[int]*net.UnixConn, error) {
+	if m.c.Size == 1 {
+		return nil, nil
+	}
+	var name [16]byte
+	rand.Read(name[:]) // never fails
+	address := fmt.Sprintf("@colligo-shm-%x", name)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("shm: %w", err)
+	}
+	t := &meeting{m: m, fd: fd, listener: listener, results: make(chan met, m.c.Size)}
+	t.own = hello{layout: m.layout, cpus: ownCPUs()}
+	if err := m.c.Rendezvous.Set(ctx, key(m.c.Rank), []byte(HostID()+"\n"+address)); err != nil {
+		listener.Close()
+		return nil, fmt.Errorf("shm: rank %d publishes its address: %w", m.c.Rank, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t.wg.Go(func() { t.accept(ctx) })
+	for peer := range m.c.Rank {
+		t.wg.Go(func() { t.dial(ctx, peer) })
+	}
+	conns, err := t.collect(ctx)
+	cancel()
+	listener.Close()
+	t.wg.Wait()
+	close(t.results)
+	for late := range t.results {
+		if late.conn != nil {
+			late.conn.Close()
+		}
+	}
+	return conns, err
+}
+
+func key(rank int) string { return fmt.Sprintf("shm/%d", rank) }
+
+// collect waits for all peers or the first failure.
+func (t *meeting) collect(ctx context.Context) (map[int]*net.UnixConn, error) {
+	conns, cpus := make(map[int]*net.UnixConn), t.own.cpus
+	for len(conns) < t.m.c.Size-1 {
+		var err error
+		select {
+		case r := <-t.results:
+			if err = r.err; err == nil && conns[r.peer] != nil {
+				r.conn.Close()
+				err = fmt.Errorf("shm: rank %d has come twice", r.peer)
+			}
+			if err == nil {
+				conns[r.peer] = r.conn
+				unite(&cpus, &r.cpus)
+				t.m.patience.company = t.m.patience.company || ownProcess(r.conn)
+			}
+		case <-ctx.Done():
+			err = t.missing(conns, context.Cause(ctx))
+		}
+		if err != nil {
+			for _, conn := range conns {
+				conn.Close()
+			}
+			return nil, err
+		}
+	}
+	t.m.patience.share(t.m.c.Size > count(&cpus))
+	return conns, nil
+}
+
+// missing says which ranks have not come, and who came instead.
+func (t *meeting) missing(conns map[int]*net.UnixConn, cause error) error {
+	var ranks []string
+	for peer := range t.m.c.Size {
+		if peer != t.m.c.Rank && conns[peer] == nil {
+			ranks = append(ranks, fmt.Sprint(peer))
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := fmt.Errorf("shm: rank %d of %d is not linked with rank %s: %w",
+		t.m.c.Rank, t.m.c.Size, strings.Join(ranks, ", "), cause)
+	if t.stranger != nil {
+		err = fmt.Errorf("%w (not let in: %w)", err, t.stranger)
+	}
+	return err
+}
+
+// accept lets the higher ranks in. At most so many dialers at a time are listened to as there are ranks.
+func (t *meeting) accept(ctx context.Context) {
+	places := make(chan struct{}, t.m.c.Size+16)
+	for {
+		conn, err := t.listener.AcceptUnix()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				t.report(ctx, met{err: fmt.Errorf("shm: %w", err)})
+			}
+			return
+		}
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			conn.Close()
+			return
+		}
+		t.wg.Go(func() {
+			t.admit(ctx, conn)
+			<-places
+		})
+	}
+}
+
+// admit runs the acceptor's side for one dialer.
+func (t *meeting) admit(ctx context.Context, conn *net.UnixConn) {
+	peer, purpose, err := transport.Admit(ctx, conn, t.m.c)
+	if refused := (*transport.PeerError)(nil); err != nil && !errors.As(err, &refused) {
+		conn.Close()
+		t.m.log.Warn("shm: dropped a dialer", "group", t.m.c.Name, "rank", t.m.c.Rank, "error", err)
+		t.mu.Lock()
+		t.stranger = err
+		t.mu.Unlock()
+		return
+	}
+	if err == nil && (peer < t.m.c.Rank || purpose != transport.PurposeControl) {
+		err = fmt.Errorf("rank %d dialed for purpose %d", peer, purpose)
+	}
+	t.finish(ctx, peer, conn, err)
+}
+
+// dial runs the dialer's side for one peer.
+func (t *meeting) dial(ctx context.Context, peer int) {
+	conn, err := t.connect(ctx, peer)
+	if err == nil {
+		err = transport.Greet(ctx, conn, t.m.c, peer, transport.PurposeControl)
+	}
+	t.finish(ctx, peer, conn, err)
+}
+
+// connect finds a lower rank's socket.
+func (t *meeting) connect(ctx context.Context, peer int) (*net.UnixConn, error) {
+	value, err := t.m.c.Rendezvous.Get(ctx, key(peer))
+	if err != nil {
+		return nil, fmt.Errorf("its address: %w", err)
+	}
+	host, address, _ := strings.Cut(string(value), "\n")
+	if own := HostID(); host != own {
+		return nil, fmt.Errorf("is on host %q, this rank on %q", host, own)
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", address)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}
+
+// finish exchanges segments with a peer and reports it. It owns the connection; with an error there may be none.
+func (t *meeting) finish(ctx context.Context, peer int, conn *net.UnixConn, err error) {
+	r := met{peer: peer, conn: conn}
+	if err == nil {
+		r.cpus, err = t.link(ctx, peer, conn)
+	}
+	if err != nil {
+		if conn != nil {
+			conn.Close()
+		}
+		if named := (*transport.PeerError)(nil); !errors.As(err, &named) {
+			err = &transport.PeerError{Peer: peer, Err: err}
+		}
+		r = met{err: fmt.Errorf("shm: rank %d cannot link with %w", t.m.c.Rank, err)}
+	}
+	t.report(ctx, r)
+}
+
+// link exchanges segments and maps the peer's.
+func (t *meeting) link(ctx context.Context, peer int, conn *net.UnixConn) (cpus [cpuBytes]byte, err error) {
+	theirs, fd, err := swap(ctx, conn, &t.own, t.fd)
+	if err != nil {
+		return cpus, err
+	}
+	defer unix.Close(fd)
+	if cpus, err = decode(theirs, t.m.layout); err != nil {
+		return cpus, err
+	}
+	if err := checkSegment(fd, t.m.layout.segment()); err != nil {
+		return cpus, err
+	}
+	t.mu.Lock() // a peer that comes twice at a time must find itself here
+	defer t.mu.Unlock()
+	return cpus, t.m.attach(peer, fd)
+}
+
+// report hands a result over, or drops it when nobody listens any more.
+func (t *meeting) report(ctx context.Context, r met) {
+	select {
+	case t.results <- r:
+	case <-ctx.Done():
+		if r.conn != nil {
+			r.conn.Close()
+		}
+	}
+}

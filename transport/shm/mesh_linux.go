@@ -1,0 +1,169 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+// mesh is one rank's view: its own segment, and of each peer's what concerns this rank.
+type mesh struct {
+	c        *transport.Config // a copy whose events end the links first
+	log      *slog.Logger
+	layout   layout
+	links    []*link // by rank, nil at the own
+	door     *door   // the own
+	control  *transport.Control
+	patience patience
+
+	life   sync.RWMutex // held for reading while the own door is used outside links, for writing to unmap
+	closed atomic.Bool
+	once   sync.Once
+	maps   [][]byte
+}
+
+var _ transport.Mesh = (*mesh)(nil)
+
+// Open makes this rank's segment, meets the peers and returns when all are linked.
+func Open(ctx context.Context, c *transport.Config) (transport.Mesh, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	l, err := newLayout(c)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := newSegment(fmt.Sprintf("colligo %s rank %d", c.Name, c.Rank), l.segment())
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	m, err := newMesh(c, l, fd)
+	if err != nil {
+		return nil, err
+	}
+	conns, err := m.meet(ctx, fd)
+	if err != nil {
+		_ = m.Close() // what failed is the news
+		return nil, err
+	}
+	for peer, conn := range conns {
+		m.control.Add(peer, conn)
+	}
+	return m, nil
+}
+
+// newMesh maps the own segment.
+func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
+	m := &mesh{layout: l, log: c.Log, links: make([]*link, l.size)}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	own := *c
+	own.Events.Lost = m.lost(c.Events.Lost)
+	m.c = &own
+	m.control = transport.NewControl(m.c)
+	all, err := mapping(fd, 0, int(l.segment()))
+	if err != nil {
+		return nil, fmt.Errorf("shm: %w", err)
+	}
+	m.maps = append(m.maps, all)
+	m.door = (*door)(unsafe.Pointer(&all[0]))
+	for peer := range m.links {
+		if peer != c.Rank {
+			m.links[peer] = newLink(peer, &l, all[l.offset(c.Rank, peer):])
+		}
+	}
+	return m, nil
+}
+
+// newLink makes the receiving half of a link.
+func newLink(peer int, l *layout, region []byte) *link {
+	k := &link{peer: peer, frame: l.frame, in: make([]receiver, l.lanes), out: make([]sender, l.lanes)}
+	for lane := range k.in {
+		k.in[lane] = receiver{ring: l.ring(region, lane), lane: lane}
+	}
+	return k
+}
+
+// attach maps what concerns this rank of a peer's segment and makes the sending half of the link.
+func (m *mesh) attach(peer, fd int) error {
+	k, l := m.links[peer], &m.layout
+	if k.maps != nil {
+		return errors.New("has come twice")
+	}
+	first, err := mapping(fd, 0, l.page)
+	if err != nil {
+		return err
+	}
+	k.maps = append(k.maps, first)
+	region, err := mapping(fd, l.offset(peer, m.c.Rank), l.region())
+	if err != nil {
+		return err
+	}
+	k.maps = append(k.maps, region)
+	k.door = (*door)(unsafe.Pointer(&first[0]))
+	for lane := range k.out {
+		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum}
+	}
+	return nil
+}
+
+// lost ends the link before the user hears of it.
+func (m *mesh) lost(tell func(int, error)) func(int, error) {
+	return func(peer int, err error) {
+		_ = m.links[peer].end(&ending{err: &transport.PeerError{Peer: peer, Err: err}, drain: true})
+		m.Wake()
+		if tell != nil {
+			tell(peer, err)
+		}
+	}
+}
+
+// Link implements transport.Mesh.
+func (m *mesh) Link(peer int) transport.Link {
+	if l := m.links[peer]; l != nil {
+		return l
+	}
+	return nil
+}
+
+// Notify implements transport.Mesh.
+func (m *mesh) Notify(peer int, note []byte) error { return m.control.Notify(peer, note) }
+
+// String implements transport.Mesh.
+func (m *mesh) String() string { return "shm" }
+
+// Close implements transport.Mesh.
+func (m *mesh) Close() (err error) {
+	m.once.Do(func() {
+		for _, l := range m.links {
+			if l != nil {
+				l.ending.Store(&ending{err: transport.ErrClosed})
+			}
+		}
+		m.closed.Store(true)
+		m.door.ring() // whoever sleeps lets go of life
+		err = m.control.Close()
+		m.life.Lock()
+		defer m.life.Unlock()
+		maps := m.maps
+		for _, l := range m.links {
+			if l != nil {
+				maps = append(maps, l.maps...)
+			}
+		}
+		if failed := unmap(maps); err == nil {
+			err = failed
+		}
+	})
+	return err
+}

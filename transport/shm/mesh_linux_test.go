@@ -1,0 +1,148 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/transporttest"
+)
+
+// held is what of meshes this process has: descriptors, maps of segments, goroutines.
+func held(t *testing.T) [3]int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	return [3]int{len(fds), strings.Count(string(maps), "memfd:colligo"), runtime.NumGoroutine()}
+}
+
+// settled waits until this process holds no more than before.
+func settled(t *testing.T, before [3]int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		now := held(t)
+		return now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2]+1 // this poll is a goroutine
+	}, 5*time.Second, 5*time.Millisecond, "held before: %v", before)
+}
+
+func TestMeshesLeaveNothingBehind(t *testing.T) {
+	open(t, 2, nil)[0].Close() // what the runtime makes at first use
+	t.Run("first", func(t *testing.T) { open(t, 2, nil) })
+	before := held(t)
+	for i := range 100 {
+		t.Run("pair", func(t *testing.T) {
+			m := open(t, 2, nil)
+			require.NoError(t, send(m[0], 1, 0, uint64(i), []byte("something")))
+			require.Positive(t, held(t)[1])
+		})
+	}
+	settled(t, before)
+}
+
+func TestNothingWorksAfterClose(t *testing.T) {
+	meshes := open(t, 2, nil)
+	l := meshes[0].Link(1)
+	require.NoError(t, send(meshes[1], 0, 0, 0, []byte("unread")))
+	require.NoError(t, meshes[0].Close())
+	require.NoError(t, meshes[0].Close())
+	_, err := l.Send(&transport.Header{}, nil)
+	require.ErrorIs(t, err, transport.ErrClosed)
+	_, err = l.Head(0)
+	require.ErrorIs(t, err, transport.ErrClosed)
+	_, _, err = l.Body(0, nil)
+	require.ErrorIs(t, err, transport.ErrClosed)
+	require.ErrorIs(t, meshes[0].Notify(1, nil), transport.ErrClosed)
+	require.Nil(t, l.Slot(0, 8))
+	l.Release(0)
+	meshes[0].Wake()
+	for idle := range 1000 {
+		meshes[0].Wait(idle+1, time.Time{})
+	}
+}
+
+func TestCloseEndsAWait(t *testing.T) {
+	for range 20 {
+		m := open(t, 2, nil)[0]
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		wg.Go(func() {
+			for idle := 1; ; idle++ {
+				select {
+				case <-stop:
+					return
+				default:
+					m.Wait(idle, time.Now().Add(limit))
+				}
+			}
+		})
+		time.Sleep(time.Millisecond)
+		start := time.Now()
+		require.NoError(t, m.Close())
+		close(stop)
+		wg.Wait()
+		require.Less(t, time.Since(start), limit/2)
+	}
+}
+
+// Two ranks of different groups, of which one has other settings.
+func TestSettingsMustAgree(t *testing.T) {
+	r := transporttest.NewRendezvous()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for rank := range 2 {
+		wg.Go(func() {
+			_, errs[rank] = Open(ctx, &transport.Config{Rank: rank, Size: 2, Lanes: 1 + rank, Rendezvous: r})
+		})
+	}
+	wg.Wait()
+	for rank, err := range errs {
+		require.ErrorContains(t, err, fmt.Sprintf("rank %d cannot link with rank %d", rank, 1-rank))
+	}
+}
+
+func TestOpenSaysWhoIsMissing(t *testing.T) {
+	before := held(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx, &transport.Config{Rank: 0, Size: 3, Lanes: 1, Rendezvous: transporttest.NewRendezvous()})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "rank 0 of 3 is not linked with rank 1, 2")
+	settled(t, before)
+}
+
+func TestOtherHostsAreRefused(t *testing.T) {
+	r := transporttest.NewRendezvous()
+	require.NoError(t, r.Set(t.Context(), key(0), []byte("elsewhere\n@nobody")))
+	_, err := Open(t.Context(), &transport.Config{Rank: 1, Size: 2, Lanes: 1, Rendezvous: r})
+	require.ErrorContains(t, err, `rank 0: is on host "elsewhere"`)
+}
+
+func TestRendezvousErrorsAreKept(t *testing.T) {
+	_, err := Open(t.Context(), &transport.Config{Rank: 1, Size: 2, Lanes: 1, Rendezvous: broken{}})
+	require.ErrorIs(t, err, errBroken)
+}
+
+type broken struct{}
+
+var errBroken = errors.New("no store")
+
+func (broken) Set(context.Context, string, []byte) error   { return errBroken }
+func (broken) Get(context.Context, string) ([]byte, error) { return nil, errBroken }
+
+func TestHostID(t *testing.T) {
+	require.NotEmpty(t, HostID())
+	require.Equal(t, HostID(), HostID())
+}

@@ -1,0 +1,75 @@
+package shm
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+// receiver is this rank's end of a ring in its own segment.
+type receiver struct {
+	ring
+	lane     int
+	released uint64 // frames given back
+	at       int    // released modulo slots
+	have     bool   // head is the header of the frame at hand
+	verified bool   // its checksum has been compared
+	head     transport.Header
+	scratch  [transport.HeaderSize]byte
+}
+
+// look takes the next frame's header if its turn has come.
+func (r *receiver) look() (bool, error) {
+	l := &r.lines[r.at]
+	if turn := l.turn.Load(); turn != r.released+1 {
+		return false, r.stale(turn)
+	}
+	if err := l.read(&r.head, r.lane, r.frame); err != nil {
+		return false, err
+	}
+	r.have, r.verified = true, r.head.Flags&transport.FlagChecksum == 0
+	return true, nil
+}
+
+// stale says whether a turn that is not the expected one is that of the slot's previous frame.
+func (r *receiver) stale(turn uint64) error {
+	before := uint64(0)
+	if slots := uint64(len(r.lines)); r.released >= slots {
+		before = r.released + 1 - slots
+	}
+	if turn == before {
+		return nil
+	}
+	return fmt.Errorf("%w: turn %d in a slot that waits for %d", transport.ErrCorrupt, turn, r.released+1)
+}
+
+// payload is the memory of the frame at hand.
+func (r *receiver) payload() ([]byte, error) {
+	l, n := &r.lines[r.at], int(r.head.Len)
+	summed := r.head.Flags&transport.FlagChecksum != 0
+	if n <= inlineBytes && !summed {
+		return l.tail[:n:n], nil
+	}
+	p := r.body[r.at*r.frame:][:n:n]
+	if r.verified {
+		return p, nil
+	}
+	want := binary.LittleEndian.Uint32(l.tail[:])
+	if got := sum(&r.head, p, &r.scratch); got != want {
+		return nil, fmt.Errorf("%w: checksum of frame %d (%d bytes) is %#08x, sent as %#08x",
+			transport.ErrCorrupt, r.released+1, n, got, want)
+	}
+	r.verified = true
+	return p, nil
+}
+
+// giveBack ends the receiver's use of the slot.
+func (r *receiver) giveBack() {
+	r.have = false
+	r.released++
+	r.taken.Store(r.released)
+	if r.at++; r.at == len(r.lines) {
+		r.at = 0
+	}
+}

@@ -1,0 +1,146 @@
+package shm
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How long a rank that has nothing to do looks on before it sleeps. A sleep and its end cost some 5 µs, much more if the
+// core has gone idle, so that looking on for a few times as long costs at most a small factor of what it can save. Ranks
+// that share cores give the core away between two looks, which lets a whole group go once around without a sleep.
+//
+// Looking on is wrong when the peer waits for this very core, as it does where other programs keep the cores busy. That
+// shows in that it never helps: then it gets shorter, and every so often one idle period tries the full time.
+const (
+	spinTime    = 40 * time.Microsecond
+	crowdedTime = 100 * time.Microsecond
+	leastTime   = 2 * time.Microsecond
+	tryEvery    = 16 // idle periods
+	spinRounds  = 32 // rounds between two readings of the clock, where ranks do not share cores
+)
+
+// patience is the state of one idle period, and what was learnt in those before.
+type patience struct {
+	crowded bool // the group has more ranks than cores
+	company bool // another rank is in this process
+
+	last  int       // idle of the last call
+	since time.Time // when the clock was first read in this period
+	slept bool      // this period came to a sleep
+
+	most, now time.Duration // how long to look on: at most, and as learnt
+	periods   int           // so many had the clock read
+
+	armed   bool   // this rank has said that it sleeps, and all links have been looked at since
+	seen    uint32 // ring count when it said so
+	sleeps  uint32 // counts sleeps; never 0 when armed
+	scratch unix.Timespec
+}
+
+// Wait implements transport.Mesh: it spins, then arms the doorbell and returns, then sleeps.
+func (m *mesh) Wait(idle int, until time.Time) {
+	p := &m.patience
+	if idle <= p.last { // something has moved in between
+		p.learn()
+		if p.armed {
+			m.disarm()
+		}
+	}
+	p.last = idle
+	if p.armed || !p.spin(idle) {
+		m.sleep(until)
+	}
+}
+
+// share sets how long to look on by whether ranks share cores.
+func (p *patience) share(crowded bool) {
+	p.crowded, p.most = crowded, spinTime
+	if crowded {
+		p.most = crowdedTime
+	}
+	p.now = p.most
+}
+
+// learn ends an idle period.
+func (p *patience) learn() {
+	switch {
+	case p.since.IsZero(): // too short to tell
+		return
+	case !p.slept:
+		p.now = min(2*p.now, p.most)
+	case p.periods%tryEvery != 0:
+		p.now = max(p.now/2, leastTime)
+	}
+	p.since, p.slept = time.Time{}, false
+	p.periods++
+}
+
+// spin passes a short moment and says whether it is too early to sleep.
+func (p *patience) spin(idle int) bool {
+	switch {
+	case p.company:
+		runtime.Gosched()
+	case p.crowded:
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	case idle%spinRounds != 0:
+		return true
+	}
+	now := time.Now()
+	if p.since.IsZero() {
+		p.since = now
+		return true
+	}
+	if p.periods%tryEvery == 0 {
+		return now.Sub(p.since) < p.most
+	}
+	return now.Sub(p.since) < p.now
+}
+
+// sleep arms the doorbell at the first call and sleeps at the second.
+func (m *mesh) sleep(until time.Time) {
+	m.life.RLock()
+	defer m.life.RUnlock()
+	if m.closed.Load() {
+		return
+	}
+	p := &m.patience
+	p.slept = true
+	if !p.armed {
+		if p.sleeps++; p.sleeps == 0 {
+			p.sleeps = 1
+		}
+		p.seen, p.armed = m.door.rings.Load(), true
+		m.door.asleep.Store(p.sleeps)
+		return
+	}
+	limit := time.Duration(0)
+	if !until.IsZero() {
+		if limit = time.Until(until); limit <= 0 {
+			return
+		}
+	}
+	m.door.sleep(p.seen, limit, &p.scratch)
+	m.door.asleep.Store(0)
+	p.armed = false
+}
+
+// disarm takes back that this rank sleeps.
+func (m *mesh) disarm() {
+	m.life.RLock()
+	defer m.life.RUnlock()
+	m.patience.armed = false
+	if !m.closed.Load() {
+		m.door.asleep.Store(0)
+	}
+}
+
+// Wake implements transport.Mesh.
+func (m *mesh) Wake() {
+	m.life.RLock()
+	defer m.life.RUnlock()
+	if !m.closed.Load() && m.door.asleep.Load() != 0 {
+		m.door.ring()
+	}
+}
