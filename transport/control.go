@@ -26,8 +26,9 @@ const (
 )
 
 // The peer's kernel is asked for a sign of life, so that a host that vanished without a word is found after about half a
-// minute. A stopped process is not taken for dead: its kernel answers. TCP_USER_TIMEOUT is left alone because it also
-// ends connections whose peer lives but does not read.
+// minute; with a note to it on its way, only when the kernel gives up sending it again. A stopped process is not taken for
+// dead: its kernel answers. TCP_USER_TIMEOUT is left alone because it also ends connections whose peer lives but does not
+// read.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // Control is the control channel of a mesh: one connection to each peer, past all lanes, for notes, for goodbye, and to
@@ -251,10 +252,11 @@ func readFrame(r io.Reader) ([]byte, error) {
 
 // lost says what the end of a control connection means, n bytes into a frame.
 func lost(err error, n int) error {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // the latter from TLS even at n = 0
 	switch {
-	case errors.Is(err, io.EOF) && n == 0:
+	case ended && n == 0:
 		return fmt.Errorf("%w: connection closed without goodbye: the process died", ErrLost)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case ended:
 		return fmt.Errorf("%w: connection closed %d bytes into a control frame: the process died", ErrLost, n)
 	}
 	return fmt.Errorf("%w: control connection: %w", ErrLost, err)

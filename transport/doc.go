@@ -6,8 +6,8 @@
 //
 //  1. Nothing a Link does blocks. What cannot be done now is asked for again after Mesh.Wait.
 //  2. Lanes are independent: a frame that nobody takes on one lane never holds up another lane or the control channel.
-//  3. Credit: a lane takes at least one frame towards each peer before that peer takes anything off it. What is beyond
-//     the credit is refused by Send, not buffered.
+//  3. Credit: a lane takes at least one frame towards each peer before that peer takes anything off it; over tcp one of
+//     up to 64 KiB, as far as the sockets' buffers reach. What is beyond the credit is refused by Send, not buffered.
 //  4. Frames of a lane arrive in order, whole and once, or the link reports an error; after an error it reports the same
 //     error for ever.
 //  5. What arrived before a peer was lost or said goodbye can still be taken; the error comes after it.

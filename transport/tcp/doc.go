@@ -1,0 +1,30 @@
+// Package tcp moves frames over TCP, one connection per lane and one for control between every two ranks. Without TLS, on
+// unix, sockets are read and written on the caller's goroutine without blocking; with TLS, and elsewhere, goroutines move
+// bytes between a connection and bounded buffers.
+//
+// Forming: every rank but the last listens and publishes its addresses under "tcp/<rank>"; the higher rank dials the
+// lower one, again and again until the context ends. Each connection begins with package transport's handshake, then
+// both sides compare their terms (lanes, frame size, compression, checksum). Who fails the handshake is logged and
+// dropped and does not stop the group from forming; who passes it but does not fit ends Open with an error.
+//
+// On the wire a frame is its header (64 bytes), then, if Len is not 0, the payload. Flag compressed: the payload is
+// replaced by its compressed length (4 bytes, little-endian) and an s2 block or a zstd frame. Flag checksum: a CRC-32C
+// (4 bytes, little-endian) of the bytes between header and itself follows.
+//
+// Invariants, besides those of package transport:
+//
+//  1. Credit (transport's invariant 3) is what the sockets' buffers take: Send writes into the socket and returns true when
+//     the frame is in it whole. Frames up to 64 KiB are taken before the peer reads; larger ones may need it to read. The
+//     rule of plan, that steps which send and receive are one exchange step, needs no credit at all.
+//  2. Nothing is allocated for a frame once buffers have their size: up to a frame per lane for receiving, as much again
+//     for compression.
+//  3. A payload given a destination goes there from the socket without a copy in between, but for what came with its
+//     header. A payload without one stays in the lane's buffer, at an address that is a multiple of 8.
+//  4. A lane that ends is not explained by itself: the error waits up to a second for the control channel to say whether
+//     the peer died or said goodbye, and the goodbye waits as long for what is still on its way on the lanes.
+//  5. Close writes goodbye, then ends each lane after what has been sent on it, and waits for the peers' kernels to have
+//     it, a second at most. It never waits for a peer to take a frame.
+//
+// The package never reads the environment and never shrinks or fixes the kernel's socket buffers: their automatic growth
+// is better informed.
+package tcp

@@ -1,0 +1,160 @@
+package tcp
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+// closeLimit is how long Close waits for the peers' kernels to have what was sent.
+const closeLimit = time.Second
+
+// mesh is the links of one rank.
+type mesh struct {
+	c       transport.Config // FrameBytes and Log filled in, Events as the user gave them
+	control *transport.Control
+	links   []*link // nil for the rank itself
+	w       waiter
+	spin    spin
+	codec   codec
+
+	mu      sync.Mutex // held by every call of a link and by Close, so that no closed descriptor is used
+	waiting sync.Mutex // held by Wait, so that Close can see it leave
+	closing sync.Once
+	closed  atomic.Bool
+
+	forming sync.Mutex // guards the following
+	formed  bool
+	fail    func(error) // ends Open, until formed
+}
+
+var _ transport.Mesh = (*mesh)(nil)
+
+func (m *mesh) String() string { return "tcp" }
+
+func (m *mesh) Link(peer int) transport.Link {
+	if peer < 0 || peer >= m.c.Size {
+		panic(fmt.Sprintf("tcp: link to rank %d of %d ranks", peer, m.c.Size))
+	}
+	if peer == m.c.Rank {
+		return nil
+	}
+	return m.links[peer]
+}
+
+func (m *mesh) Wait(idle int, until time.Time) {
+	m.waiting.Lock()
+	defer m.waiting.Unlock()
+	if m.closed.Load() || m.spin.again(idle) {
+		return
+	}
+	m.w.wait(until)
+	m.spin.woke = time.Now()
+}
+
+func (m *mesh) Wake() { m.w.wake() }
+
+func (m *mesh) Notify(peer int, note []byte) error { return m.control.Notify(peer, note) }
+
+// lost is told by the control channel that a peer is gone.
+func (m *mesh) lost(peer int, err error) {
+	m.forming.Lock()
+	formed := m.formed
+	if !formed {
+		m.fail(&transport.PeerError{Peer: peer, Err: fmt.Errorf("while the group was forming: %w", err)})
+	}
+	m.forming.Unlock()
+	if !formed {
+		return
+	}
+	m.links[peer].gone.Store(true)
+	m.w.wake()
+	if f := m.c.Events.Lost; f != nil {
+		f(peer, err)
+	}
+}
+
+// Close ends the mesh; see invariant 5 of the package comment.
+func (m *mesh) Close() error {
+	m.closing.Do(func() {
+		m.closed.Store(true)
+		m.w.wake()
+		m.control.Close()
+		m.waiting.Lock()
+		defer m.waiting.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.endLanes()
+		m.w.close()
+		if z, ok := m.codec.(*zstdCodec); ok {
+			z.d.Close()
+			z.e.Close()
+		}
+	})
+	return nil
+}
+
+// endLanes ends all lanes after what was sent on them. What the peers sent and nobody will take is read and dropped: a
+// socket closed over it would take back what was sent on it.
+func (m *mesh) endLanes() {
+	var open, expected []stream
+	for _, l := range m.links {
+		if l == nil {
+			continue
+		}
+		if l.err == nil {
+			l.err = &transport.PeerError{Peer: l.peer, Err: transport.ErrClosed}
+		}
+		l.final = true
+		for i := range l.lanes {
+			s := l.lanes[i].stream
+			s.finish()
+			open = append(open, s)
+			if !l.gone.Load() {
+				expected = append(expected, s)
+			}
+		}
+	}
+	sink := [][]byte{make([]byte, 64<<10)}
+	until := time.Now().Add(closeLimit)
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+		pending := false
+		for _, s := range expected {
+			pending = !drain(s, sink) || pending
+		}
+		if !pending || time.Now().After(until) {
+			break
+		}
+		time.Sleep(pause)
+	}
+	for _, s := range open {
+		s.close()
+	}
+}
+
+// drain drops what has come on a stream, a few megabytes at most, and says whether nothing is left to be sent on it.
+func drain(s stream, sink [][]byte) bool {
+	for range 64 {
+		n, err := s.read(sink)
+		if err != nil && err != io.EOF {
+			return true
+		}
+		if n == 0 {
+			break
+		}
+	}
+	return s.flushed()
+}
+
+// logger returns where the mesh logs.
+func logger(c *transport.Config) *slog.Logger {
+	if c.Log != nil {
+		return c.Log.With("mesh", "tcp", "group", c.Name, "rank", c.Rank)
+	}
+	return slog.New(slog.DiscardHandler)
+}
