@@ -13,8 +13,8 @@ package engine
 
 import (
 	"fmt"
-	"unsafe"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -179,9 +179,8 @@ func (r *Run) receive(l int, c *cursor, s *plan.Step) (moved bool, err error) {
 		if err != nil || n < 0 {
 			return moved, err
 		}
-		if total != len(dst) || n > len(dst)-c.got || n%r.plan.Shape.Elem != 0 || n == 0 && len(dst) > 0 {
-			return moved, fmt.Errorf("a frame of %d bytes of a step of %d bytes came; this rank's step has %d bytes, %d still to come",
-				n, total, len(dst), len(dst)-c.got)
+		if err := r.fits(n, total, len(dst), c.got); err != nil {
+			return moved, err
 		}
 		ok, err := r.take(l, c, s, dst[c.got:c.got+n])
 		if err != nil || !ok {
@@ -194,6 +193,18 @@ func (r *Run) receive(l int, c *cursor, s *plan.Step) (moved bool, err error) {
 			return true, nil
 		}
 	}
+}
+
+// fits says what is wrong with a frame of n bytes of a step of total bytes, where this rank's step has size bytes and got
+// so many: a step of another length means that the ranks called something else, any other fault that bytes were lost.
+func (r *Run) fits(n, total, size, got int) error {
+	if total != size {
+		return fmt.Errorf("%w: the peer's step has %d bytes, this rank's %d", colligo.ErrMismatch, total, size)
+	}
+	if n > size-got || n%r.plan.Shape.Elem != 0 || n == 0 && size > 0 {
+		return fmt.Errorf("%w: a frame of %d bytes, %d of %d bytes still to come", colligo.ErrCorrupt, n, size-got, size)
+	}
+	return nil
 }
 
 // take brings one arrived payload to dst, reduced or as it is.
@@ -215,8 +226,8 @@ func (r *Run) local(s *plan.Step) {
 	dst, src := r.bytes(s.Dst), r.bytes(s.Src)
 	if s.Reduce {
 		r.reduce(s, dst, r.bytes(s.Acc), src)
-	} else if unsafe.SliceData(dst) != unsafe.SliceData(src) {
-		copy(dst, src)
+	} else {
+		copy(dst, src) // which does nothing where both are the same memory
 	}
 }
 

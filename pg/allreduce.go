@@ -1,0 +1,28 @@
+package pg
+
+import (
+	"context"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// AllReduce replaces the elements of t on every rank by their reduction over all ranks, bitwise the same everywhere.
+// c10d: all_reduce.
+func (g *Group) AllReduce(ctx context.Context, t colligo.Tensor, op colligo.ReduceOp) error {
+	return g.run(ctx, g.allReduce(t, op))
+}
+
+// AllReduceAsync starts an AllReduce.
+func (g *Group) AllReduceAsync(ctx context.Context, t colligo.Tensor, op colligo.ReduceOp) *Work {
+	return g.start(ctx, g.allReduce(t, op))
+}
+
+func (g *Group) allReduce(t colligo.Tensor, op colligo.ReduceOp) request {
+	r := g.newRequest(plan.AllReduce, t)
+	r.count = t.Len()
+	r.read(t)
+	r.write(t)
+	r.reduceWith(op)
+	return r
+}

@@ -1,0 +1,95 @@
+package pg_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/store"
+)
+
+// link forms a group of goroutines over a transport.
+func link(tb testing.TB, transport string, size int) []*pg.Group {
+	tb.Helper()
+	s := store.NewHash()
+	groups := make([]*pg.Group, size)
+	var all sync.WaitGroup
+	for rank := range groups {
+		all.Go(func() {
+			g, err := pg.Init(context.Background(), pg.Config{Store: s, Rank: rank, Size: size, Transport: transport})
+			if err != nil {
+				tb.Errorf("rank %d: %v", rank, err)
+				return
+			}
+			groups[rank] = g
+		})
+	}
+	all.Wait()
+	require.False(tb, tb.Failed())
+	tb.Cleanup(func() {
+		for _, g := range groups {
+			require.NoError(tb, g.Close())
+		}
+	})
+	return groups
+}
+
+// together runs f n times on every rank.
+func together(tb testing.TB, groups []*pg.Group, n int, f func(g *pg.Group) error) {
+	var all sync.WaitGroup
+	for _, g := range groups {
+		all.Go(func() {
+			for range n {
+				if err := f(g); err != nil {
+					tb.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// BenchmarkAllReduce measures a blocking all-reduce with goroutines for ranks; allocations are all ranks' together.
+func BenchmarkAllReduce(b *testing.B) {
+	for _, transport := range []string{"shm", "tcp"} {
+		for _, n := range []int{2, 1 << 10, 1 << 16, 1 << 20} {
+			b.Run(fmt.Sprintf("transport=%s/ranks=2/bytes=%d", transport, 4*n), func(b *testing.B) {
+				needs(b, transport)
+				groups := link(b, transport, 2)
+				xs := make([]colligo.Tensor, 2)
+				for i := range xs {
+					xs[i] = colligo.Of(make([]float32, n))
+				}
+				call := func(g *pg.Group) error { return g.AllReduce(context.Background(), xs[g.Rank()], colligo.Sum) }
+				together(b, groups, 100, call)
+				b.SetBytes(int64(4 * n))
+				b.ReportAllocs()
+				b.ResetTimer()
+				together(b, groups, b.N, call)
+			})
+		}
+	}
+}
+
+// TestWarmCallsDoNotAllocate holds invariant 3 of the package.
+func TestWarmCallsDoNotAllocate(t *testing.T) {
+	const rounds = 2000
+	for _, transport := range []string{"shm", "tcp"} {
+		t.Run("transport="+transport, func(t *testing.T) {
+			needs(t, transport)
+			groups := link(t, transport, 2)
+			xs := []colligo.Tensor{colligo.Of(make([]float32, 5000)), colligo.Of(make([]float32, 5000))}
+			call := func(g *pg.Group) error { return g.AllReduce(context.Background(), xs[g.Rank()], colligo.Sum) }
+			together(t, groups, rounds, call)
+			allocated := testing.AllocsPerRun(1, func() { together(t, groups, rounds, call) })
+			// The goroutines of together allocate; what a call allocates comes rounds times.
+			require.Less(t, allocated, float64(rounds)/20)
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package pg
+
+import (
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// suspicion is how long a collective stands still before its rank tells the others what it has called. Most mismatches
+// show in a frame; this finds those in which nobody looks at the link that carries the odd one.
+const suspicion = 2 * time.Second
+
+// remembered is how many collectives back a rank can compare.
+const remembered = 32
+
+// entered is what this rank has called last, by sequence number modulo remembered.
+type entered struct {
+	sync.Mutex
+	last  uint64
+	calls [remembered]transport.Call
+}
+
+func (e *entered) set(c transport.Call) {
+	e.Lock()
+	e.last, e.calls[c.Seq%remembered] = c.Seq, c
+	e.Unlock()
+}
+
+// at returns the call with a sequence number, if it is remembered.
+func (e *entered) at(seq uint64) (transport.Call, bool) {
+	e.Lock()
+	defer e.Unlock()
+	c := e.calls[seq%remembered]
+	return c, c.Seq == seq && seq > 0
+}
+
+// newest returns the call entered last; its Seq is 0 if there was none.
+func (e *entered) newest() transport.Call {
+	e.Lock()
+	defer e.Unlock()
+	return e.calls[e.last%remembered]
+}
+
+// suspect tells the peers what this rank has called in a collective that stands still, each time after as long again.
+func (g *Group) suspect(op *operation, now time.Time) {
+	op.suspectAt = now.Add(now.Sub(op.began))
+	g.tell(note{Kind: noteCalled, Seq: op.seq, Call: describe(g.call(op))})
+}
+
+// compare holds what a peer has called against what this rank called with the same number, if it has come that far.
+func (g *Group) compare(peer int, n note) {
+	ours, ok := g.entered.at(n.Seq)
+	if !ok || describe(ours) == n.Call {
+		return
+	}
+	g.failAt(&colligo.OpError{Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: n.Seq, Rank: g.rank, Peer: peer,
+		Lane: colligo.NoRank, Step: colligo.NoRank, Err: &mismatch{peer: peer, ours: ours, said: n.Call}}, n.Seq, true)
+}

@@ -1,0 +1,88 @@
+package pg
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// The limits where Config leaves them zero.
+const (
+	DefaultTimeout        = 30 * time.Minute // of one operation, as c10d has for CPU backends
+	DefaultConnectTimeout = 5 * time.Minute
+	DefaultStoreTimeout   = 5 * time.Minute
+)
+
+// Config says how to form a group. The zero value takes everything from the environment.
+type Config struct {
+	// Init tells where the ranks meet: "env://" (also when empty), "tcp://host:port", or "file:///path". The queries
+	// rank and world_size of a URL, and then Rank and Size, come before the environment.
+	Init string
+	// Store, if set, is where the ranks meet; then Init is not used, and Rank and Size count. The caller closes it, after
+	// all groups.
+	Store store.Store
+	// Rank is this process's number and Size that of all. With Size 0 both come from Init and the environment.
+	Rank, Size int
+	// Name tells groups in one store apart; the default is "0".
+	Name string
+
+	Timeout        time.Duration // one operation, from when it can begin to its end
+	ConnectTimeout time.Duration // all ranks finding and linking one another
+	StoreTimeout   time.Duration // one call of the store
+
+	// Transport is "shm", "tcp", or "auto" (also when empty): shm if all ranks are on one Linux host, else tcp.
+	Transport   string
+	Interface   string      // tcp: name or address of the network interface; empty: the one that reaches the store
+	TLS         *tls.Config // tcp and the TCP store: encrypt
+	Compression string      // tcp: "", "s2" or "zstd"
+	Checksum    bool        // guard every payload with a CRC-32C
+	// Open, if set, makes the mesh in place of Transport. Tests open sim meshes with it.
+	Open func(ctx context.Context, c *transport.Config) (transport.Mesh, error)
+
+	Algo    map[string]string // collective to planner, before the table; see Algorithms
+	Choices []Choice          // table by which planners are picked; nil takes DefaultChoices
+	Log     *slog.Logger      // nil logs warnings and errors through slog.Default
+}
+
+// withDefaults fills what was left zero and refuses what cannot be.
+func (c Config) withDefaults() (Config, error) {
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+	}{{"Timeout", &c.Timeout, DefaultTimeout}, {"ConnectTimeout", &c.ConnectTimeout, DefaultConnectTimeout},
+		{"StoreTimeout", &c.StoreTimeout, DefaultStoreTimeout}} {
+		if *d.value < 0 {
+			return c, fmt.Errorf("pg: %s is %v", d.name, *d.value)
+		}
+		if *d.value == 0 {
+			*d.value = d.def
+		}
+	}
+	switch c.Transport {
+	case "":
+		c.Transport = "auto"
+	case "auto", "shm", "tcp":
+	default:
+		return c, fmt.Errorf("pg: transport %q, there are auto, shm and tcp", c.Transport)
+	}
+	if c.Name == "" {
+		c.Name = "0"
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.Choices == nil {
+		c.Choices = DefaultChoices()
+	}
+	var err error
+	if c.Choices, err = forced(c.Algo, c.Choices); err != nil {
+		err = fmt.Errorf("pg: %w", err)
+	}
+	return c, err
+}

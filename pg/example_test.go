@@ -1,0 +1,61 @@
+package pg_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// Four ranks sum their numbers. In a job of several processes each calls Init in place of InProcess and has one group.
+func Example() {
+	groups, err := pg.InProcess(context.Background(), 4, pg.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sums := make([]float32, len(groups))
+	var ranks sync.WaitGroup
+	for _, g := range groups {
+		ranks.Go(func() {
+			x := []float32{float32(g.Rank()), 10}
+			if err := g.AllReduce(context.Background(), colligo.Of(x), colligo.Sum); err != nil {
+				fmt.Println(err)
+			}
+			sums[g.Rank()] = x[0] + x[1]
+			if err := g.Close(); err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	ranks.Wait()
+	fmt.Println(sums)
+	// Output: [46 46 46 46]
+}
+
+// An operation is started, other work is done, and then its result is awaited.
+func ExampleGroup_AllGatherIntoAsync() {
+	groups, err := pg.InProcess(context.Background(), 2, pg.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, outs := context.Background(), [2][]int32{{0, 0}, {0, 0}}
+	var works []*pg.Work
+	for rank, g := range groups {
+		works = append(works, g.AllGatherIntoAsync(ctx, colligo.Of(outs[rank]), colligo.Of([]int32{int32(rank + 1)})))
+	}
+	for rank, w := range works {
+		fmt.Println(rank, outs[rank], w.Wait(ctx))
+	}
+	for _, g := range groups {
+		if err := g.Close(); err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// 0 [1 2] <nil>
+	// 1 [1 2] <nil>
+}

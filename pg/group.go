@@ -1,0 +1,283 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// p2pLane is the lane of send and recv; collectives use the lanes after it.
+const p2pLane = 0
+
+// ErrNotMember is the error of every operation on the handle that NewGroup gives to a rank outside the group.
+var ErrNotMember = errors.New("this rank is not a member of the group")
+
+// Group is a set of ranks that run collectives together. All ranks must call the same collectives in the same order.
+// Methods may be called from several goroutines; operations take their sequence numbers in the order of the calls.
+// The first error of a group ends it: every pending and later operation fails with that error as its cause.
+type Group struct {
+	name       string
+	rank, size int
+	ranks      []int // ranks of the default group, by rank of this group
+	timeout    time.Duration
+	log        *slog.Logger
+	config     Config
+	store      store.Store // prefixed with the group's name
+	world      *world      // shared by all groups of one Init
+	mesh       transport.Mesh
+	links      []transport.Link // by peer, nil for the rank itself
+	id         uint32           // in every frame
+	choices    []Choice
+	plans      planCache
+	ready      atomic.Pointer[transport.Mesh]
+	died       atomic.Pointer[loss] // the first peer that died
+	entered    entered
+
+	mu      sync.Mutex
+	seq     uint64 // of collectives
+	made    int    // calls of NewGroup
+	queue   []*operation
+	fresh   atomic.Bool // queue is not empty
+	spare   *operation  // of a blocking call, reused
+	driving bool        // a goroutine is in drive
+	idle    chan struct{}
+	closed  bool
+	err     error // first error; set once
+	abort   atomic.Pointer[abort]
+
+	cancelled atomic.Bool // a context of an operation has ended; the clock is asked at every idle round from then on
+
+	// Owned by the goroutine that drives.
+	active  []*operation // collectives in order; only the first advances
+	pairs   []*operation // sends and receives in order of their posting
+	port    port
+	cut     cut
+	scratch []byte
+	stash   stash
+	busy    []bool // by peer: an earlier send has not ended in this round
+	taken   []any  // by peer: the receive or stray that the message at the head of the lane belongs to
+
+	answers answers
+
+	order      sync.Mutex // held while an operation is given to a backend; taken before mu
+	backends   backends
+	deviceCall Call // the call at hand, reused
+}
+
+// Rank returns this rank's number in the group, colligo.NoRank for a rank outside it.
+func (g *Group) Rank() int { return g.rank }
+
+// Size returns the number of ranks.
+func (g *Group) Size() int { return g.size }
+
+// Name returns the group's name, equal on all ranks.
+func (g *Group) Name() string { return g.name }
+
+// Ranks returns the ranks of the default group that are members, in the order of their ranks here.
+func (g *Group) Ranks() []int { return append([]int(nil), g.ranks...) }
+
+// Transport returns the medium of the group's mesh: "shm", "tcp", "sim", or "none" for a group of one rank.
+func (g *Group) Transport() string {
+	if g.mesh == nil {
+		return "none"
+	}
+	return g.mesh.String()
+}
+
+// Timeout returns the limit of one operation whose context has no deadline.
+func (g *Group) Timeout() time.Duration { return g.timeout }
+
+// Store returns the group's part of the store through which the ranks met.
+func (g *Group) Store() store.Store { return g.store }
+
+// Err returns the group's first error, nil while it works.
+func (g *Group) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// Close leaves the group. Pending operations fail with colligo.ErrClosed; peers learn of it when they next need this rank.
+// The last group of an Init also closes the store that Init opened. Close may be called in any order of groups, after a peer died, and
+// more than once.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return nil
+	}
+	g.closed = true
+	if g.err == nil {
+		g.err = colligo.ErrClosed
+	}
+	if g.driving {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.abort.Store(&abort{0, time.Now()})
+	g.mu.Unlock()
+	g.wake()
+	if idle != nil {
+		<-idle
+	}
+	g.backends.abort(g.Err())
+	g.order.Lock()
+	defer g.order.Unlock()
+	err := g.backends.close()
+	if g.mesh != nil {
+		err = errors.Join(err, g.mesh.Close())
+	}
+	if g.rank == colligo.NoRank {
+		return err
+	}
+	return errors.Join(err, g.world.leave())
+}
+
+// enqueue gives an operation its place in the order. It returns the operation and whether the caller has to drive.
+func (g *Group) enqueue(ctx context.Context, r *request, async bool) (*operation, bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, false, g.err
+	}
+	op := g.spare
+	if op == nil || async {
+		op = &operation{}
+	} else {
+		g.spare = nil
+	}
+	if r.coll != plan.Send && r.coll != plan.Recv {
+		g.seq++
+	}
+	op.request, op.seq, op.ctx = *r, g.seq, ctx
+	g.queue = append(g.queue, op)
+	g.fresh.Store(true)
+	drive := !g.driving
+	g.driving = true
+	if async || !drive {
+		op.done = make(chan struct{})
+	}
+	return op, drive, nil
+}
+
+// run carries out a blocking call on the caller's goroutine, unless another goroutine drives the group already.
+func (g *Group) run(ctx context.Context, r request) error {
+	_, err := g.do(ctx, &r)
+	return err
+}
+
+// do is run that also returns the rank that a receive came from.
+func (g *Group) do(ctx context.Context, r *request) (source int, err error) {
+	if done, err := g.trivial(r); done {
+		return r.peer, err
+	}
+	if r.device.Kind != colligo.CPU {
+		_, err := g.onDevice(ctx, r, false)
+		return r.peer, err
+	}
+	op, drive, err := g.enqueue(ctx, r, false)
+	if err != nil {
+		return 0, g.explain(r, 0, err, true)
+	}
+	if drive {
+		g.drive(op)
+	} else {
+		g.mesh.Wake()
+		<-op.done
+	}
+	source, err = op.peer, op.err
+	g.recycle(op)
+	return source, err
+}
+
+// start carries out a call in the background.
+func (g *Group) start(ctx context.Context, r request) *Work {
+	if done, err := g.trivial(&r); done {
+		return finishedWork(r.peer, err)
+	}
+	if r.device.Kind != colligo.CPU {
+		p, err := g.onDevice(ctx, &r, true)
+		if err != nil {
+			return finishedWork(r.peer, err)
+		}
+		return &Work{op: &operation{request: r}, device: p}
+	}
+	op, drive, err := g.enqueue(ctx, &r, true)
+	if err != nil {
+		return finishedWork(r.peer, g.explain(&r, 0, err, true))
+	}
+	if drive {
+		go g.drive(nil)
+	} else {
+		g.mesh.Wake()
+	}
+	return &Work{op: op, done: op.done}
+}
+
+// trivial ends calls that need no peer: misuse, and groups of one rank.
+func (g *Group) trivial(r *request) (bool, error) {
+	switch {
+	case r.err != nil:
+		return true, g.explain(r, 0, r.err, false)
+	case g.rank == colligo.NoRank:
+		return true, g.explain(r, 0, ErrNotMember, false)
+	case g.size > 1:
+		err := g.refuseAfterDeath(r)
+		return err != nil, err
+	}
+	if err := g.Err(); err != nil {
+		return true, g.explain(r, 0, err, true)
+	}
+	if r.device.Kind != colligo.CPU {
+		return false, nil
+	}
+	if err := r.alone(); err != nil {
+		return true, g.explain(r, 0, err, false)
+	}
+	return true, nil
+}
+
+// refuseAfterDeath fails the group when a call comes after a peer died.
+func (g *Group) refuseAfterDeath(r *request) error {
+	l := g.died.Load()
+	if l == nil {
+		return nil
+	}
+	g.mu.Lock()
+	next := g.seq + 1
+	g.mu.Unlock()
+	err := g.explain(r, next, classify(&transport.PeerError{Peer: l.peer, Err: l.err}), false)
+	g.fail(err, true)
+	return err
+}
+
+func (g *Group) recycle(op *operation) {
+	op.reset()
+	g.mu.Lock()
+	g.spare = op
+	g.mu.Unlock()
+}
+
+// explain wraps the cause of a failed call in who called what.
+func (g *Group) explain(r *request, seq uint64, cause error, second bool) error {
+	var known *colligo.OpError
+	if errors.As(cause, &known) && !second {
+		return cause
+	}
+	return &colligo.OpError{Group: g.name, Op: r.coll.String(), Seq: seq, What: r.what(), Rank: g.rank,
+		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+}
+
+// String describes the group on one line.
+func (g *Group) String() string {
+	return fmt.Sprintf("group %s: rank %d of %d over %s", g.name, g.rank, g.size, g.Transport())
+}

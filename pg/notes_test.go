@@ -1,0 +1,88 @@
+package pg
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// FuzzNote has a rank take whatever a peer sends on the control channel. Only a well-formed abort ends the group.
+func FuzzNote(f *testing.F) {
+	for _, seed := range []string{`{"Kind":"abort","Seq":3,"Cause":"lost","Text":"x"}`, `{"Kind":"where","Token":7}`, `{"Kind":"here","Token":1,"Seq":2}`,
+		`{"Kind":"here","Token":18446744073709551615}`, `{"Kind":"abort","Seq":-1}`, `{"Kind":"other"}`, `{`, ``, `null`, `[]`, `"abort"`,
+		`{"Kind":"abort","Cause":"nonsense"}`, "\xff\xfe", `{"kind":"ABORT"}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		groups := inProcess(t, 2, quiet)
+		g := groups[0]
+		token, _ := g.answers.ask()
+		g.onNote(1, b)
+		var n note
+		if json.Unmarshal(b, &n) == nil && n.Kind == noteAbort {
+			require.ErrorContains(t, g.Err(), "rank 1 reported: ")
+			return
+		}
+		require.NoError(t, g.Err())
+		if n.Kind == noteHere && n.Token == token {
+			require.Len(t, g.answers.get(), 1)
+		} else {
+			require.Empty(t, g.answers.get())
+		}
+	})
+}
+
+// TestNoteBeforeTheMesh has notes come before the rank is linked with all.
+func TestNoteBeforeTheMesh(t *testing.T) {
+	g := &Group{name: "early", size: 3, log: quiet.Log}
+	g.onNote(1, []byte(`{"Kind":"where","Token":1}`))
+	g.onNote(1, []byte(`{"Kind":"here","Token":0}`))
+	g.onLost(2, transport.ErrLost)
+	require.NoError(t, g.Err())
+	g.onNote(1, []byte(`{"Kind":"abort","Cause":"mismatch","Text":"said so"}`))
+	require.ErrorIs(t, g.Err(), colligo.ErrMismatch)
+}
+
+// TestLongReason fails a group with a reason that no note could hold; the peer hears of it all the same.
+func TestLongReason(t *testing.T) {
+	groups := inProcess(t, 2, quiet)
+	groups[0].Fail(errors.New(strings.Repeat("why \x00 ", 100_000)))
+	for limit := time.Now().Add(5 * time.Second); groups[1].Err() == nil; time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(limit), "the peer has not heard of it")
+	}
+	require.ErrorContains(t, groups[1].Err(), "rank 0 reported: why")
+}
+
+// TestWord makes the line about a late operation of what peers answer.
+func TestWord(t *testing.T) {
+	g := &Group{size: 6, rank: 2, id: 5}
+	op := &operation{seq: 17}
+	op.request = request{coll: 1, size: 6, dtype: colligo.Float32, elem: 4, count: 10}
+	ours := describe(g.call(op))
+	here, before, after := note{Seq: 17, Call: ours}, note{Seq: 16, Call: "barrier #16"}, note{Seq: 18, Call: "barrier #18"}
+	other := note{Seq: 17, Call: "barrier #17"}
+	for says, got := range map[string]map[int]note{
+		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                           {0: here, 1: here, 3: before, 4: here, 5: here},
+		"ranks 3-4 have not entered after 30s; rank 5 does not answer after 30s":                          {0: here, 1: here, 3: before, 4: {}},
+		"ranks 0-1, 3-5 do not answer after 30s; rank 2 waits":                                            {},
+		"not finished after 30s though every rank has entered; ranks 0-5 wait":                            {0: here, 1: here, 3: here, 4: here, 5: here},
+		"rank 5 has not entered after 30s; ranks 1-4 wait; rank 0 has gone on":                            {0: after, 1: here, 3: here, 4: here, 5: before},
+		"not finished after 30s though every rank has entered; ranks 1-2 wait; ranks 0, 3-5 have gone on": {0: after, 1: here, 3: after, 4: after, 5: after},
+		"after 30s rank 4 is in barrier #17, this rank in all_reduce #17 (10 float32 elements, sum)":      {0: here, 1: before, 3: here, 4: other, 5: here},
+	} {
+		err := g.word(op, 30*time.Second, got)
+		require.ErrorContains(t, err, says)
+		want := colligo.ErrTimeout
+		if strings.HasPrefix(says, "after") {
+			want = colligo.ErrMismatch
+		}
+		require.ErrorIs(t, err, want)
+	}
+}

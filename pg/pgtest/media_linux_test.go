@@ -1,0 +1,3 @@
+package pgtest_test
+
+var media = []string{"shm", "tcp"}

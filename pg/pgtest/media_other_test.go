@@ -1,0 +1,5 @@
+//go:build !linux
+
+package pgtest_test
+
+var media = []string{"tcp"}

@@ -1,0 +1,123 @@
+package pg
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// port is the engine's way to the links for one collective: it puts the call into every frame it sends and holds every
+// frame it takes against it.
+type port struct {
+	links []transport.Link
+	call  transport.Call
+	shape *plan.Shape
+	head  [transport.MaxLanes]transport.Header
+}
+
+// mismatch is the error when a peer's frame belongs to another call.
+type mismatch struct {
+	peer         int
+	ours, theirs transport.Call
+	said         string // theirs as the peer words it, if it said so itself
+}
+
+// Error names both sides.
+func (e *mismatch) Error() string {
+	if alike := e.theirs; plan.Coll(alike.Coll) == plan.AllToAll {
+		if alike.Count = e.ours.Count; alike == e.ours {
+			return fmt.Sprintf("rank %d sends %d elements to this rank in %s, this rank expects %d", e.peer, e.theirs.Count,
+				describe(e.ours), e.ours.Count)
+		}
+	}
+	said := e.said
+	if said == "" {
+		said = describe(e.theirs)
+	}
+	return fmt.Sprintf("rank %d called %s, this rank called %s", e.peer, said, describe(e.ours))
+}
+
+// Is makes the error match colligo.ErrMismatch.
+func (e *mismatch) Is(target error) bool { return target == colligo.ErrMismatch }
+
+// Send implements engine.Port.
+func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
+	h := &p.head[lane]
+	h.Call, h.Lane, h.Step = p.call, uint16(p2pLane+1+lane), uint32(step)
+	h.Len, h.Total = uint32(len(b)), uint64(total)
+	if p.shape.Coll == plan.AllToAll {
+		h.Call.Count = uint64(p.shape.PartLen(peer))
+	}
+	return p.links[peer].Send(h, b)
+}
+
+// Arrived implements engine.Port.
+func (p *port) Arrived(peer, lane int) (n, total int, err error) {
+	h, err := p.links[peer].Head(p2pLane + 1 + lane)
+	if h == nil || err != nil {
+		return -1, 0, err
+	}
+	ours := p.call
+	if p.shape.Coll == plan.AllToAll {
+		ours.Count = uint64(p.shape.RecvLen(peer))
+	}
+	if h.Call != ours {
+		return -1, 0, &mismatch{peer: peer, ours: ours, theirs: h.Call}
+	}
+	return int(h.Len), int(h.Total), nil
+}
+
+// Body implements engine.Port.
+func (p *port) Body(peer, lane int, dst []byte) ([]byte, bool, error) {
+	return p.links[peer].Body(p2pLane+1+lane, dst)
+}
+
+// Release implements engine.Port.
+func (p *port) Release(peer, lane int) { p.links[peer].Release(p2pLane + 1 + lane) }
+
+// MaxFrame implements engine.Port.
+func (p *port) MaxFrame(peer int) int { return p.links[peer].MaxFrame() }
+
+// call makes the identity that an operation's frames carry.
+func (g *Group) call(op *operation) transport.Call { return g.identityOf(&op.request, op.seq) }
+
+func (g *Group) identityOf(op *request, seq uint64) transport.Call {
+	c := transport.Call{Group: g.id, Coll: uint8(op.coll), DType: uint8(op.dtype), Seq: seq, Root: int32(op.root)}
+	if op.coll.Reduces() {
+		c.Op = uint8(op.op.Kind())
+	}
+	if op.coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
+		c.Count = uint64(op.elements())
+	}
+	return c
+}
+
+// describe prints a call as "all_reduce #17 (1024 float32 elements, sum)".
+func describe(c transport.Call) string {
+	coll, dtype := plan.Coll(c.Coll), colligo.DType(c.DType)
+	s := fmt.Sprintf("%v #%d", coll, c.Seq)
+	if coll == plan.Barrier {
+		return s
+	}
+	if coll == plan.AllToAll {
+		return s + fmt.Sprintf(" (%v elements)", dtype)
+	}
+	s += fmt.Sprintf(" (%d %v elements", c.Count, dtype)
+	if coll.Reduces() {
+		s += ", " + colligo.OpKind(c.Op).String()
+	}
+	if coll.Rooted() {
+		s += fmt.Sprintf(", root %d", c.Root)
+	}
+	return s + ")"
+}
+
+// identity is the number by which frames name a group.
+func identity(name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return h.Sum32()
+}

@@ -1,0 +1,103 @@
+package pg
+
+import (
+	"fmt"
+
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// maxStash bounds the bytes of messages that came before their receive was posted and had to make way for others of the
+// same peer. Beyond it a message waits in its lane and holds up those behind it.
+const maxStash = 64 << 20
+
+// stray is a message without a receive.
+type stray struct {
+	peer int
+	call transport.Call
+	data []byte
+	off  int
+}
+
+// stash keeps strays in the order of their coming.
+type stash struct {
+	bytes  int
+	strays []*stray
+}
+
+// take gives a receive the first complete stray that has its tag.
+func (s *stash) take(op *operation) (bool, error) {
+	for i, m := range s.strays {
+		if m.off < len(m.data) || op.peer != anyPeer && op.peer != m.peer || int(m.call.Root) != op.tag {
+			continue
+		}
+		if err := op.fits(m.peer, m.call); err != nil {
+			return false, err
+		}
+		if len(m.data) != len(op.out) {
+			return false, wrapPeer(m.peer, fmt.Errorf("%w: a message of %d elements has %d bytes", transport.ErrCorrupt, op.count, len(m.data)))
+		}
+		copy(op.out, m.data)
+		op.unpack()
+		op.peer, op.over = m.peer, true
+		s.bytes -= len(m.data)
+		s.strays = append(s.strays[:i], s.strays[i+1:]...)
+		return true, nil
+	}
+	return false, nil
+}
+
+// keepStrays moves messages out of the way of receives that wait for others behind them.
+func (g *Group) keepStrays() bool {
+	moved := false
+	for _, op := range g.pairs {
+		if op.coll == plan.Recv && !op.pair.matched {
+			moved = g.keepStraysFor(op) || moved
+		}
+	}
+	return moved
+}
+
+// keepStraysFor does so for the lanes of every peer that a receive may be waiting for.
+func (g *Group) keepStraysFor(op *operation) bool {
+	first, last := op.peer, op.peer
+	if op.peer == anyPeer {
+		first, last = 0, g.size-1
+	}
+	moved := false
+	for peer := first; peer <= last; peer++ {
+		if peer == g.rank {
+			continue
+		}
+		m, err := g.keepStray(peer)
+		if err != nil && op.peer != anyPeer {
+			g.broken(op, wrapPeer(peer, err))
+		}
+		moved = moved || m
+	}
+	return moved
+}
+
+// keepStray takes what has arrived of the stray at the head of a peer's lane. It returns the link's error if the rest
+// will not come.
+func (g *Group) keepStray(peer int) (bool, error) {
+	m, ok := g.taken[peer].(*stray)
+	if !ok {
+		if g.taken[peer] != nil {
+			return false, nil
+		}
+		h, err := g.links[peer].Head(p2pLane)
+		if h == nil || err != nil || g.stash.bytes+int(min(h.Total, maxStash+1)) > maxStash {
+			return false, nil // an error is for the receive that waits for the peer
+		}
+		m = &stray{peer: peer, call: h.Call, data: make([]byte, h.Total)}
+		g.stash.bytes += len(m.data)
+		g.stash.strays = append(g.stash.strays, m)
+		g.taken[peer] = m
+	}
+	moved, err := g.fill(peer, m.data, &m.off)
+	if moved && m.off == len(m.data) {
+		g.taken[peer] = nil
+	}
+	return moved, err
+}

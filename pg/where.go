@@ -1,0 +1,184 @@
+package pg
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// patience is how long a rank that timed out waits for its peers to say where they are.
+const patience = 500 * time.Millisecond
+
+// answers collects what peers say to a question.
+type answers struct {
+	mu    sync.Mutex
+	token uint64
+	from  map[int]note
+	more  chan struct{} // has room for one signal
+}
+
+// ask begins a new question.
+func (a *answers) ask() (token uint64, more <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.token++
+	a.from = map[int]note{}
+	a.more = make(chan struct{}, 1)
+	return a.token, a.more
+}
+
+func (a *answers) put(peer int, n note) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n.Token != a.token || a.from == nil {
+		return // too late
+	}
+	a.from[peer] = n
+	select {
+	case a.more <- struct{}{}:
+	default:
+	}
+}
+
+func (a *answers) get() map[int]note {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := make(map[int]note, len(a.from))
+	for peer, n := range a.from {
+		got[peer] = n
+	}
+	return got
+}
+
+// answer tells a peer which collective this rank has entered last.
+func (g *Group) answer(peer int, token uint64) {
+	c := g.entered.newest()
+	n := note{Kind: noteHere, Token: token, Seq: c.Seq}
+	if c.Seq > 0 {
+		n.Call = describe(c)
+	}
+	m := g.ready.Load()
+	if m == nil {
+		return // linked with that peer, but not yet with all
+	}
+	b, err := json.Marshal(n)
+	if err == nil {
+		err = (*m).Notify(peer, b)
+	}
+	if err != nil {
+		g.log.Debug("answer not sent", "group", g.name, "rank", g.rank, "peer", peer, "error", err)
+	}
+}
+
+// timedOut fails the group because an operation took too long, with a line that says which ranks are to blame.
+func (g *Group) timedOut(op *operation) {
+	after := op.deadline.Sub(op.began).Round(time.Millisecond)
+	var cause error
+	if op.isPair() {
+		cause = fmt.Errorf("rank %v has not answered after %v: %w", peerName(op.peer), after, colligo.ErrTimeout)
+	} else {
+		cause = g.whoIsMissing(op, after)
+	}
+	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: op.sequence(), What: op.what(), Rank: g.rank,
+		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: cause}
+	op.late = e
+	g.fail(e, true)
+}
+
+// whoIsMissing asks all peers where they are and words the answers.
+func (g *Group) whoIsMissing(op *operation, after time.Duration) error {
+	token, more := g.answers.ask()
+	g.tell(note{Kind: noteWhere, Token: token})
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for late := false; !late && len(g.answers.get()) < g.size-1; {
+		select {
+		case <-more:
+		case <-limit.C:
+			late = true
+		}
+	}
+	return g.word(op, after, g.answers.get())
+}
+
+// word makes one line of the peers' answers.
+func (g *Group) word(op *operation, after time.Duration, got map[int]note) error {
+	var missing, silent, waiting, ahead []int
+	ours := describe(g.call(op))
+	for peer := range g.size {
+		n, ok := got[peer]
+		switch {
+		case peer == g.rank || ok && n.Seq == op.seq && n.Call == ours:
+			waiting = append(waiting, peer)
+		case !ok:
+			silent = append(silent, peer)
+		case n.Seq < op.seq:
+			missing = append(missing, peer)
+		case n.Seq > op.seq:
+			ahead = append(ahead, peer)
+		default:
+			return &classed{fmt.Errorf("after %v rank %d is in %s, this rank in %s", after, peer, n.Call, ours), colligo.ErrMismatch}
+		}
+	}
+	var parts []string
+	if len(missing) > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s not entered after %v", rankList(missing), have(missing), after))
+	}
+	if len(silent) > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s not answer after %v", rankList(silent), do(silent), after))
+	}
+	if parts == nil {
+		parts = append(parts, fmt.Sprintf("not finished after %v though every rank has entered", after))
+	}
+	parts = append(parts, fmt.Sprintf("%s %s", rankList(waiting), wait(waiting)))
+	if len(ahead) > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s gone on", rankList(ahead), have(ahead)))
+	}
+	return &classed{fmt.Errorf("%s", strings.Join(parts, "; ")), colligo.ErrTimeout}
+}
+
+func have(ranks []int) string { return number(ranks, "has", "have") }
+func do(ranks []int) string   { return number(ranks, "does", "do") }
+func wait(ranks []int) string { return number(ranks, "waits", "wait") }
+
+func number(ranks []int, one, many string) string {
+	if len(ranks) == 1 {
+		return one
+	}
+	return many
+}
+
+// rankList prints sorted ranks as "rank 3" or "ranks 0-2, 5".
+func rankList(ranks []int) string {
+	var b strings.Builder
+	b.WriteString(number(ranks, "rank ", "ranks "))
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if fmt.Fprintf(&b, "%d", ranks[i]); j > i {
+			fmt.Fprintf(&b, "-%d", ranks[j])
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+func peerName(peer int) string {
+	if peer == anyPeer {
+		return "any"
+	}
+	return fmt.Sprint(peer)
+}
+
+// anyPeer as the peer of a receive takes a message from whoever sends first.
+const anyPeer = plan.None
