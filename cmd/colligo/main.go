@@ -1,0 +1,84 @@
+// Colligo starts the ranks of a job on this machine, and serves the store through which ranks meet.
+//
+//	colligo run -n 4 [--] PROGRAM [ARGUMENTS]
+//	colligo store -listen :29500
+//
+// Invariants:
+//
+//  1. run exits with the code of the first rank that failed, 128 and the number of the signal if one ended it, and only
+//     after all ranks have ended.
+//  2. Each line of output appears whole, behind the rank that wrote it.
+//  3. Arguments that make no sense exit with code 2 before anything is started.
+//
+// The program never restarts a rank and never schedules across machines: launchers such as Slurm and Kubernetes do.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/colligo-go/colligo/internal/launch"
+)
+
+func main() {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, launch.Forwarded()...)
+	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals}))
+}
+
+// system is what the program gets from the system.
+type system struct {
+	environ        []string
+	stdout, stderr io.Writer
+	signals        <-chan os.Signal
+}
+
+const usage = `usage:
+  colligo run -n RANKS [flags] [--] PROGRAM [ARGUMENTS]    start PROGRAM once for each rank on this machine
+  colligo store -listen HOST:PORT                          serve a TCP store until a signal
+"colligo run -help" and "colligo store -help" list the flags.
+`
+
+// run returns the exit code.
+func run(args []string, s system) int {
+	if len(args) == 0 {
+		fmt.Fprint(s.stderr, usage)
+		return 2
+	}
+	switch args[0] {
+	case "run":
+		return s.runJob(args[1:])
+	case "store":
+		return s.serveStore(args[1:])
+	case "help", "-help", "-h", "--help":
+		fmt.Fprint(s.stdout, usage)
+		return 0
+	}
+	fmt.Fprintf(s.stderr, "colligo: unknown command %q\n%s", args[0], usage)
+	return 2
+}
+
+// parse parses a subcommand's flags. When it says not ok, the exit code is to be used.
+func (s system) parse(f *flag.FlagSet, args []string) (code int, ok bool) {
+	f.SetOutput(io.Discard)
+	err := f.Parse(args)
+	switch {
+	case err == nil:
+		return 0, true
+	case errors.Is(err, flag.ErrHelp):
+		f.SetOutput(s.stdout)
+		f.PrintDefaults()
+		return 0, false
+	}
+	return s.misuse(f.Name(), err), false
+}
+
+// misuse reports arguments that make no sense.
+func (s system) misuse(command string, err error) int {
+	fmt.Fprintf(s.stderr, "colligo %s: %v\n", command, err)
+	return 2
+}

@@ -1,0 +1,13 @@
+// Package launch starts one program once for each rank of a group on this machine, with the environment that torchrun
+// sets, and ends all when one fails. It serves bench and cmd/colligo.
+//
+// Invariants:
+//
+//  1. Run returns when every process it started has ended, whatever happened.
+//  2. The first process that fails is the one reported; what fails after it is taken for a consequence.
+//  3. A process gets SIGTERM first and the grace period to act on it, then SIGKILL. On unix both reach its whole process
+//     group, so that children of the program end too.
+//  4. On Linux the processes end when this one dies, kill -9 included.
+//
+// The package never reads the environment, never restarts a process and never ends its own.
+package launch
