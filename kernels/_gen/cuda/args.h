@@ -1,0 +1,144 @@
+// What the entry points take: one struct each. The Go structs of the same names (kernels/ptx_args.go) have the same
+// layout; the generator copies the offsets asserted here into a table that a Go test holds against them.
+#pragma once
+#include "device.h"
+
+constexpr int maxRanks = 8;
+constexpr int depth = 4; // tiles of one pair in flight
+
+// Arrays that have an entry for each rank of the group are turned: entry d belongs to rank (rank + d) mod size, entry 0 to
+// this rank. So every rank starts with another peer.
+
+struct GroupArgs {
+	u64 packets[maxRanks]; // each rank's packet memory
+	u64 tiles[maxRanks];   // each rank's tile memory
+	u64 flags[maxRanks];   // each rank's flag words
+	u64 state;             // this rank's counters, on its own device
+	u64 stop;              // host words: [0] stops all loops; [1 + q] is set by a stopped loop that waited for rank q
+	u32 rank, size;
+	u32 packetSlot; // bytes that packet memory has for one peer in one half
+	u32 tileSlot;   // bytes of one tile at most
+};
+
+struct ReduceArgs {
+	u64 out;
+	u64 in[maxRanks];
+	u64 bytes;
+	u32 sources; // 2 to 8
+	u32 divisor; // above 1, sums are divided by it
+};
+
+struct AllReduceArgs {
+	GroupArgs group;
+	u64 in, out, bytes;
+	u64 part;    // bytes of a rank's part, a multiple of 16; the last parts may be short or empty
+	u32 divisor; // as in ReduceArgs
+	u32 tile;    // bytes, a multiple of 16, at most group.tileSlot
+};
+
+struct ReduceScatterArgs {
+	GroupArgs group;
+	u64 in, out;
+	u64 offset[maxRanks]; // where each rank's part begins in in, in bytes
+	u64 bytes[maxRanks];  // length of each rank's part
+	u32 divisor, tile;
+};
+
+struct ExchangeArgs {
+	GroupArgs group;
+	u64 send[maxRanks];
+	u64 sendBytes[maxRanks];
+	u64 recv[maxRanks];
+	u64 recvBytes[maxRanks];
+	u32 tile, unused;
+};
+
+struct CopyArgs {
+	u64 out, in, bytes;
+};
+
+struct StridedArgs {
+	u64 out, in, count; // elements
+	u32 dims, size;     // bytes of an element: 1, 2, 4, 8 or 16
+	u64 shape[8];
+	i64 outStride[8], inStride[8]; // in elements
+};
+
+struct UnaryArgs {
+	u64 out, in, count; // elements
+	u64 factorAt;       // address of one element, or 0 for factor
+	double factor;
+	u32 divisor, unused;
+};
+
+struct FindNaNArgs {
+	u64 in, count; // elements
+	u64 found;     // word that becomes 1
+};
+
+#define OFFSET(type, field, at) static_assert(__builtin_offsetof(type, field) == at)
+#define SIZE(type, bytes) static_assert(sizeof(type) == bytes)
+
+OFFSET(GroupArgs, packets, 0);
+OFFSET(GroupArgs, tiles, 64);
+OFFSET(GroupArgs, flags, 128);
+OFFSET(GroupArgs, state, 192);
+OFFSET(GroupArgs, stop, 200);
+OFFSET(GroupArgs, rank, 208);
+OFFSET(GroupArgs, size, 212);
+OFFSET(GroupArgs, packetSlot, 216);
+OFFSET(GroupArgs, tileSlot, 220);
+SIZE(GroupArgs, 224);
+OFFSET(ReduceArgs, out, 0);
+OFFSET(ReduceArgs, in, 8);
+OFFSET(ReduceArgs, bytes, 72);
+OFFSET(ReduceArgs, sources, 80);
+OFFSET(ReduceArgs, divisor, 84);
+SIZE(ReduceArgs, 88);
+OFFSET(AllReduceArgs, group, 0);
+OFFSET(AllReduceArgs, in, 224);
+OFFSET(AllReduceArgs, out, 232);
+OFFSET(AllReduceArgs, bytes, 240);
+OFFSET(AllReduceArgs, part, 248);
+OFFSET(AllReduceArgs, divisor, 256);
+OFFSET(AllReduceArgs, tile, 260);
+SIZE(AllReduceArgs, 264);
+OFFSET(ReduceScatterArgs, group, 0);
+OFFSET(ReduceScatterArgs, in, 224);
+OFFSET(ReduceScatterArgs, out, 232);
+OFFSET(ReduceScatterArgs, offset, 240);
+OFFSET(ReduceScatterArgs, bytes, 304);
+OFFSET(ReduceScatterArgs, divisor, 368);
+OFFSET(ReduceScatterArgs, tile, 372);
+SIZE(ReduceScatterArgs, 376);
+OFFSET(ExchangeArgs, group, 0);
+OFFSET(ExchangeArgs, send, 224);
+OFFSET(ExchangeArgs, sendBytes, 288);
+OFFSET(ExchangeArgs, recv, 352);
+OFFSET(ExchangeArgs, recvBytes, 416);
+OFFSET(ExchangeArgs, tile, 480);
+SIZE(ExchangeArgs, 488);
+OFFSET(CopyArgs, out, 0);
+OFFSET(CopyArgs, in, 8);
+OFFSET(CopyArgs, bytes, 16);
+SIZE(CopyArgs, 24);
+OFFSET(StridedArgs, out, 0);
+OFFSET(StridedArgs, in, 8);
+OFFSET(StridedArgs, count, 16);
+OFFSET(StridedArgs, dims, 24);
+OFFSET(StridedArgs, size, 28);
+OFFSET(StridedArgs, shape, 32);
+OFFSET(StridedArgs, outStride, 96);
+OFFSET(StridedArgs, inStride, 160);
+SIZE(StridedArgs, 224);
+OFFSET(UnaryArgs, out, 0);
+OFFSET(UnaryArgs, in, 8);
+OFFSET(UnaryArgs, count, 16);
+OFFSET(UnaryArgs, factorAt, 24);
+OFFSET(UnaryArgs, factor, 32);
+OFFSET(UnaryArgs, divisor, 40);
+SIZE(UnaryArgs, 48);
+OFFSET(FindNaNArgs, in, 0);
+OFFSET(FindNaNArgs, count, 8);
+OFFSET(FindNaNArgs, found, 16);
+SIZE(FindNaNArgs, 24);

@@ -1,0 +1,132 @@
+// The device as the kernels see it, without CUDA's headers: indices, barriers, and global memory by address.
+#pragma once
+
+using u8 = unsigned char;
+using i8 = signed char;
+using u16 = unsigned short;
+using i16 = short;
+using u32 = unsigned int;
+using i32 = int;
+using u64 = unsigned long;
+using i64 = long;
+
+#define DEVICE static inline __attribute__((device, always_inline))
+#define SHARED __attribute__((shared))
+#define KERNEL extern "C" __attribute__((global, launch_bounds(512)))
+
+DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE u32 threads() { return __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE u32 block() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE u32 blocks() { return __nvvm_read_ptx_sreg_nctaid_x(); }
+DEVICE u64 worker() { return (u64)block() * threads() + thread(); }
+DEVICE u64 workers() { return (u64)blocks() * threads(); }
+DEVICE void sync() { __syncthreads(); }
+
+// A Line is 16 bytes, the widest access.
+struct Line {
+	u32 w[4];
+};
+
+// Every access to global memory is one of these. They are volatile so that none moves across a barrier or a flag.
+DEVICE Line loadLine(u64 p) {
+	Line v;
+	asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p));
+	return v;
+}
+
+// streamLine is loadLine of what is read once.
+DEVICE Line streamLine(u64 p) {
+	Line v;
+	asm volatile("ld.global.cs.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p));
+	return v;
+}
+
+DEVICE void storeLine(u64 p, Line v) {
+	asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3]) : "memory");
+}
+
+DEVICE u32 loadWord(u64 p) {
+	u32 v;
+	asm volatile("ld.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+DEVICE void storeWord(u64 p, u32 v) { asm volatile("st.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+
+DEVICE u32 loadByte(u64 p) {
+	u32 v;
+	asm volatile("ld.global.u8 %0, [%1];" : "=r"(v) : "l"(p));
+	return v;
+}
+
+DEVICE void storeByte(u64 p, u32 v) { asm volatile("st.global.u8 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+
+// elementAt reads an element, putElement writes one.
+template <class Raw> DEVICE Raw elementAt(u64 p) {
+	Raw r = 0;
+	if constexpr (sizeof(r) == 1) r = (Raw)loadByte(p);
+	if constexpr (sizeof(r) == 2) asm volatile("ld.global.u16 %0, [%1];" : "=h"(r) : "l"(p));
+	if constexpr (sizeof(r) == 4) r = loadWord(p);
+	if constexpr (sizeof(r) == 8) asm volatile("ld.global.u64 %0, [%1];" : "=l"(r) : "l"(p));
+	return r;
+}
+template <class Raw> DEVICE void putElement(u64 p, Raw r) {
+	if constexpr (sizeof(r) == 1) storeByte(p, r);
+	if constexpr (sizeof(r) == 2) asm volatile("st.global.u16 [%0], %1;" ::"l"(p), "h"(r) : "memory");
+	if constexpr (sizeof(r) == 4) storeWord(p, r);
+	if constexpr (sizeof(r) == 8) asm volatile("st.global.u64 [%0], %1;" ::"l"(p), "l"(r) : "memory");
+}
+
+// watchWord and postWord are for words that somebody else reads or writes at the same time.
+DEVICE u32 watchWord(u64 p) {
+	u32 v;
+	asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
+DEVICE void postWord(u64 p, u32 v) { asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+
+// readUser reads the line at p, of which only the first left bytes exist; the others are 0. p has any alignment.
+DEVICE Line readUser(u64 p, u64 left) {
+	if (left >= 16 && p % 16 == 0) return loadLine(p);
+	Line v{};
+	if (left >= 16 && p % 4 == 0) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) v.w[i] = loadWord(p + 4 * i);
+		return v;
+	}
+	u64 n = left < 16 ? left : 16, lo = 0, hi = 0;
+#pragma unroll 1
+	for (u64 i = n; i-- > 0;) {
+		hi = hi << 8 | lo >> 56;
+		lo = lo << 8 | loadByte(p + i);
+	}
+	return Line{{(u32)lo, (u32)(lo >> 32), (u32)hi, (u32)(hi >> 32)}};
+}
+
+// writeUser writes the first left bytes of v to p, of any alignment.
+DEVICE void writeUser(u64 p, Line v, u64 left) {
+	if (left >= 16 && p % 16 == 0) {
+		storeLine(p, v);
+		return;
+	}
+	if (left >= 16 && p % 4 == 0) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) storeWord(p + 4 * i, v.w[i]);
+		return;
+	}
+	u64 n = left < 16 ? left : 16, lo = v.w[0] | (u64)v.w[1] << 32, hi = v.w[2] | (u64)v.w[3] << 32;
+#pragma unroll 1
+	for (u64 i = 0; i < n; i++) {
+		storeByte(p + i, (u32)lo & 0xff);
+		lo = lo >> 8 | hi << 56;
+		hi >>= 8;
+	}
+}
+
+DEVICE u64 smaller(u64 a, u64 b) { return a < b ? a : b; }
+DEVICE u64 larger(u64 a, u64 b) { return a > b ? a : b; }
+DEVICE u64 linesOf(u64 bytes) { return (bytes + 15) / 16; }
+
+// within returns how many of the size bytes from start lie below end.
+DEVICE u64 within(u64 start, u64 size, u64 end) { return start >= end ? 0 : smaller(size, end - start); }

@@ -1,0 +1,116 @@
+// Folds: what a kind of reduction does to the elements of one type. open takes the first source's element, fold adds the
+// next one, close makes the result. Line folds 16 bytes at a time.
+#pragma once
+#include "elements.h"
+
+template <class E> struct Sum {
+	using Element = E;
+	using State = typename E::Number;
+	static constexpr bool averages = true;
+	DEVICE State open(typename E::Raw r) { return E::decode(r); }
+	DEVICE State fold(State s, typename E::Raw r) { return s + E::decode(r); }
+	DEVICE State divide(State s, u32 by) { return E::divide(s, by); }
+	DEVICE typename E::Raw close(State s) { return E::encode(s); }
+};
+
+template <class E> struct Prod : Sum<E> {
+	using typename Sum<E>::State;
+	static constexpr bool averages = false;
+	DEVICE State fold(State s, typename E::Raw r) { return s * E::decode(r); }
+};
+
+// Extreme compares bits: floats are sign and magnitude, so flipping the magnitude of negative ones puts them in order, -0
+// below +0. A NaN in any source makes the result one positive quiet NaN.
+template <class E, bool least> struct Extreme {
+	using Element = E;
+	using Raw = typename E::Raw;
+	using State = Raw;
+	using Ordered = typename E::Ordered;
+	static constexpr bool averages = false;
+	DEVICE Ordered order(Raw r) {
+		Ordered o = (Ordered)r;
+		if constexpr (E::isFloat) o ^= (Ordered)(o >> (8 * sizeof(o) - 1)) & magnitude;
+		return o;
+	}
+	DEVICE State open(Raw r) { return r; }
+	DEVICE State fold(State s, Raw r) {
+		State m = (least ? order(r) < order(s) : order(r) > order(s)) ? r : s;
+		if constexpr (E::isFloat)
+			if ((s & magnitude) > E::infinity || (r & magnitude) > E::infinity) m = E::nan;
+		return m;
+	}
+	DEVICE Raw close(State s) { return s; }
+	static constexpr Raw magnitude = (Raw)((Raw)~(Raw)0 >> 1);
+};
+template <class E> struct Min : Extreme<E, true> {};
+template <class E> struct Max : Extreme<E, false> {};
+
+// The bitwise kinds work on words of any width.
+template <class E> struct BAnd : Sum<E> {
+	static constexpr bool averages = false;
+	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s & r; }
+};
+template <class E> struct BOr : BAnd<E> {
+	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s | r; }
+};
+template <class E> struct BXor : BAnd<E> {
+	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s ^ r; }
+};
+
+// truth makes each byte that is not 0 a 1.
+template <class T> DEVICE T truth(T w) {
+	constexpr T low = (T)0x7f7f7f7f, one = (T)0x01010101;
+	return (T)((T)((T)((w & low) + low) | w) >> 7) & one;
+}
+
+// Bools are bytes: and is their product and minimum, or their sum and maximum.
+template <class E> struct BoolAnd : BAnd<E> {
+	DEVICE typename E::Raw open(typename E::Raw r) { return truth(r); }
+	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s & truth(r); }
+};
+template <class E> struct BoolOr : BoolAnd<E> {
+	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s | truth(r); }
+};
+template <class E> struct BoolXor : BoolAnd<E> {
+	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s ^ truth(r); }
+};
+
+// Lines is the state of a line being folded by F.
+template <class F> struct Lines {
+	using Raw = typename F::Element::Raw;
+	static constexpr int count = 16 / sizeof(Raw);
+	struct Elements {
+		Raw e[count];
+	};
+	typename F::State state[count];
+
+	__attribute__((device, always_inline)) void open(Line v) {
+		Elements in = bits<Elements>(v);
+#pragma unroll
+		for (int i = 0; i < count; i++) state[i] = F::open(in.e[i]);
+	}
+	__attribute__((device, always_inline)) void fold(Line v) {
+		Elements in = bits<Elements>(v);
+#pragma unroll
+		for (int i = 0; i < count; i++) state[i] = F::fold(state[i], in.e[i]);
+	}
+	__attribute__((device, always_inline)) Line close(u32 divisor) {
+		if constexpr (F::averages)
+			if (divisor > 1) {
+#pragma unroll
+				for (int i = 0; i < count; i++) state[i] = F::divide(state[i], divisor);
+			}
+		Elements out;
+#pragma unroll
+		for (int i = 0; i < count; i++) out.e[i] = F::close(state[i]);
+		return bits<Line>(out);
+	}
+};
+
+// The module is of kind OP on elements ELEMENT. Bitwise kinds and bools fold lines as words.
+#ifndef WORD
+#define WORD ELEMENT
+#endif
+using One = OP<ELEMENT>;
+using Whole = Lines<OP<WORD>>;
+constexpr bool unrolled = WORD::unrolled;

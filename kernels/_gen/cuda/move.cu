@@ -1,0 +1,123 @@
+// The entry points that move bytes and know no element type.
+#include "packets.h"
+#include "tiles.h"
+
+// copy copies bytes between addresses of any alignment that do not overlap.
+KERNEL void copy(CopyArgs a) {
+	constexpr int U = 4;
+	u64 head = smaller(-a.out % 16, a.bytes), step = workers();
+	bool aligned = (a.in - a.out) % 16 == 0;
+	u64 lines = (a.bytes - head) / 16, tail = head + 16 * lines;
+	for (u64 i = worker(); i < lines; i += U * step) {
+		Line v[U];
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			if (i + u * step < lines) {
+				u64 p = a.in + head + 16 * (i + u * step);
+				v[u] = aligned ? streamLine(p) : readUser(p, 16);
+			}
+#pragma unroll
+		for (int u = 0; u < U; u++)
+			if (i + u * step < lines) storeLine(a.out + head + 16 * (i + u * step), v[u]);
+	}
+	if (worker() < head) storeByte(a.out + worker(), loadByte(a.in + worker()));
+	if (worker() < a.bytes - tail) storeByte(a.out + tail + worker(), loadByte(a.in + tail + worker()));
+}
+
+// copy_strided copies element by element, fewer than 2^32: the element's number is taken apart into coordinates,
+// innermost dimension first.
+KERNEL void copy_strided(StridedArgs a) {
+	for (u64 w = worker(); w < a.count; w += workers()) {
+		u32 rest = (u32)w;
+		i64 out = 0, in = 0;
+#pragma unroll
+		for (int k = 7; k >= 0; k--) {
+			if (k >= (int)a.dims) continue;
+			u32 n = (u32)a.shape[k], c = rest % n;
+			rest /= n;
+			out += c * a.outStride[k];
+			in += c * a.inStride[k];
+		}
+		u64 to = a.out + (u64)out * a.size, from = a.in + (u64)in * a.size;
+		switch (a.size) {
+		case 1: storeByte(to, loadByte(from)); break;
+		case 2: putElement(to, elementAt<u16>(from)); break;
+		case 4: storeWord(to, loadWord(from)); break;
+		case 8: putElement(to, elementAt<u64>(from)); break;
+		case 16: // aligned to 8, as its parts are
+			putElement(to, elementAt<u64>(from));
+			putElement(to + 8, elementAt<u64>(from + 8));
+			break;
+		}
+	}
+}
+
+// own copies what a rank sends to itself.
+DEVICE void own(const ExchangeArgs &a) {
+	if (a.send[0] == a.recv[0]) return;
+	u64 bytes = a.sendBytes[0];
+	for (u64 i = worker(); i < linesOf(bytes); i += workers())
+		writeUser(a.recv[0] + 16 * i, readUser(a.send[0] + 16 * i, bytes - 16 * i), bytes - 16 * i);
+}
+
+// exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather,
+// scatter and broadcast, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
+// and at most half of packetSlot. What a rank receives must not overlap what it sends, but for its own part.
+KERNEL void exchange_packets(ExchangeArgs a) {
+	SHARED Turned peers, send, sendBytes, recv, recvBytes;
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	peers.fill(g.packets);
+	send.fill(a.send);
+	sendBytes.fill(a.sendBytes);
+	recv.fill(a.recv);
+	recvBytes.fill(a.recvBytes);
+	sync();
+	u64 span = g.packetSlot / 2;
+	for (u32 w = (u32)worker(), n = Deal::all(g, sendBytes.at); w < n; w += (u32)workers()) {
+		auto [d, i] = Deal::of(w, g.size - 1);
+		u64 bytes = sendBytes.at[d];
+		if (i < Deal::lines(bytes))
+			p.put(p.slot(peers.at[d], g.rank), span, i, readUser(send.at[d] + 16 * i, within(16 * i, 16, bytes)));
+	}
+	p.arrive();
+	own(a);
+	for (u32 w = (u32)worker(), n = Deal::all(g, recvBytes.at); w < n; w += (u32)workers()) {
+		auto [d, i] = Deal::of(w, g.size - 1);
+		u32 q = peerAt(g, d);
+		u64 bytes = recvBytes.at[d];
+		if (i < Deal::lines(bytes))
+			writeUser(recv.at[d] + 16 * i, p.take(p.slot(peers.at[0], q), span, i, q), within(16 * i, 16, bytes));
+	}
+}
+
+// exchange_tiles is exchange_packets for more bytes. In a pair both ranks count as many tiles as the longer way has.
+KERNEL void exchange_tiles(ExchangeArgs a) {
+	SHARED Tiles::Store store;
+	SHARED Turned send, sendBytes, recv, recvBytes;
+	const GroupArgs &g = a.group;
+	send.fill(a.send);
+	sendBytes.fill(a.sendBytes);
+	recv.fill(a.recv);
+	recvBytes.fill(a.recvBytes);
+	Tiles t(g, store);
+	u32 tile = a.tile, most = 0;
+	auto count = [&](u32 d) { return d == 0 ? 0 : tilesOf(larger(sendBytes.at[d], recvBytes.at[d]), tile); };
+	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
+	for (u32 j = 0; most != 0 && j < most + 1; j++) {
+		if (j < most) {
+			u64 at = tileAt(j, tile);
+#pragma unroll 1
+			for (u32 d = 1; d < g.size; d++) t.push(t.outgoing(0, d, j), send.at[d] + at, within(at, tile, sendBytes.at[d]));
+			t.signal(0, j, count);
+		}
+		if (j >= 1) {
+			u64 at = tileAt(j - 1, tile);
+			t.wait(0, j - 1, count);
+#pragma unroll 1
+			for (u32 d = 1; d < g.size; d++) t.pull(recv.at[d] + at, t.incoming(0, d, j - 1), within(at, tile, recvBytes.at[d]));
+		}
+	}
+	t.finish(count);
+	own(a);
+}

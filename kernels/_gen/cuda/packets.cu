@@ -1,0 +1,114 @@
+// The reducing collectives by packets: compiled for each element type and kind, with ELEMENT, OP and WORD set.
+#include "fold.h"
+#include "packets.h"
+
+// gather folds line i of every rank's slot, and mine at its place, in rank order.
+DEVICE Line gather(Packets &p, u64 slot0, u64 span, u64 i, Line mine, u32 divisor) {
+	const GroupArgs &g = p.g;
+	Whole s;
+	if constexpr (unrolled) { // look at all slots at once, until all are there
+		Packets::Pair v[maxRanks];
+		u32 missing;
+		do {
+			missing = maxRanks;
+#pragma unroll
+			for (u32 q = 0; q < maxRanks; q++)
+				if (q < g.size && q != g.rank) v[q] = p.look(slot0 + (u64)q * g.packetSlot, span, i);
+#pragma unroll
+			for (u32 q = 0; q < maxRanks; q++)
+				if (q < g.size && q != g.rank && !p.there(v[q])) missing = q;
+		} while (missing < maxRanks && p.watch.again(missing));
+#pragma unroll
+		for (u32 q = 0; q < maxRanks; q++)
+			if (q < g.size) {
+				Line from = q == g.rank ? mine : v[q].line();
+				if (q == 0) s.open(from);
+				else s.fold(from);
+			}
+	} else {
+#pragma unroll 1
+		for (u32 q = 0; q < g.size; q++) {
+			Line from = q == g.rank ? mine : p.take(slot0 + (u64)q * g.packetSlot, span, i, q);
+			if (q == 0) s.open(from);
+			else s.fold(from);
+		}
+	}
+	return s.close(divisor);
+}
+
+// all_reduce_one_shot: every rank sends all its data to every peer, and folds what it gets. bytes is at most half of
+// packetSlot.
+KERNEL void all_reduce_one_shot(AllReduceArgs a) {
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	u64 lines = linesOf(a.bytes), span = g.packetSlot / 2;
+	for (u64 i = worker(); i < lines; i += workers()) {
+		Line v = readUser(a.in + 16 * i, a.bytes - 16 * i);
+#pragma unroll
+		for (u32 d = 1; d < maxRanks; d++)
+			if (d < g.size) p.put(p.slot(g.packets[d], g.rank), span, i, v);
+	}
+	p.arrive();
+	u64 slot0 = p.slot(g.packets[0], 0);
+	for (u64 i = worker(); i < lines; i += workers()) {
+		u64 left = a.bytes - 16 * i;
+		writeUser(a.out + 16 * i, gather(p, slot0, span, i, readUser(a.in + 16 * i, left), a.divisor), left);
+	}
+}
+
+// all_reduce_two_shot: every rank sends part q to rank q, folds its own part, and sends the result to every peer. part is
+// at most a quarter of packetSlot, and each rank has at least one line of it to send: bytes > (size-1) × part.
+KERNEL void all_reduce_two_shot(AllReduceArgs a) {
+	SHARED Turned peers;
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	peers.fill(g.packets);
+	sync();
+	u64 span = g.packetSlot / 4, results = 2 * span;
+	u32 lines = (u32)(a.part / 16), others = g.size - 1;
+	for (u32 w = (u32)worker(); w < lines * others; w += (u32)workers()) {
+		u32 d = 1 + w / lines, i = w % lines;
+		u64 at = peerAt(g, d) * a.part + 16ul * i;
+		if (at < a.bytes) p.put(p.slot(peers.at[d], g.rank), span, i, readUser(a.in + at, a.bytes - at));
+	}
+	p.arrive();
+	u64 slot0 = p.slot(peers.at[0], 0);
+	for (u32 i = (u32)worker(); i < lines; i += (u32)workers()) {
+		u64 at = g.rank * a.part + 16ul * i;
+		if (at >= a.bytes) break;
+		Line v = gather(p, slot0, span, i, readUser(a.in + at, a.bytes - at), a.divisor);
+#pragma unroll 1
+		for (u32 d = 1; d < g.size; d++) p.put(p.slot(peers.at[d], g.rank) + results, span, i, v);
+		writeUser(a.out + at, v, a.bytes - at);
+	}
+	for (u32 w = (u32)worker(); w < lines * others; w += (u32)workers()) {
+		u32 q = peerAt(g, 1 + w / lines), i = w % lines;
+		u64 at = q * a.part + 16ul * i;
+		u64 slot = slot0 + (u64)q * g.packetSlot + results;
+		if (at < a.bytes) writeUser(a.out + at, p.take(slot, span, i, q), a.bytes - at);
+	}
+}
+
+// reduce_scatter_packets: every rank sends each peer its part and folds its own. A reduce to one root is the same with
+// one part that is not empty. Each part is at most half of packetSlot.
+KERNEL void reduce_scatter_packets(ReduceScatterArgs a) {
+	SHARED Turned peers, offset, bytes;
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	u64 span = g.packetSlot / 2;
+	peers.fill(g.packets);
+	offset.fill(a.offset);
+	bytes.fill(a.bytes);
+	sync();
+	for (u32 w = (u32)worker(), n = Deal::all(g, bytes.at); w < n; w += (u32)workers()) {
+		auto [d, i] = Deal::of(w, g.size - 1);
+		if (i < Deal::lines(bytes.at[d]))
+			p.put(p.slot(peers.at[d], g.rank), span, i, readUser(a.in + offset.at[d] + 16 * i, within(16 * i, 16, bytes.at[d])));
+	}
+	p.arrive();
+	u64 slot0 = p.slot(g.packets[0], 0), mine = a.in + a.offset[0], lines = Deal::lines(a.bytes[0]);
+	for (u64 i = worker(); i < lines; i += workers()) {
+		u64 left = within(16 * i, 16, a.bytes[0]);
+		writeUser(a.out + 16 * i, gather(p, slot0, span, i, readUser(mine + 16 * i, left), a.divisor), left);
+	}
+}

@@ -1,0 +1,89 @@
+// Packets: 16 bytes that carry 8 of data and prove themselves. Each half is 4 bytes of data and a 4-byte flag, stored at
+// once, so no fence and no barrier is needed: the receiver looks until both flags are this operation's number.
+//
+// Packet memory of a rank: two halves, each with one slot per sending rank. Operations take the halves in turns by their
+// number. Every operation sends at least one packet to every peer and waits for one from each, so a rank that enters
+// operation number f has seen all peers enter f-1 and thus leave f-2, and may overwrite f-2's half. Nothing but packets
+// is ever stored there: data could look like a flag. Memory starts as zeros; 0 is no operation's number.
+//
+// A line is two packets, in two planes of the slot, so that a warp stores whole sectors.
+#pragma once
+#include "watch.h"
+
+struct Packets {
+	const GroupArgs &g;
+	u32 flag;
+	Watch watch;
+
+	// The operation's number is one more than the counter in device memory, which the last block to call arrive counts
+	// up; a replayed graph counts on. 0 is skipped, to 2, so that halves still alternate.
+	__attribute__((device, always_inline)) Packets(const GroupArgs &g) : g(g), watch{g.stop} {
+		u32 f = watchWord(g.state) + 1;
+		flag = f == 0 ? 2 : f;
+	}
+
+	// arrive is called once by all threads, each after it has sent everything.
+	__attribute__((device, always_inline)) void arrive() {
+		sync();
+		if (thread() != 0) return;
+		u32 before;
+		asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(g.state + 4) : "memory");
+		if (before != blocks() - 1) return;
+		postWord(g.state + 4, 0);
+		postWord(g.state, flag);
+	}
+
+	// slot returns where rank from's packets of this operation lie in the packet memory at base.
+	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from) {
+		return base + ((u64)(flag & 1) * g.size + from) * g.packetSlot;
+	}
+
+	// put stores a line as packet i of planes that are span bytes apart.
+	__attribute__((device, always_inline)) void put(u64 slot, u64 span, u64 i, Line v) {
+		store(slot + 16 * i, v.w[0], v.w[1]);
+		store(slot + span + 16 * i, v.w[2], v.w[3]);
+	}
+	__attribute__((device, always_inline)) void store(u64 p, u32 a, u32 b) {
+		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%2};" ::"l"(p), "r"(a), "r"(flag), "r"(b) : "memory");
+	}
+
+	// A Pair is a line as its two packets. look reads packet i whether it is there or not; there tells; take waits for it
+	// from rank peer.
+	struct Pair {
+		Line lo, hi;
+		__attribute__((device, always_inline)) Line line() { return Line{{lo.w[0], lo.w[2], hi.w[0], hi.w[2]}}; }
+	};
+	__attribute__((device, always_inline)) Pair look(u64 slot, u64 span, u64 i) { return Pair{load(slot + 16 * i), load(slot + span + 16 * i)}; }
+	__attribute__((device, always_inline)) bool there(Pair p) {
+		return ((p.lo.w[1] ^ flag) | (p.lo.w[3] ^ flag) | (p.hi.w[1] ^ flag) | (p.hi.w[3] ^ flag)) == 0;
+	}
+	__attribute__((device, always_inline)) Line take(u64 slot, u64 span, u64 i, u32 peer) {
+		Pair p;
+		do p = look(slot, span, i);
+		while (!there(p) && watch.again(peer));
+		return p.line();
+	}
+	__attribute__((device, always_inline)) Line load(u64 p) {
+		Line v;
+		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p) : "memory");
+		return v;
+	}
+};
+
+// A Deal is one line to or from one peer. Workers are dealt the lines of all peers at once, warp by warp in turns, so that
+// none waits for one peer before it looks after the next.
+struct Deal {
+	u32 d, i;
+	DEVICE Deal of(u32 w, u32 peers) {
+		u32 warp = w / 32;
+		return Deal{1 + warp % peers, warp / peers * 32 + w % 32};
+	}
+	// all returns how many deals there are; those past a peer's last line are void.
+	DEVICE u32 all(const GroupArgs &g, const u64 (&bytes)[maxRanks]) {
+		u64 most = 1;
+		for (u32 d = 1; d < g.size; d++) most = larger(most, linesOf(bytes[d]));
+		return (u32)(most + 31) / 32 * 32 * (g.size - 1);
+	}
+	// lines returns how many lines a peer is sent: one at least.
+	DEVICE u64 lines(u64 bytes) { return larger(linesOf(bytes), 1); }
+};

@@ -1,0 +1,114 @@
+// Tiles: pieces of some KiB, each pushed by one block to the block of the same index on a peer, and announced by a flag
+// word that counts. All ranks launch the same blocks and tile size.
+//
+// Tile memory of a rank: for each block, phase (0 inputs, 1 results) and sending rank, depth tiles in a circle. Flag words:
+// for each block and phase, one per sending rank. A pair of ranks counts its tiles, by block, through all operations; the
+// counters lie in device memory, so a replayed graph counts on.
+//
+// No tile is acknowledged; that a slot is free follows from what has come. In each step j a block first sends tile j of
+// phase 0, then waits for the peer's tile j-1 of phase 0 and uses it, then (all-reduce) sends tile j-1 of phase 1, waits
+// for the peer's tile j-2 of phase 1 and uses it.
+//   Phase 0: who sends tile j has waited for the peer's tile j-2, which the peer sent in its step j-2, after its step j-3,
+//   in which it used tile j-4. So the slot of tile j-4 is free, and depth is 4.
+//   Phase 1: who sends tile j-1 has waited for the peer's phase 0 tile j-1, sent in its step j-1, after it used phase 1
+//   tile j-4 in step j-2. So the slot of tile j-5 is free.
+// From one operation to the next the same holds: the first wait for a peer's tile says that the peer has finished the
+// operation before, and until then at most two tiles are sent.
+#pragma once
+#include "watch.h"
+
+struct Tiles {
+	const GroupArgs &g;
+	u64 (&memory)[maxRanks]; // turned, in shared memory
+	u64 (&flags)[maxRanks];  // turned
+	u32 (&base)[maxRanks];   // by place: tiles of the pair before this operation
+	Watch watch;
+
+	struct Store {
+		Turned memory, flags;
+		u32 base[maxRanks];
+	};
+	__attribute__((device, always_inline)) Tiles(const GroupArgs &g, Store &s)
+		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.stop} {
+		s.memory.fill(g.tiles);
+		s.flags.fill(g.flags);
+		if (thread() < g.size) base[thread()] = watchWord(counter(thread()));
+		sync();
+	}
+	__attribute__((device, always_inline)) u64 counter(u32 d) { return g.state + 64 + 4 * ((u64)block() * maxRanks + d); }
+
+	// slot returns where tile j of the pair with the rank at place d lies in the memory of the rank at place where, the
+	// sender being rank from.
+	__attribute__((device, always_inline)) u64 slot(u32 where, u32 phase, u32 from, u32 d, u32 j) {
+		u64 circle = ((u64)block() * 2 + phase) * g.size + from;
+		return memory[where] + (circle * depth + (base[d] + j) % depth) * g.tileSlot;
+	}
+	__attribute__((device, always_inline)) u64 outgoing(u32 phase, u32 d, u32 j) { return slot(d, phase, g.rank, d, j); }
+	__attribute__((device, always_inline)) u64 incoming(u32 phase, u32 d, u32 j) { return slot(0, phase, peerAt(g, d), d, j); }
+
+	// signal tells each peer that its tile j is there, if count of it is more than j. wait waits for theirs.
+	template <class C> __attribute__((device, always_inline)) void signal(u32 phase, u32 j, C count) {
+		sync();
+		u32 d = thread();
+		if (d == 0 || d >= g.size || j >= count(d)) return;
+		u64 at = flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + g.rank);
+		asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(base[d] + j + 1) : "memory");
+	}
+	template <class C> __attribute__((device, always_inline)) void wait(u32 phase, u32 j, C count) {
+		u32 d = thread();
+		if (d != 0 && d < g.size && j < count(d)) {
+			u32 q = peerAt(g, d), v;
+			u64 at = flags[0] + 4 * (((u64)block() * 2 + phase) * maxRanks + q);
+			do asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+			while ((i32)(v - (base[d] + j + 1)) < 0 && watch.again(q));
+		}
+		sync();
+	}
+	// finish counts the tiles of this operation. count was the number of this block's tiles of each pair.
+	template <class C> __attribute__((device, always_inline)) void finish(C count) {
+		sync();
+		if (thread() < g.size) postWord(counter(thread()), base[thread()] + count(thread()));
+	}
+
+	// push copies bytes from user memory to a slot, pull from a slot to user memory.
+	__attribute__((device, always_inline)) void push(u64 slot, u64 from, u64 bytes) {
+		constexpr int U = 4;
+		u64 lines = linesOf(bytes), whole = from % 16 == 0 ? bytes / 16 : 0, step = threads();
+		for (u64 i = thread(); i < whole; i += U * step) {
+			Line v[U];
+#pragma unroll
+			for (int u = 0; u < U; u++)
+				if (i + u * step < whole) v[u] = streamLine(from + 16 * (i + u * step));
+#pragma unroll
+			for (int u = 0; u < U; u++)
+				if (i + u * step < whole) storeLine(slot + 16 * (i + u * step), v[u]);
+		}
+#pragma unroll 1
+		for (u64 i = whole + thread(); i < lines; i += step) storeLine(slot + 16 * i, readUser(from + 16 * i, bytes - 16 * i));
+	}
+	__attribute__((device, always_inline)) void pull(u64 to, u64 slot, u64 bytes) {
+		constexpr int U = 4;
+		u64 lines = linesOf(bytes), whole = to % 16 == 0 ? bytes / 16 : 0, step = threads();
+		for (u64 i = thread(); i < whole; i += U * step) {
+			Line v[U];
+#pragma unroll
+			for (int u = 0; u < U; u++)
+				if (i + u * step < whole) v[u] = streamLine(slot + 16 * (i + u * step));
+#pragma unroll
+			for (int u = 0; u < U; u++)
+				if (i + u * step < whole) storeLine(to + 16 * (i + u * step), v[u]);
+		}
+#pragma unroll 1
+		for (u64 i = whole + thread(); i < lines; i += step) writeUser(to + 16 * i, streamLine(slot + 16 * i), bytes - 16 * i);
+	}
+};
+
+// tilesOf returns how many of the tiles of bytes fall to this block; the t-th tile of an operation belongs to block t mod
+// blocks.
+DEVICE u32 tilesOf(u64 bytes, u32 tile) {
+	u64 all = (bytes + tile - 1) / tile;
+	return all <= block() ? 0 : (u32)((all - block() - 1) / blocks() + 1);
+}
+
+// tileAt returns where this block's j-th tile begins.
+DEVICE u64 tileAt(u32 j, u32 tile) { return ((u64)j * blocks() + block()) * tile; }

@@ -1,0 +1,41 @@
+// Waiting. Every loop that waits for a peer is stopped by the stop word in host memory. A stopped loop is left, not the
+// kernel: barriers of the block stay uniform, and later loops end at once.
+#pragma once
+#include "args.h"
+
+struct Watch {
+	u64 stop;
+	u32 spins = 0;
+	bool stopped = false;
+
+	// again reports whether to look once more for what rank peer has not done yet. Reading the host's word is slow, so
+	// it is read every 4,096 times, some milliseconds apart.
+	__attribute__((device, always_inline)) bool again(u32 peer) {
+		if (stopped) return false;
+		if ((++spins & 4095) == 0 && watchWord(stop) != 0) {
+			stopped = true;
+			postWord(stop + 4 + 4 * peer, 1);
+		}
+		return !stopped;
+	}
+};
+
+// peerAt returns the rank that stands at place d of turned arrays.
+DEVICE u32 peerAt(const GroupArgs &g, u32 d) {
+	u32 q = g.rank + d;
+	return q < g.size ? q : q - g.size;
+}
+
+// placeOf is peerAt's inverse.
+DEVICE u32 placeOf(const GroupArgs &g, u32 q) { return q >= g.rank ? q - g.rank : q + g.size - g.rank; }
+
+// Shared memory holds the arrays of GroupArgs that are indexed by what is only known at run time.
+struct Turned {
+	u64 at[maxRanks];
+	// fill copies a, one thread an entry; a barrier must follow.
+	__attribute__((device, always_inline)) void fill(const u64 (&a)[maxRanks]) {
+#pragma unroll
+		for (u32 d = 0; d < maxRanks; d++)
+			if (thread() == d) at[d] = a[d];
+	}
+};

@@ -1,0 +1,132 @@
+package kernels
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/colligo-go/colligo"
+)
+
+//go:generate go run -C _gen ./ptx
+
+// PTXTarget is the compute capability that the GPU kernels need, 10 × major + minor; newer devices run them too.
+const PTXTarget = 80
+
+//go:embed ptx/*.ptx.zst
+var ptxFiles embed.FS
+
+type ptxArchive struct {
+	name    string
+	bytes   int
+	sum     string // SHA-256 of what the archive holds
+	modules []ptxModule
+}
+
+type ptxModule struct {
+	name       string
+	start, end int
+}
+
+// Family says which entry points of a kind of reduction are loaded together.
+type Family string
+
+// The families.
+const (
+	LocalFamily  Family = "local"   // ReduceTwo, ReduceMany
+	PacketFamily Family = "packets" // AllReduceOneShot, AllReduceTwoShot, ReduceScatterPackets
+	TileFamily   Family = "tiles"   // AllReduceTiles, ReduceScatterTiles
+)
+
+// A Module is GPU kernels that are loaded together. The zero Module is none.
+type Module struct {
+	archive *ptxArchive
+	module  ptxModule
+	entries []Entry
+}
+
+// ReduceModule returns the GPU kernels of kind k on elements of type d, or the error of OpKind.Check. An average is the sum
+// with a divisor, a premultiplied sum is the sum; complex elements are pairs of reals.
+func ReduceModule(d colligo.DType, k colligo.OpKind, f Family) (Module, error) {
+	if _, _, err := k.Check(d); err != nil {
+		return Module{}, err
+	}
+	name := k.String()
+	switch k {
+	case colligo.KindAvg, colligo.KindPremulSum:
+		name = colligo.KindSum.String()
+	}
+	if d == colligo.Bool {
+		switch k {
+		case colligo.KindSum, colligo.KindMax:
+			name = colligo.KindBOr.String()
+		case colligo.KindProd, colligo.KindMin:
+			name = colligo.KindBAnd.String()
+		}
+	}
+	return find(d.Real().String(), string(f)+"/"+name, familyEntries(f)), nil
+}
+
+// UnaryModule returns the GPU kernels of one source: Divide, and for floating point types Scale and FindNaN. Complex
+// elements are pairs of reals. There are none for bools.
+func UnaryModule(d colligo.DType) (Module, error) {
+	if !d.Valid() || d == colligo.Bool {
+		return Module{}, fmt.Errorf("kernels: no kernels of one source for %v elements", d)
+	}
+	entries := unaryEntries
+	if d.Integer() {
+		entries = entries[:1]
+	}
+	return find(d.Real().String(), "unary", entries), nil
+}
+
+// MoveModule returns the GPU kernels that know no element type: Copy, CopyStrided, ExchangePackets, ExchangeTiles.
+func MoveModule() Module { return find("move", "move", moveEntries) }
+
+func find(archive, module string, entries []Entry) Module {
+	for i := range ptxArchives {
+		a := &ptxArchives[i]
+		for _, m := range a.modules {
+			if a.name == archive && m.name == module {
+				return Module{a, m, entries}
+			}
+		}
+	}
+	panic("kernels: no module " + module + " for " + archive)
+}
+
+// Name returns, for example, "float32/packets/sum".
+func (m Module) Name() string { return m.archive.name + "/" + m.module.name }
+
+// Entries returns the entry points. The slice is shared and must not be changed.
+func (m Module) Entries() []Entry { return m.entries }
+
+// PTX returns the module's source for the driver's compiler, decompressed anew by each call.
+func (m Module) PTX() ([]byte, error) {
+	packed, err := ptxFiles.ReadFile("ptx/" + m.archive.name + ".ptx.zst")
+	if err != nil {
+		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+	}
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+	if err != nil {
+		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+	}
+	defer r.Close()
+	all, err := r.DecodeAll(packed, make([]byte, 0, m.archive.bytes))
+	if err != nil {
+		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+	}
+	if sum := fmt.Sprintf("%x", sha256.Sum256(all)); sum != m.archive.sum || len(all) != m.archive.bytes {
+		return nil, fmt.Errorf("kernels: module %s: the archive's %d bytes have sum %s, not %s", m.Name(), len(all), sum, m.archive.sum)
+	}
+	return bytes.Clone(all[m.module.start:m.module.end]), nil
+}
+
+// A ptxField is the offset of a C++ struct's field, or the size of the struct if it has no name.
+type ptxField struct {
+	structure, field string
+	offset           uintptr
+}

@@ -1,0 +1,101 @@
+package kernels
+
+// MaxRanks is how many ranks the GPU kernels know.
+const MaxRanks = 8
+
+// The arguments of the GPU kernels, laid out as the C++ structs of the same names in _gen/cuda/args.h. Words of eight bytes
+// are device addresses and lengths in bytes unless they say something else.
+//
+// Arrays of MaxRanks that have an entry per rank are turned: entry d belongs to rank (Rank + d) mod Size, entry 0 to this
+// rank.
+
+// GroupArgs is what the collectives know of the group; it is the same in every launch of a communicator. The memory it
+// points to starts as zeros and belongs to the kernels.
+type GroupArgs struct {
+	Packets    [MaxRanks]uint64 // each rank's packet memory, PacketBytes long, as this device sees it
+	Tiles      [MaxRanks]uint64 // each rank's tile memory, TileBytes long
+	Flags      [MaxRanks]uint64 // each rank's flag words, FlagBytes long
+	State      uint64           // this rank's counters, StateBytes long; no peer writes there
+	Stop       uint64           // StopBytes of mapped host memory
+	Rank, Size uint32
+	PacketSlot uint32 // bytes that packet memory has for one peer in one half, a multiple of 64
+	TileSlot   uint32 // bytes of one tile at most, a multiple of 16
+}
+
+// PacketBytes returns the length of a rank's packet memory.
+func PacketBytes(size, slot int) int { return 2 * size * slot }
+
+// TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
+func TileBytes(size, slot, blocks int) int { return blocks * 2 * size * tileDepth * slot }
+
+// FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
+func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
+
+// StateBytes is described with FlagBytes.
+func StateBytes(blocks int) int { return 64 + blocks*MaxRanks*4 }
+
+// StopBytes is the length of the host words: word 0 stops every loop of every kernel that looks at it when the host makes
+// it not 0; word 1+q is made 1 by a stopped loop that waited for rank q. After a stop the group's memory is worthless.
+const StopBytes = 4 * (1 + MaxRanks)
+
+// tileDepth is how many tiles of one pair of ranks are in flight.
+const tileDepth = 4
+
+// ReduceArgs sets Out to the fold of Sources inputs, in their order. Out may be one of them.
+type ReduceArgs struct {
+	Out     uint64
+	In      [MaxRanks]uint64
+	Bytes   uint64
+	Sources uint32 // 2 to 8
+	Divisor uint32 // above 1, sums are divided by it; integers toward zero
+}
+
+// AllReduceArgs folds every rank's In, in rank order, into every rank's Out, which may be In.
+type AllReduceArgs struct {
+	Group          GroupArgs
+	In, Out, Bytes uint64
+	Part           uint64 // bytes of a rank's part, a multiple of 16, the same on all ranks; the last parts may be short or empty
+	Divisor        uint32 // as in ReduceArgs
+	Tile           uint32 // bytes, a multiple of 16, at most TileSlot
+}
+
+// ReduceScatterArgs folds part d of every rank's In into the Out of the rank at place d. A reduce to a root is the same
+// with all parts but the root's empty. Out may be this rank's part of In.
+type ReduceScatterArgs struct {
+	Group         GroupArgs
+	In, Out       uint64
+	Offset, Bytes [MaxRanks]uint64 // where each part lies in In
+	Divisor, Tile uint32
+}
+
+// ExchangeArgs sends SendBytes[d] at Send[d] to the rank at place d, and receives RecvBytes[d] at Recv[d] from it; place 0
+// is a copy. Both ranks of a pair know both lengths. What is received must not overlap what is sent, but place 0 its own.
+type ExchangeArgs struct {
+	Group                            GroupArgs
+	Send, SendBytes, Recv, RecvBytes [MaxRanks]uint64
+	Tile                             uint32
+	_                                uint32
+}
+
+// CopyArgs copies Bytes from In to Out, which do not overlap.
+type CopyArgs struct{ Out, In, Bytes uint64 }
+
+// StridedArgs copies Count elements, fewer than 2^32, in row-major order of Shape, whose product is Count.
+type StridedArgs struct {
+	Out, In, Count      uint64 // Count in elements
+	Dims, Size          uint32 // Size in bytes: 1, 2, 4, 8 or 16
+	Shape               [8]uint64
+	OutStride, InStride [8]int64 // in elements
+}
+
+// UnaryArgs divides by Divisor or multiplies by a factor. Out may be In.
+type UnaryArgs struct {
+	Out, In, Count uint64 // Count in elements
+	FactorAt       uint64 // address of one element, or 0 for Factor
+	Factor         float64
+	Divisor        uint32
+	_              uint32
+}
+
+// FindNaNArgs makes the word of four bytes at Found 1 if one of Count elements at In is NaN, and else leaves it alone.
+type FindNaNArgs struct{ In, Count, Found uint64 }

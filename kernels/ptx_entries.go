@@ -1,0 +1,75 @@
+package kernels
+
+import "unsafe"
+
+// An Entry is an entry point of a Module. Its only parameter is a struct of Args bytes.
+type Entry struct {
+	Name string
+	Args uintptr
+}
+
+// The entry points, their argument, and how many blocks and threads may run them. A block has at most 512 threads, and at
+// least 16 where more are not asked for. Addresses of user memory may be any multiple of the element's (of its real
+// part's) size, of Copy and the Exchanges any at all; multiples of 16 are fastest.
+const (
+	ReduceTwo  = "reduce_two"  // ReduceArgs with 2 sources; any grid
+	ReduceMany = "reduce_many" // ReduceArgs; any grid
+
+	// The packet kernels: any grid, which may differ between ranks, as long as all its blocks fit on the device.
+	AllReduceOneShot     = "all_reduce_one_shot"    // AllReduceArgs; Bytes at most PacketSlot/2
+	AllReduceTwoShot     = "all_reduce_two_shot"    // AllReduceArgs; Part at most PacketSlot/4, Bytes above (Size-1)·Part
+	ReduceScatterPackets = "reduce_scatter_packets" // ReduceScatterArgs; each of Bytes at most PacketSlot/2
+	ExchangePackets      = "exchange_packets"       // ExchangeArgs; each of the bytes at most PacketSlot/2
+
+	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
+	// for so many blocks at least.
+	AllReduceTiles     = "all_reduce_tiles"     // AllReduceArgs
+	ReduceScatterTiles = "reduce_scatter_tiles" // ReduceScatterArgs
+	ExchangeTiles      = "exchange_tiles"       // ExchangeArgs
+
+	CopyBytes   = "copy"         // CopyArgs; any grid
+	CopyStrided = "copy_strided" // StridedArgs; any grid
+
+	Divide  = "divide"   // UnaryArgs; any grid
+	Scale   = "scale"    // UnaryArgs; any grid
+	FindNaN = "find_nan" // FindNaNArgs; any grid
+)
+
+var (
+	localEntries = []Entry{
+		{ReduceTwo, unsafe.Sizeof(ReduceArgs{})},
+		{ReduceMany, unsafe.Sizeof(ReduceArgs{})},
+	}
+	packetEntries = []Entry{
+		{AllReduceOneShot, unsafe.Sizeof(AllReduceArgs{})},
+		{AllReduceTwoShot, unsafe.Sizeof(AllReduceArgs{})},
+		{ReduceScatterPackets, unsafe.Sizeof(ReduceScatterArgs{})},
+	}
+	tileEntries = []Entry{
+		{AllReduceTiles, unsafe.Sizeof(AllReduceArgs{})},
+		{ReduceScatterTiles, unsafe.Sizeof(ReduceScatterArgs{})},
+	}
+	moveEntries = []Entry{
+		{CopyBytes, unsafe.Sizeof(CopyArgs{})},
+		{CopyStrided, unsafe.Sizeof(StridedArgs{})},
+		{ExchangePackets, unsafe.Sizeof(ExchangeArgs{})},
+		{ExchangeTiles, unsafe.Sizeof(ExchangeArgs{})},
+	}
+	unaryEntries = []Entry{ // Divide first: it is all that integers have
+		{Divide, unsafe.Sizeof(UnaryArgs{})},
+		{Scale, unsafe.Sizeof(UnaryArgs{})},
+		{FindNaN, unsafe.Sizeof(FindNaNArgs{})},
+	}
+)
+
+func familyEntries(f Family) []Entry {
+	switch f {
+	case LocalFamily:
+		return localEntries
+	case PacketFamily:
+		return packetEntries
+	case TileFamily:
+		return tileEntries
+	}
+	panic("kernels: no family " + string(f))
+}

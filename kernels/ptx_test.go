@@ -1,0 +1,138 @@
+package kernels
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+)
+
+// everyModule calls f for each module that there is.
+func everyModule(t *testing.T, f func(m Module)) {
+	f(MoveModule())
+	for _, d := range colligo.DTypes() {
+		if u, err := UnaryModule(d); err == nil {
+			f(u)
+		} else {
+			require.Equal(t, colligo.Bool, d)
+		}
+		for k := colligo.KindSum; k <= colligo.KindPremulSum; k++ {
+			everyFamily(t, d, k, f)
+		}
+	}
+}
+
+func everyFamily(t *testing.T, d colligo.DType, k colligo.OpKind, f func(m Module)) {
+	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily} {
+		m, err := ReduceModule(d, k, family)
+		_, _, want := k.Check(d)
+		require.Equal(t, want, err)
+		if err == nil {
+			f(m)
+		}
+	}
+}
+
+var entryOf = regexp.MustCompile(`\.visible \.entry (\w+)\(\n\s*\.param \.align 8 \.b8 \w+\[(\d+)\]\n\)`)
+
+func TestModulesHaveTheirEntries(t *testing.T) {
+	seen := map[string]bool{}
+	everyModule(t, func(m Module) {
+		if seen[m.Name()] {
+			return
+		}
+		seen[m.Name()] = true
+		ptx, err := m.PTX()
+		require.NoError(t, err)
+		require.Contains(t, string(ptx[:60]), fmt.Sprintf(".target sm_%d\n", PTXTarget), m.Name())
+		var entries []Entry
+		for _, found := range entryOf.FindAllStringSubmatch(string(ptx), -1) {
+			size, err := strconv.Atoi(found[2])
+			require.NoError(t, err)
+			entries = append(entries, Entry{found[1], uintptr(size)})
+		}
+		require.ElementsMatch(t, m.Entries(), entries, m.Name())
+		require.Equal(t, len(entries), strings.Count(string(ptx), ".entry"), m.Name())
+		require.False(t, strings.Contains(string(ptx), ".local"), "%s keeps arrays in local memory", m.Name())
+	})
+	modules := 0
+	for _, a := range ptxArchives {
+		modules += len(a.modules)
+	}
+	require.Len(t, seen, modules, "modules that nobody asks for")
+}
+
+func TestReduceModuleOfBoolsAndAverages(t *testing.T) {
+	for k, want := range map[colligo.OpKind]string{colligo.KindSum: "bor", colligo.KindMax: "bor", colligo.KindProd: "band",
+		colligo.KindMin: "band", colligo.KindBXor: "bxor"} {
+		m, err := ReduceModule(colligo.Bool, k, LocalFamily)
+		require.NoError(t, err)
+		require.Equal(t, "bool/local/"+want, m.Name())
+	}
+	m, err := ReduceModule(colligo.Complex64, colligo.KindAvg, TileFamily)
+	require.NoError(t, err)
+	require.Equal(t, "float32/tiles/sum", m.Name())
+	_, err = ReduceModule(colligo.Float32, colligo.KindBXor, TileFamily)
+	require.ErrorIs(t, err, colligo.ErrOp)
+	require.Panics(t, func() { _, _ = ReduceModule(colligo.Float32, colligo.KindSum, "") })
+	_, err = UnaryModule(colligo.Bool)
+	require.EqualError(t, err, "kernels: no kernels of one source for bool elements")
+}
+
+func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", PTXTarget), ptxTarget) }
+
+func TestArgsAreLaidOutAsInC(t *testing.T) {
+	structs := map[string]reflect.Type{}
+	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, ExchangeArgs{}, CopyArgs{},
+		StridedArgs{}, UnaryArgs{}, FindNaNArgs{}} {
+		structs[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
+	}
+	fields := map[string]int{}
+	for _, c := range ptxLayout {
+		s, ok := structs[c.structure]
+		require.True(t, ok, c.structure)
+		if c.field == "" {
+			require.Equal(t, c.offset, s.Size(), c.structure)
+			continue
+		}
+		name := string(unicode.ToUpper(rune(c.field[0]))) + c.field[1:]
+		f, ok := s.FieldByName(name)
+		require.True(t, ok, "%s.%s", c.structure, name)
+		require.Equal(t, c.offset, f.Offset, "%s.%s", c.structure, name)
+		fields[c.structure]++
+	}
+	for name, s := range structs {
+		exported := 0
+		for i := range s.NumField() {
+			if s.Field(i).IsExported() {
+				exported++
+			}
+		}
+		require.Equal(t, exported, fields[name], "fields of %s that C++ does not have", name)
+	}
+}
+
+func TestMemoryLengths(t *testing.T) {
+	require.Equal(t, 2*4*512<<10, PacketBytes(4, 512<<10))
+	require.Equal(t, 64*2*4*4*16<<10, TileBytes(4, 16<<10, 64))
+	require.Equal(t, 64*64, FlagBytes(64))
+	require.Equal(t, 64+64*32, StateBytes(64))
+}
+
+func TestDamagedArchiveIsAnError(t *testing.T) {
+	m := MoveModule()
+	a := *m.archive
+	a.sum = strings.Repeat("0", 64)
+	_, err := Module{&a, m.module, nil}.PTX()
+	require.ErrorContains(t, err, "kernels: module move/move: the archive's")
+	a.name = "absent"
+	_, err = Module{&a, m.module, nil}.PTX()
+	require.ErrorContains(t, err, "absent")
+}
