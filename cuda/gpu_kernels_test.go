@@ -1,0 +1,241 @@
+package cuda_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+func random(t testing.TB) *rand.Rand {
+	const seed = 11
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// functions loads a module and logs how long the driver took.
+func functions(t testing.TB, thread cuda.Thread, m kernels.Module) map[string]cuda.Function {
+	ptx, err := m.PTX()
+	require.NoError(t, err)
+	start := time.Now()
+	all := map[string]cuda.Function{}
+	on(t, thread.Device, func(thread cuda.Thread) {
+		module, err := thread.LoadModule(m.Name(), ptx)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			on(t, thread.Device, func(thread cuda.Thread) { require.NoError(t, thread.UnloadModule(module)) })
+		})
+		for _, e := range m.Entries() {
+			all[e.Name], err = thread.Function(module, e.Name)
+			require.NoError(t, err)
+		}
+	})
+	t.Logf("module %s: %d bytes of PTX, %d entry points, loaded in %v", m.Name(), len(ptx), len(all), time.Since(start).Round(time.Millisecond))
+	return all
+}
+
+// bench is one device with memory for operands.
+type bench struct {
+	t      testing.TB
+	thread cuda.Thread
+	s      cuda.Stream
+	device cuda.Pointer
+	pinned *cuda.Host
+}
+
+const benchBytes = 8 << 20
+
+func newBench(t testing.TB, d *cuda.Device) *bench {
+	thread := enter(t, d)
+	return &bench{t, thread, stream(t, thread), alloc(t, thread, benchBytes), host(t, thread, benchBytes)}
+}
+
+// load puts b at offset at of the device's memory, read returns what is there.
+func (x *bench) load(at int, b []byte) cuda.Pointer {
+	copy(x.pinned.Bytes[at:], b)
+	on(x.t, x.thread.Device, func(thread cuda.Thread) {
+		require.NoError(x.t, thread.Copy(x.device+cuda.Pointer(at), x.pinned.Device+cuda.Pointer(at), len(b), x.s))
+	})
+	return x.device + cuda.Pointer(at)
+}
+
+func (x *bench) read(at, n int) []byte {
+	on(x.t, x.thread.Device, func(thread cuda.Thread) {
+		require.NoError(x.t, thread.Copy(x.pinned.Device+cuda.Pointer(at), x.device+cuda.Pointer(at), n, x.s))
+		require.NoError(x.t, thread.Synchronize(x.s))
+	})
+	return bytes.Clone(x.pinned.Bytes[at : at+n])
+}
+
+func (x *bench) launch(f cuda.Function, blocks, threads uint32, args unsafe.Pointer) {
+	on(x.t, x.thread.Device, func(thread cuda.Thread) {
+		require.NoError(x.t, thread.Launch(f, cuda.Grid{Blocks: blocks, Threads: threads}, args, x.s))
+	})
+}
+
+// bits is n bytes of d: half random patterns, half small ones.
+func bits(rnd *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	mask := byte(0xff)
+	if rnd.IntN(2) == 0 {
+		mask = 0x3f
+	}
+	for i := range b {
+		b[i] = byte(rnd.Uint32()) & mask
+	}
+	return b
+}
+
+// sameBits compares elements; NaNs equal one another.
+func sameBits(d colligo.DType, a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	size := d.Real().Size()
+	for i := 0; i < len(a); i += size {
+		if x, y := a[i:i+size], b[i:i+size]; !bytes.Equal(x, y) && !(isNaN(d.Real(), x) && isNaN(d.Real(), y)) {
+			return false
+		}
+	}
+	return true
+}
+
+func isNaN(d colligo.DType, b []byte) bool {
+	f := 0.0
+	switch d {
+	case colligo.Float64:
+		f = math.Float64frombits(binary.LittleEndian.Uint64(b))
+	case colligo.Float32:
+		f = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	case colligo.Float16:
+		f = float64(colligo.Float16ToFloat32(binary.LittleEndian.Uint16(b)))
+	case colligo.BFloat16:
+		f = float64(colligo.BFloat16ToFloat32(binary.LittleEndian.Uint16(b)))
+	case colligo.Float8E4M3FN:
+		f = float64(colligo.Float8E4M3FNToFloat32(b[0]))
+	case colligo.Float8E5M2:
+		f = float64(colligo.Float8E5M2ToFloat32(b[0]))
+	}
+	return math.IsNaN(f)
+}
+
+func TestGPUReducesLikeItsTwin(t *testing.T) {
+	x, rnd := newBench(t, gpus(t)[0]), random(t)
+	for _, d := range colligo.DTypes() {
+		for k := colligo.KindSum; k < colligo.KindPremulSum; k++ {
+			m, err := kernels.ReduceModule(d, k, kernels.LocalFamily)
+			if err != nil || d.Complex() {
+				continue // not defined, or the same module as its real part's
+			}
+			f := functions(t, x.thread, m)
+			for i := range 40 {
+				x.reduce(rnd, f, d, k, i)
+			}
+		}
+	}
+}
+
+func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DType, k colligo.OpKind, i int) {
+	count, sources, divisor := rnd.IntN(5000), 2, 1
+	entry := kernels.ReduceTwo
+	if i%2 == 1 {
+		entry, sources = kernels.ReduceMany, 2+rnd.IntN(7)
+	}
+	if k == colligo.KindAvg {
+		divisor = 1 + rnd.IntN(8)
+	}
+	n, in := count*d.Size(), make([][]byte, sources)
+	offset := rnd.IntN(16/d.Size()) * d.Size()
+	args := &kernels.ReduceArgs{Bytes: uint64(n), Sources: uint32(sources), Divisor: uint32(divisor)}
+	for j := range in {
+		if i%4 >= 2 {
+			offset = rnd.IntN(16/d.Size()) * d.Size()
+		}
+		in[j] = bits(rnd, n)
+		args.In[j] = uint64(x.load(j*(64<<10)+offset, in[j]))
+	}
+	at := 8*(64<<10) + 16 + offset
+	args.Out = uint64(x.load(at-16, bytes.Repeat([]byte{0xcc}, n+32)) + 16)
+	x.launch(f[entry], uint32(1+rnd.IntN(5)), 32*uint32(1+rnd.IntN(16)), unsafe.Pointer(args))
+	got, want := x.read(at-16, n+32), make([]byte, n)
+	require.NoError(x.t, kernels.Fold(d, k, want, in, divisor))
+	require.True(x.t, sameBits(d, want, got[16:16+n]), "%v of %v, %d elements, %d sources, case %d", k, d, count, sources, i)
+	require.Equal(x.t, bytes.Repeat([]byte{0xcc}, 32), append(got[:16:16], got[16+n:]...), "bytes outside the result")
+}
+
+func TestGPUUnaryLikeItsTwin(t *testing.T) {
+	x, rnd := newBench(t, gpus(t)[0]), random(t)
+	for _, d := range colligo.DTypes() {
+		m, err := kernels.UnaryModule(d)
+		if err != nil || d.Complex() {
+			continue
+		}
+		f := functions(t, x.thread, m)
+		for range 20 {
+			x.unary(rnd, f, d)
+		}
+	}
+}
+
+func (x *bench) unary(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DType) {
+	average, err := kernels.Lookup(d, colligo.KindAvg)
+	require.NoError(x.t, err)
+	n := rnd.IntN(3000) * d.Size()
+	in, want := bits(rnd, n), make([]byte, n)
+	at := rnd.IntN(16/d.Size()) * d.Size()
+	args := &kernels.UnaryArgs{In: uint64(x.load(at, in)), Out: uint64(x.device) + 1<<20, Count: uint64(n / d.Size()), Divisor: 3, Factor: 0.3}
+	x.launch(f[kernels.Divide], 3, 64, unsafe.Pointer(args))
+	average.Finish(want, in, 3)
+	require.True(x.t, sameBits(d, want, x.read(1<<20, n)), "divide of %v", d)
+	if !d.Float() {
+		return
+	}
+	x.launch(f[kernels.Scale], 3, 64, unsafe.Pointer(args))
+	average.Scale(want, in, 0.3)
+	require.True(x.t, sameBits(d, want, x.read(1<<20, n)), "scale of %v", d)
+	found := x.load(2<<20, make([]byte, 4))
+	x.launch(f[kernels.FindNaN], 3, 64, unsafe.Pointer(&kernels.FindNaNArgs{In: args.In, Count: args.Count, Found: uint64(found)}))
+	any := byte(0)
+	for i := 0; i < n; i += d.Size() {
+		if isNaN(d, in[i:i+d.Size()]) {
+			any = 1
+		}
+	}
+	require.Equal(x.t, any, x.read(2<<20, 1)[0], "NaN of %v", d)
+}
+
+func TestGPUCopies(t *testing.T) {
+	x, rnd := newBench(t, gpus(t)[0]), random(t)
+	f := functions(t, x.thread, kernels.MoveModule())
+	for range 100 {
+		in := bits(rnd, rnd.IntN(9000))
+		args := &kernels.CopyArgs{In: uint64(x.load(rnd.IntN(16), in)), Bytes: uint64(len(in))}
+		at := 1<<20 + rnd.IntN(16)
+		args.Out = uint64(x.load(at-16, bytes.Repeat([]byte{0xcc}, len(in)+32)) + 16)
+		x.launch(f[kernels.CopyBytes], uint32(1+rnd.IntN(3)), 32, unsafe.Pointer(args))
+		guard := bytes.Repeat([]byte{0xcc}, 16)
+		require.Equal(t, bytes.Join([][]byte{guard, in, guard}, nil), x.read(at-16, len(in)+32))
+	}
+	for _, size := range []int{1, 2, 4, 8, 16} { // a transposition with gaps
+		const rows, columns = 37, 53
+		in, want := bits(rnd, rows*columns*size), make([]byte, rows*(columns+1)*size)
+		for r := range rows {
+			for c := range columns {
+				copy(want[(r*(columns+1)+c)*size:][:size], in[(c*rows+r)*size:])
+			}
+		}
+		args := &kernels.StridedArgs{In: uint64(x.load(0, in)), Out: uint64(x.load(1<<20, make([]byte, len(want)))), Count: rows * columns,
+			Dims: 2, Size: uint32(size), Shape: [8]uint64{rows, columns}, OutStride: [8]int64{columns + 1, 1}, InStride: [8]int64{1, rows}}
+		x.launch(f[kernels.CopyStrided], 2, 128, unsafe.Pointer(args))
+		require.Equal(t, want, x.read(1<<20, len(want)), "elements of %d bytes", size)
+	}
+}

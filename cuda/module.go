@@ -1,0 +1,48 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
+
+// LoadModule compiles PTX for the device, or takes a cubin. name is for the error, which has the compiler's words in it.
+func (t Thread) LoadModule(name string, image []byte) (Module, error) {
+	terminated := append(image[:len(image):len(image)], 0)
+	m, log, r := t.driver.ModuleLoadDataEx(terminated)
+	err := t.check("cuModuleLoadDataEx", r)
+	if err == nil {
+		return m, nil
+	}
+	if log = strings.TrimSpace(log); log == "" {
+		log = "the compiler says nothing"
+	}
+	return 0, fmt.Errorf("%w: module %s: %s", err, name, log)
+}
+
+// UnloadModule gives m back with its functions.
+func (t Thread) UnloadModule(m Module) error {
+	return t.check("cuModuleUnload", t.driver.ModuleUnload(m))
+}
+
+// Function finds an entry point and puts its code on the device, so that no launch has to: a first launch that loads can
+// synchronize the device with a process-wide lock held.
+func (t Thread) Function(m Module, name string) (Function, error) {
+	f, r := t.driver.ModuleGetFunction(m, name)
+	if err := t.check("cuModuleGetFunction", r); err != nil {
+		return 0, fmt.Errorf("%w: %s", err, name)
+	}
+	return f, t.check("cuFuncLoad", t.driver.FuncLoad(f))
+}
+
+// Grid is the shape of a launch.
+type Grid struct {
+	Blocks, Threads uint32 // threads of one block
+	Shared          uint32 // bytes of dynamic shared memory of one block
+}
+
+// Launch enqueues a kernel whose only parameter is the struct that args points to. The driver copies it before Launch
+// returns. A struct that is used again and again lies on the heap and costs no allocation.
+func (t Thread) Launch(f Function, g Grid, args unsafe.Pointer, s Stream) error {
+	return t.check("cuLaunchKernel", t.driver.LaunchKernel(f, g.Blocks, g.Threads, g.Shared, s, args))
+}

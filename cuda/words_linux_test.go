@@ -1,0 +1,187 @@
+//go:build amd64 || arm64
+
+package cuda
+
+import (
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"github.com/stretchr/testify/require"
+)
+
+// recorder is a C function that stands in for every function of the driver: it keeps the words that it was handed.
+type recorder struct{ words []uintptr }
+
+func (r *recorder) driver(t *testing.T) *Driver {
+	callback := purego.NewCallback(func(a, b, c, d, e, f, g, h, i, j, k, l, m, n uintptr) uintptr {
+		r.words = []uintptr{a, b, c, d, e, f, g, h, i, j, k, l, m, n}
+		return 0
+	})
+	l, err := resolve("recorder", func(string) uintptr { return callback })
+	require.NoError(t, err)
+	return l.driver()
+}
+
+// out stands for an address that the test cannot know.
+const out = ^uintptr(0)
+
+// A wordCase is a call, and the words that C must be handed.
+type wordCase struct {
+	name string
+	call func()
+	want []uintptr
+}
+
+func TestWordsOfEachCall(t *testing.T) {
+	var r recorder
+	d := r.driver(t)
+	for _, c := range append(callsOfStreams(d), callsOfMemory(d)...) {
+		c.call()
+		for i, want := range c.want {
+			if want == out {
+				require.NotZero(t, r.words[i], "word %d of %s is an address", i, c.name)
+			} else {
+				require.Equal(t, want, r.words[i], "word %d of %s", i, c.name)
+			}
+		}
+	}
+}
+
+func callsOfStreams(d *Driver) []wordCase {
+	minus := uintptr(uint32(0xffffffff))
+	return []wordCase{
+		{"Init", func() { d.Init() }, []uintptr{0}},
+		{"DeviceGet", func() { d.DeviceGet(3) }, []uintptr{out, 3}},
+		{"DeviceGetName", func() { d.DeviceGetName(3) }, []uintptr{out, 256, 3}},
+		{"DeviceGetUUID", func() { d.DeviceGetUUID(3) }, []uintptr{out, 3}},
+		{"DeviceGetAttribute", func() { d.DeviceGetAttribute(75, 3) }, []uintptr{out, 75, 3}},
+		{"DeviceCanAccessPeer", func() { d.DeviceCanAccessPeer(3, 4) }, []uintptr{out, 3, 4}},
+		{"DeviceGetP2PAttribute", func() { d.DeviceGetP2PAttribute(1, 3, 4) }, []uintptr{out, 1, 3, 4}},
+		{"DevicePrimaryCtxRetain", func() { d.DevicePrimaryCtxRetain(3) }, []uintptr{out, 3}},
+		{"CtxGetCurrent", func() { d.CtxGetCurrent() }, []uintptr{out}},
+		{"CtxSetCurrent", func() { d.CtxSetCurrent(9) }, []uintptr{9}},
+		{"CtxEnablePeerAccess", func() { d.CtxEnablePeerAccess(9) }, []uintptr{9, 0}},
+		{"StreamCreateWithPriority", func() { d.StreamCreateWithPriority(1, -1) }, []uintptr{out, 1, minus}},
+		{"StreamWaitEvent", func() { d.StreamWaitEvent(5, 6) }, []uintptr{5, 6, 0}},
+		{"StreamWriteValue32", func() { d.StreamWriteValue32(5, 1<<40, 7) }, []uintptr{5, 1 << 40, 7, 0}},
+		{"StreamWaitValue32", func() { d.StreamWaitValue32(5, 1<<40, 7, 1) }, []uintptr{5, 1 << 40, 7, 1}},
+		{"StreamBeginCapture", func() { d.StreamBeginCapture(5, 2) }, []uintptr{5, 2}},
+		{"StreamEndCapture", func() { d.StreamEndCapture(5) }, []uintptr{5, out}},
+		{"StreamGetCaptureInfo", func() { d.StreamGetCaptureInfo(5) }, []uintptr{5, out, out, 0, 0, 0}},
+		{"ThreadExchangeStreamCaptureMode", func() { d.ThreadExchangeStreamCaptureMode(2) }, []uintptr{out}},
+		{"EventCreate", func() { d.EventCreate(2) }, []uintptr{out, 2}},
+		{"EventRecord", func() { d.EventRecord(6, 5) }, []uintptr{6, 5}},
+		{"EventElapsedTime", func() { d.EventElapsedTime(6, 7) }, []uintptr{out, 6, 7}},
+	}
+}
+
+func callsOfMemory(d *Driver) []wordCase {
+	host, args := unsafe.Pointer(new(int64)), unsafe.Pointer(new(int64))
+	return []wordCase{
+		{"MemAlloc", func() { d.MemAlloc(1 << 33) }, []uintptr{out, 1 << 33}},
+		{"MemGetInfo", func() { d.MemGetInfo() }, []uintptr{out, out}},
+		{"MemcpyAsync", func() { d.MemcpyAsync(1<<40, 1<<41, 1<<33, 5) }, []uintptr{1 << 40, 1 << 41, 1 << 33, 5}},
+		{"MemsetD8Async", func() { d.MemsetD8Async(1<<40, 7, 8, 5) }, []uintptr{1 << 40, 7, 8, 5}},
+		{"MemsetD32Async", func() { d.MemsetD32Async(1<<40, 7, 8, 5) }, []uintptr{1 << 40, 7, 8, 5}},
+		{"MemHostAlloc", func() { d.MemHostAlloc(64, 3) }, []uintptr{out, 64, 3}},
+		{"MemHostRegister", func() { d.MemHostRegister(host, 8, 3) }, []uintptr{uintptr(host), 8, 3}},
+		{"MemHostGetDevicePointer", func() { d.MemHostGetDevicePointer(host) }, []uintptr{out, uintptr(host), 0}},
+		{"PointerGetAttribute", func() { d.PointerGetAttribute(9, 1<<40) }, []uintptr{out, 9, 1 << 40}},
+		{"MemGetAllocationGranularity", func() { d.MemGetAllocationGranularity(3) }, []uintptr{out, out, 0}},
+		{"MemCreate", func() { d.MemCreate(64, 3) }, []uintptr{out, 64, out, 0}},
+		{"MemAddressReserve", func() { d.MemAddressReserve(64) }, []uintptr{out, 64, 0, 0, 0}},
+		{"MemMap", func() { d.MemMap(1<<40, 64, 8) }, []uintptr{1 << 40, 64, 0, 8, 0}},
+		{"MemUnmap", func() { d.MemUnmap(1<<40, 64) }, []uintptr{1 << 40, 64}},
+		{"MemSetAccess", func() { d.MemSetAccess(1<<40, 64, 3) }, []uintptr{1 << 40, 64, out, 1}},
+		{"MemExportToShareableHandle", func() { d.MemExportToShareableHandle(8) }, []uintptr{out, 8, 1, 0}},
+		{"MemImportFromShareableHandle", func() { d.MemImportFromShareableHandle(11) }, []uintptr{out, 11, 1}},
+		{"IpcGetMemHandle", func() { d.IpcGetMemHandle(1 << 40) }, []uintptr{out, 1 << 40}},
+		{"ModuleLoadDataEx", func() { d.ModuleLoadDataEx([]byte{0}) }, []uintptr{out, out, 2, out, out}},
+		{"ModuleGetFunction", func() { d.ModuleGetFunction(8, "f") }, []uintptr{out, 8, out}},
+		{"FuncLoad", func() { d.FuncLoad(8) }, []uintptr{8}},
+		{"LaunchKernel", func() { d.LaunchKernel(8, 2, 3, 4, 5, args) }, []uintptr{8, 2, 1, 1, 3, 1, 1, 4, 5, out, 0}},
+		{"GraphInstantiate", func() { d.GraphInstantiate(8) }, []uintptr{out, 8, 0}},
+		{"GraphLaunch", func() { d.GraphLaunch(8, 5) }, []uintptr{8, 5}},
+	}
+}
+
+func TestHandlesAreHandedByValue(t *testing.T) {
+	var r recorder
+	d := r.driver(t)
+	var h IPCHandle
+	for i := range h {
+		h[i] = byte(i)
+	}
+	d.IpcOpenMemHandle(&h, IPCLazyPeerAccess)
+	if runtime.GOARCH != "amd64" {
+		require.Equal(t, uintptr(IPCLazyPeerAccess), r.words[2])
+		return
+	}
+	require.Equal(t, uintptr(IPCLazyPeerAccess), r.words[1])
+	require.Equal(t, (*[8]uintptr)(unsafe.Pointer(&h))[:], r.words[6:14], "the handle lies on the stack")
+}
+
+func TestStructuresAreLaidOutAsInC(t *testing.T) {
+	require.Equal(t, uintptr(32), unsafe.Sizeof(allocationProp{}))
+	require.Equal(t, uintptr(8), unsafe.Offsetof(allocationProp{}.location))
+	require.Equal(t, uintptr(12), unsafe.Sizeof(accessDesc{}))
+	require.Equal(t, uintptr(8), unsafe.Offsetof(accessDesc{}.flags))
+}
+
+// yielding is a driver whose every function is libc's sched_yield, which takes anything and returns 0.
+func yielding(t testing.TB) *Driver {
+	libc, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	require.NoError(t, err)
+	at, err := purego.Dlsym(libc, "sched_yield")
+	require.NoError(t, err)
+	l, err := resolve("libc", func(string) uintptr { return at })
+	require.NoError(t, err)
+	return l.driver()
+}
+
+// hot calls what collectives call.
+func hot(t testing.TB, thread Thread, args unsafe.Pointer) {
+	again, err := thread.Enter()
+	for _, err := range []error{err,
+		again.Launch(1, Grid{2, 3, 4}, args, 5), again.Copy(1, 2, 3, 4), again.Set8(1, 2, 3, 4), again.Set32(1, 2, 3, 4),
+		again.Write32(1, 2, 3), again.Wait32(1, 2, 3), again.Record(1, 2), again.WaitEvent(1, 2), again.LaunchGraph(1, 2)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := again.EventDone(1); err != nil {
+		t.Fatal(err)
+	}
+	again.Leave()
+}
+
+func BenchmarkLaunchWithoutDriver(b *testing.B) {
+	thread := Thread{Device: &Device{driver: yielding(b)}}
+	args := unsafe.Pointer(new(int64))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := thread.Launch(1, Grid{1, 32, 0}, args, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestFileOfAFunction(t *testing.T) {
+	libc, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	require.NoError(t, err)
+	at, err := purego.Dlsym(libc, "sched_yield")
+	require.NoError(t, err)
+	require.Contains(t, fileAt(at, ""), "libc")
+	require.Equal(t, "unknown", fileAt(1, "unknown"))
+}
+
+func TestNoDriverSaysWhatWasSearched(t *testing.T) {
+	_, err := searchIn([]string{"libcolligo-absent.so.1", "/nowhere/libcolligo-absent.so.1"})
+	require.ErrorIs(t, err, ErrNoDriver)
+	require.ErrorContains(t, err, "cuda: no NVIDIA driver: searched libcolligo-absent.so.1, /nowhere/libcolligo-absent.so.1: ")
+	_, err = searchIn([]string{"libcolligo-absent.so.1", "libc.so.6"})
+	require.ErrorContains(t, err, "cuda: the driver libc.so.6 is too old")
+	require.Equal(t, "libcuda.so.1", places[0], "the loader's own choice comes first")
+}
