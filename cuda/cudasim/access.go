@@ -1,0 +1,176 @@
+package cudasim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+)
+
+const (
+	packetBytes = 16
+	packetData  = 8
+)
+
+// at reaches memory for the block, or ends the kernel.
+func (b *Block) at(addr uint64, n, align int) (*memory, int) {
+	o := b.strand.op
+	m, offset, t := o.process.reach(o.device, addr, n)
+	if t != nil {
+		panic(resultError{illegalAddress, fmt.Sprintf("block %d, %d bytes at %#x: %s", b.Index, n, addr, t.why)})
+	}
+	if addr%uint64(align) != 0 {
+		panic(resultError{misalignedAddress, fmt.Sprintf("block %d, %#x is no multiple of %d", b.Index, addr, align)})
+	}
+	return m, offset
+}
+
+func (b *Block) who() who { return who{b.strand.actor, b.strand.op.origin, b.strand.block} }
+
+// Load reads n bytes by plain loads. The slice is the memory itself: it is read before the next Yield, and not written.
+func (b *Block) Load(addr uint64, n int) []byte { return b.plain(addr, n, false) }
+
+// Store writes n bytes by plain stores: the caller fills the slice, which is the memory itself, before the next Yield.
+func (b *Block) Store(addr uint64, n int) []byte { return b.plain(addr, n, true) }
+
+func (b *Block) plain(addr uint64, n int, write bool) []byte {
+	if n == 0 {
+		return nil
+	}
+	m, at := b.at(addr, n, 1)
+	b.strand.sim.touch(b.who(), m, at, n, plain, write, nil)
+	return m.data[at : at+n : at+n]
+}
+
+// StoreRelease32 stores a word after all that the block has done: st.release.sys.
+func (b *Block) StoreRelease32(addr uint64, v uint32) { b.store32(addr, v, b.strand.actor.release) }
+
+// StoreVolatile32 stores a word in no order with what the block has done since its last fence: st.volatile, or
+// st.relaxed.sys.
+func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.strand.actor.relaxed) }
+
+func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
+	m, at := b.at(addr, 4, 4)
+	before := atomic.SwapUint32(m.word(at), v)
+	b.strand.sim.post(b.who(), m, at, before, v, publish())
+	b.strand.breathe()
+}
+
+// LoadAcquire32 loads a word before all that the block will do: ld.acquire.sys. Each load returns the oldest value that
+// memory order allows, the next one the next, so a word is polled and not looked at once.
+func (b *Block) LoadAcquire32(addr uint64) uint32 {
+	m, at := b.at(addr, 4, 4)
+	v, published := b.load32(m, at)
+	if published != nil {
+		b.strand.actor.join(published)
+	}
+	return v
+}
+
+// LoadVolatile32 is LoadAcquire32 but that what it shows to be over counts from the next fence: ld.volatile, or
+// ld.relaxed.sys.
+func (b *Block) LoadVolatile32(addr uint64) uint32 {
+	m, at := b.at(addr, 4, 4)
+	v, published := b.load32(m, at)
+	if published != nil {
+		b.strand.actor.observe(published)
+	}
+	return v
+}
+
+func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
+	st := b.strand
+	v, published, newest := st.sim.load(st.actor, m, at)
+	if newest {
+		st.look(m, at, at+4)
+	} else {
+		st.paused = true // there is more to see: the next Yield does not wait
+	}
+	st.sim.touch(b.who(), m, at, 4, flag, false, nil)
+	return v, published
+}
+
+// Add32 adds to a word and returns what was there: atom.acq_rel.sys.add.
+func (b *Block) Add32(addr uint64, delta uint32) uint32 {
+	return b.exchange(addr, func(v uint32) uint32 { return v + delta })
+}
+
+// Exchange32 stores a word and returns what was there: atom.acq_rel.sys.exch.
+func (b *Block) Exchange32(addr uint64, v uint32) uint32 {
+	return b.exchange(addr, func(uint32) uint32 { return v })
+}
+
+// CompareAndSwap32 stores a word if old was there, and returns what was there: atom.acq_rel.sys.cas.
+func (b *Block) CompareAndSwap32(addr uint64, old, v uint32) uint32 {
+	return b.exchange(addr, func(now uint32) uint32 {
+		if now == old {
+			return v
+		}
+		return now
+	})
+}
+
+func (b *Block) exchange(addr uint64, f func(uint32) uint32) uint32 {
+	m, at := b.at(addr, 4, 4)
+	s, a := b.strand.sim, b.strand.actor
+	if w := s.word(m, at); w == nil {
+		m.stamps(at, at+4, a.join)
+	} else if last := w.values[len(w.values)-1]; last.published != nil {
+		a.join(last.published)
+	}
+	before := atomic.LoadUint32(m.word(at))
+	for !atomic.CompareAndSwapUint32(m.word(at), before, f(before)) {
+		before = atomic.LoadUint32(m.word(at))
+	}
+	s.post(b.who(), m, at, before, f(before), a.release())
+	b.strand.breathe()
+	return before
+}
+
+// Fence orders all that the block has done before all that it will do, for every device: fence.acq_rel.sys.
+func (b *Block) Fence() { b.strand.actor.fence() }
+
+// StorePackets stores data, padded with zeros, as packets of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each
+// is one volatile store.
+func (b *Block) StorePackets(addr uint64, data []byte, f uint32) {
+	n := (len(data) + packetData - 1) / packetData
+	if n == 0 {
+		return
+	}
+	m, at := b.at(addr, n*packetBytes, packetBytes)
+	var half [4]byte
+	for i := range 2 * n {
+		clear(half[:])
+		copy(half[:], data[min(4*i, len(data)):])
+		atomic.StoreUint32(m.word(at+8*i), binary.LittleEndian.Uint32(half[:]))
+		atomic.StoreUint32(m.word(at+8*i+4), f)
+	}
+	published := b.strand.actor.relaxed()
+	b.strand.sim.touch(b.who(), m, at, n*packetBytes, packet, true, published)
+	if m.host() {
+		b.strand.sim.hostsSee(published)
+	}
+	b.strand.breathe()
+}
+
+// LoadPackets takes what StorePackets has stored, if all flags are f; else it returns false and has read nothing.
+func (b *Block) LoadPackets(addr uint64, data []byte, f uint32) bool {
+	n := (len(data) + packetData - 1) / packetData
+	if n == 0 {
+		return true
+	}
+	m, at := b.at(addr, n*packetBytes, packetBytes)
+	for i := range 2 * n {
+		if atomic.LoadUint32(m.word(at+8*i+4)) != f {
+			b.strand.look(m, at, at+n*packetBytes)
+			return false
+		}
+	}
+	var half [4]byte
+	for i := range 2 * n {
+		binary.LittleEndian.PutUint32(half[:], atomic.LoadUint32(m.word(at+8*i)))
+		copy(data[min(4*i, len(data)):], half[:])
+	}
+	m.stamps(at, at+n*packetBytes, b.strand.actor.observe)
+	b.strand.sim.touch(b.who(), m, at, n*packetBytes, packet, false, nil)
+	return true
+}

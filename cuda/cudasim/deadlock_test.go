@@ -1,0 +1,173 @@
+package cudasim_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+)
+
+const timeout cuda.Result = 702 // CUDA_ERROR_LAUNCH_TIMEOUT
+
+// In a bubble time is fake: a deadlock is found as soon as nothing can move.
+func bubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
+
+func TestDeadlockOfStreams(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Hour})
+		c := newScene(r)
+		c.wait32(c.u, c.flags, 3)
+		c.record(c.f, c.u)
+		c.wait(c.s, c.f)
+		c.write32(c.s, c.flags, 3)
+		c.on(0, func(th cuda.Thread) { require.ErrorIs(t, th.Synchronize(c.s), timeout) })
+		require.Len(t, r.sim.Faults(), 1)
+		report := r.sim.Faults()[0]
+		for _, word := range []string{"deadlock: nothing has moved for 1h0m0s", "StreamSynchronize waits for stream",
+			"StreamWaitEvent, which waits for EventRecord on device 1",
+			"StreamWaitValue32, which waits until word 0 of memory", "which is 0, is at least 3", "deadlock_test.go:"} {
+			require.Contains(t, report, word)
+		}
+		c.on(0, func(th cuda.Thread) { // the context is of no use any more
+			_, err := th.NewStream(0)
+			require.ErrorIs(t, err, timeout)
+		})
+		r.sim.Close()
+	})
+}
+
+func TestDeadlockOfKernels(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2})
+		c := newScene(r)
+		c.run(c.s, "stuck", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			l.Each(func(b *cudasim.Block) {
+				b.Poll(func() bool { return b.LoadAcquire32(a.C+uint64(4*b.Index)) == 9 })
+			})
+		})
+		c.on(0, func(th cuda.Thread) { require.ErrorIs(t, th.Synchronize(c.s), timeout) })
+		require.Contains(t, r.sim.Faults()[0], "kernel stuck; block 0 polls word 0 of memory")
+		require.Contains(t, r.sim.Faults()[0], "block 1 polls word 1 of memory")
+		r.sim.Close()
+	})
+}
+
+// fillQueue enqueues n operations behind a wait for a word that another goroutine writes a second later.
+func fillQueue(t *testing.T, r *rig, n int) (err error) {
+	c := newScene(r)
+	c.wait32(c.s, c.flags, 1)
+	var others sync.WaitGroup
+	others.Go(func() {
+		time.Sleep(time.Second)
+		c.on(1, func(th cuda.Thread) { err = th.Write32(c.u, c.flags, 1) })
+	})
+	c.on(0, func(th cuda.Thread) {
+		for range n {
+			if err := th.Set8(c.a, 0, 1, c.s); err != nil {
+				require.ErrorIs(t, err, timeout)
+			}
+		}
+	})
+	others.Wait()
+	return err
+}
+
+// A full queue blocks the process, so the write that would empty it never comes.
+func TestFullQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2, QueueDepth: 16})
+		require.ErrorIs(t, fillQueue(t, r, 17), timeout)
+		require.Contains(t, r.sim.Faults()[0], "MemsetD8Async waits, with the process locked, for room in stream")
+		require.Contains(t, r.sim.Faults()[0], "StreamWriteValue32 waits for another call that holds the process's lock")
+		r.sim.Close()
+		r = looseRig(t, cudasim.Config{Devices: 2, QueueDepth: 16})
+		require.NoError(t, fillQueue(t, r, 15))
+		r.close()
+		cudasim.Check(t, r.sim)
+	})
+}
+
+// lazily launches a kernel for the first time while its device waits for a word that another goroutine is to write.
+func lazily(t *testing.T, config cudasim.Config) (r *rig, launch, write error) {
+	r = looseRig(t, config)
+	c := newScene(r)
+	r.sim.Register("late", addressesBytes, func(*cudasim.Launch) {})
+	var m cuda.Module
+	var f cuda.Function
+	r.on(0, func(th cuda.Thread) {
+		var res cuda.Result
+		m, _, res = r.sim.Driver().ModuleLoadDataEx(append(cudasim.Image("late"), 0))
+		require.Equal(t, cuda.Success, res)
+		f, res = r.sim.Driver().ModuleGetFunction(m, "late")
+		require.Equal(t, cuda.Success, res)
+	})
+	c.later(func() { c.on(0, func(th cuda.Thread) { c.must(th.UnloadModule(m)) }) })
+	c.wait32(c.s, c.flags, 1)
+	var others sync.WaitGroup
+	others.Go(func() {
+		time.Sleep(time.Second)
+		c.on(1, func(th cuda.Thread) { write = th.Write32(c.u, c.flags, 1) })
+	})
+	r.on(0, func(th cuda.Thread) {
+		launch = th.Launch(f, cuda.Grid{Blocks: 1, Threads: 1}, args(addresses{}), c.s)
+	})
+	others.Wait()
+	return r, launch, write
+}
+
+func TestLazyLoading(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, launch, write := lazily(t, cudasim.Config{Devices: 2})
+		require.ErrorIs(t, launch, timeout)
+		require.ErrorIs(t, write, timeout)
+		require.Contains(t, r.sim.Faults()[0], "LaunchKernel waits for device 0 to be idle")
+		r.sim.Close()
+		r, launch, write = lazily(t, cudasim.Config{Devices: 2, EagerLoading: true})
+		require.NoError(t, launch)
+		require.NoError(t, write)
+		r.close()
+		cudasim.Check(t, r.sim)
+	})
+}
+
+// A call that waits while others still work is no deadlock, however long that takes.
+func TestPatienceIsForSilence(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Second})
+		c := newScene(r)
+		c.wait32(c.s, c.flags, 20)
+		var others sync.WaitGroup
+		others.Go(func() {
+			for i := range uint32(20) {
+				time.Sleep(900 * time.Millisecond)
+				c.on(1, func(th cuda.Thread) { c.must(th.Write32(c.u, c.flags, i+1)) })
+			}
+		})
+		c.sync(c.s)
+		others.Wait()
+		r.close()
+		cudasim.Check(t, r.sim)
+	})
+}
+
+func TestCloseFreesWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Hour})
+		c := newScene(r)
+		c.wait32(c.s, c.flags, 1)
+		var others sync.WaitGroup
+		others.Go(func() {
+			c.on(0, func(th cuda.Thread) { require.Error(t, th.Synchronize(c.s)) })
+		})
+		time.Sleep(time.Second)
+		r.sim.Close()
+		r.sim.Close()
+		others.Wait()
+	})
+}

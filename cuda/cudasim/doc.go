@@ -1,0 +1,36 @@
+// Package cudasim is the CUDA driver's table (cuda.Driver) without a GPU: devices with memory, streams, events, graphs and
+// kernels in one Go process, run in an order that a seed picks, under a race detector.
+//
+//	sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed})
+//	defer cudasim.Check(t, sim)
+//	sim.Register("copy", unsafe.Sizeof(CopyArgs{}), twin)
+//	device, err := sim.Driver().Device(0)
+//
+// How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time: it picks
+// one of all operations that may begin and of all kernel blocks that may go on, and runs it until it is done, or yields.
+// Kernels are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls
+// of the table let the executor take a few steps, or none, before they return; a call that blocks lets it run until the
+// call's condition holds. So a test with one host goroutine runs the same way each time for one seed.
+//
+// Invariants:
+//
+//  1. Everything of a Sim is guarded by one lock. The executor holds it for one step; waiting calls do not hold it.
+//  2. Order between operations comes from streams, events, stream writes and waits, flags, packets, and from what the host
+//     has seen completed, never from the order in which the executor happened to run them. Two accesses that nothing
+//     orders, one of them a write, are a race under every seed.
+//  3. Addresses are never given twice, so use after free and access out of bounds are always found.
+//  4. Nothing hangs: when no operation can run and a call waits, every waiting call fails after Config.Patience, and the
+//     report says what each stream, block and call waits for.
+//  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.
+//
+// Memory order. A kernel's block is one actor; its plain accesses are ordered against others' by release and acquire
+// (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the
+// block wrote since its last fence. A packet's data is ordered by its own flag, which also orders the packets that its
+// sender had consumed before, but no plain access. Kernels begin and end with a fence. Loads of flags on devices return
+// the oldest value that this allows, and waits end with the oldest that fits, so that what they order is the least that
+// they order anywhere.
+//
+// Not simulated: time, priorities, compression, child graphs, memory shared between two host mappings of one file.
+//
+// The package never calls a real driver, reads no environment, and starts one goroutine, which Close ends.
+package cudasim

@@ -1,0 +1,301 @@
+package cudasim
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+	"unsafe"
+)
+
+// hostPoll is how often words of host memory are looked at that kernels and streams wait for: the host changes them
+// without a call.
+const hostPoll = 500 * time.Microsecond
+
+// A task is an operation that may begin, or a coroutine that may go on.
+type task interface {
+	run(*Sim)
+	// parking is the number of the present wait for memory to change, 0 for none.
+	parking() *uint64
+	// free reports whether the task may be put on the ready list, and marks it.
+	free() bool
+}
+
+// An executor runs tasks.
+type executor struct {
+	ready   []task
+	strands map[*strand]bool
+	waiters []*waiter
+	watched []*memory // of the host, that tasks wait for
+
+	steps    uint64
+	lastPark uint64
+	moves    bool // something happened since progress
+	progress time.Time
+	lastCall time.Time
+	unbidden bool // run without a call that waits
+	deep     bool // asleep until kicked
+	running  bool
+	closed   bool
+	kicks    chan struct{}
+	exited   chan struct{}
+}
+
+// A waiter is a call that blocks.
+type waiter struct {
+	process *Process
+	what    string
+	pcs     []uintptr
+	until   func() bool
+	done    chan struct{}
+	failed  bool
+}
+
+func (e *executor) init() {
+	e.strands = map[*strand]bool{}
+	e.kicks = make(chan struct{}, 1)
+	e.exited = make(chan struct{})
+}
+
+// moved notes that what happens is no deadlock.
+func (e *executor) moved() { e.moves = true }
+
+// kick makes the executor look.
+func (s *Sim) kick() {
+	if !s.running && !s.closed {
+		s.running = true
+		go s.execute()
+	}
+	s.deep = false
+	select {
+	case s.kicks <- struct{}{}:
+	default:
+	}
+}
+
+// wait lets the executor run until the condition holds. It returns false if it never will: the executor found a
+// deadlock, the process was killed, or the Sim was closed.
+func (s *Sim) wait(p *Process, what string, until func() bool) bool {
+	if until() {
+		return true
+	}
+	if s.closed {
+		return false
+	}
+	w := &waiter{process: p, what: what, pcs: callers(), until: until, done: make(chan struct{})}
+	s.waiters = append(s.waiters, w)
+	s.kick()
+	s.unlock()
+	<-w.done
+	s.lock()
+	return !w.failed
+}
+
+// Close ends the executor and what still runs. Calls that wait fail.
+func (s *Sim) Close() {
+	s.lock()
+	s.closed = true
+	running := s.running
+	if running {
+		s.kick()
+	}
+	s.unlock()
+	if running {
+		<-s.exited
+	}
+}
+
+func (s *Sim) execute() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.lock()
+		sleep := s.work()
+		if s.closed {
+			s.stopAll()
+			s.unlock()
+			close(s.exited)
+			return
+		}
+		s.deep = sleep < 0
+		s.unlock()
+		if sleep < 0 {
+			<-s.kicks
+			continue
+		}
+		timer.Reset(sleep)
+		select {
+		case <-s.kicks:
+		case <-timer.C:
+		}
+	}
+}
+
+// work takes steps while somebody waits for them, and returns how long to sleep, negative for until a kick.
+func (s *Sim) work() time.Duration {
+	for !s.closed {
+		s.settle()
+		if len(s.ready) == 0 || len(s.waiters) == 0 && !s.unbidden {
+			if sleep := s.rest(); sleep != 0 {
+				return sleep
+			}
+			continue
+		}
+		s.step()
+		s.unlock()
+		s.lock()
+	}
+	return 0
+}
+
+func (s *Sim) step() {
+	i, last := s.random.IntN(len(s.ready)), len(s.ready)-1
+	t := s.ready[i]
+	s.ready[i], s.ready[last] = s.ready[last], nil
+	s.ready = s.ready[:last]
+	s.steps++
+	t.run(s)
+}
+
+// settle lets the calls go on whose condition holds.
+func (s *Sim) settle() {
+	s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool {
+		if !w.failed && !w.until() {
+			return false
+		}
+		s.moved()
+		close(w.done)
+		return true
+	})
+}
+
+// rest says how long there is nothing to do, after it has looked for what the host has changed, for silence and for
+// deadlock. 0 is to look again.
+func (s *Sim) rest() time.Duration {
+	now := time.Now()
+	if s.moves {
+		s.progress, s.moves = now, false
+	}
+	if len(s.ready) == 0 {
+		s.unbidden = false
+		if s.recheck() {
+			s.moved()
+			s.unbidden = s.config.Quiet > 0
+			return 0
+		}
+	}
+	sleep := time.Duration(-1)
+	switch {
+	case len(s.waiters) > 0:
+		sleep = s.config.Patience - now.Sub(s.progress)
+		if sleep <= 0 {
+			s.deadlock()
+			return 0
+		}
+	case len(s.ready) > 0 && s.config.Quiet > 0:
+		sleep = s.config.Quiet - now.Sub(s.lastCall)
+		if sleep <= 0 {
+			s.unbidden = true
+			return 0
+		}
+	}
+	if len(s.watched) > 0 && (sleep < 0 || sleep > hostPoll) && (s.config.Quiet > 0 || len(s.waiters) > 0) {
+		sleep = hostPoll
+	}
+	return sleep
+}
+
+// schedule puts a task on the ready list.
+func (s *Sim) schedule(t task) {
+	*t.parking() = 0
+	if t.free() {
+		s.ready = append(s.ready, t)
+	}
+}
+
+// A watcher is a task that waits for bytes to change.
+type watcher struct {
+	lo, hi int
+	task   task
+	park   uint64
+	before []uint32 // of host memory: what it was
+}
+
+func (w *watcher) stale() bool { return *w.task.parking() != w.park }
+
+// park gives the task a new wait, for which watch is then called.
+func (s *Sim) park(t task) {
+	s.lastPark++
+	*t.parking() = s.lastPark
+}
+
+func (s *Sim) watch(m *memory, w watcher) {
+	w.park = *w.task.parking()
+	if len(m.watchers) == cap(m.watchers) {
+		m.watchers = slices.DeleteFunc(m.watchers, func(o watcher) bool { return o.stale() })
+	}
+	m.watchers = append(m.watchers, w)
+	if m.host() && !slices.Contains(s.watched, m) {
+		s.watched = append(s.watched, m)
+	}
+}
+
+// wake schedules who waits for one of the bytes from lo to hi.
+func (s *Sim) wake(m *memory, lo, hi int) {
+	if len(m.watchers) == 0 {
+		return
+	}
+	m.watchers = slices.DeleteFunc(m.watchers, func(w watcher) bool {
+		if w.stale() {
+			return true
+		}
+		if w.hi <= lo || hi <= w.lo {
+			return false
+		}
+		s.schedule(w.task)
+		return true
+	})
+}
+
+// recheck wakes who waits for host memory that has changed.
+func (s *Sim) recheck() bool {
+	woken := false
+	s.watched = slices.DeleteFunc(s.watched, func(m *memory) bool {
+		m.watchers = slices.DeleteFunc(m.watchers, func(w watcher) bool {
+			if w.stale() {
+				return true
+			}
+			if slices.Equal(w.before, m.words(w.lo, w.hi)) {
+				return false
+			}
+			s.schedule(w.task)
+			woken = true
+			return true
+		})
+		return len(m.watchers) == 0
+	})
+	return woken
+}
+
+// word is the place of an aligned word of four bytes; the host may look at it or change it at the same time.
+func (m *memory) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&m.data[at])) }
+
+func (m *memory) words(lo, hi int) []uint32 {
+	w := make([]uint32, 0, (hi-lo)/4)
+	for ; lo+4 <= hi; lo += 4 {
+		w = append(w, atomic.LoadUint32(m.word(lo)))
+	}
+	return w
+}
+
+// stopAll ends coroutines and fails calls.
+func (s *Sim) stopAll() {
+	for st := range s.strands {
+		st.doomed = true
+		st.run(s)
+	}
+	for _, w := range s.waiters {
+		w.failed = true
+		close(w.done)
+	}
+	s.waiters = nil
+}

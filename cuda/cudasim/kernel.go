@@ -1,0 +1,139 @@
+package cudasim
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// A Twin does in Go what an entry point does on a device. It runs as a coroutine: it must not call the driver's table
+// or the Sim, nor block on anything but Yield and Poll.
+type Twin func(*Launch)
+
+type kernel struct {
+	name string
+	args int
+	twin Twin
+}
+
+// A kernelKey is an entry point, of one image or of any.
+type kernelKey struct {
+	image [sha256.Size]byte
+	name  string
+}
+
+// Register makes twin run for the entry points called name in every image without a twin of its own. args is the size of
+// the entry point's parameter in bytes. Functions that are loaded already keep their twins.
+func (s *Sim) Register(name string, args uintptr, twin Twin) {
+	s.register(kernelKey{name: name}, args, twin)
+}
+
+// RegisterImage is Register for the entry point of one image only.
+func (s *Sim) RegisterImage(image []byte, name string, args uintptr, twin Twin) {
+	s.register(kernelKey{imageSum(image), name}, args, twin)
+}
+
+func (s *Sim) register(k kernelKey, args uintptr, twin Twin) {
+	s.lock()
+	defer s.unlock()
+	s.kernels[k] = &kernel{k.name, int(args), twin}
+}
+
+type grid struct{ blocks, threads, shared uint32 }
+
+// A Launch is one launch of a kernel. Its own Block stands for the whole grid, with index -1.
+type Launch struct {
+	*Block
+	Name   string
+	Grid   uint32 // blocks
+	Shared uint32 // bytes of dynamic shared memory of a block
+	Params []byte // the parameter, copied when the kernel was launched
+}
+
+// Args returns the parameter of a launch as the struct it is.
+func Args[T any](l *Launch) *T {
+	var t T
+	if n := int(unsafe.Sizeof(t)); n != len(l.Params) {
+		panic(fmt.Sprintf("cudasim: %s takes %d bytes, not %d", l.Name, len(l.Params), n))
+	}
+	return (*T)(unsafe.Pointer(&l.Params[0]))
+}
+
+// A Block is one actor of a kernel: what its threads do counts as one thing after another. Addresses are those that
+// the process's devices use.
+type Block struct {
+	Index   int    // in the grid
+	Threads uint32 // of the block
+	strand  *strand
+}
+
+// Each runs f for every block of the grid, each as its own coroutine and its own actor, and returns when all are done.
+// A twin that does not call Each works for the whole grid as one actor.
+func (l *Launch) Each(f func(*Block)) {
+	parent := l.strand
+	s, o := parent.sim, parent.op
+	actors := make([]*actor, l.Grid)
+	for i := range actors {
+		actors[i] = s.block(o.queue, i)
+	}
+	parent.actor.fork(actors)
+	parent.children = len(actors)
+	for i, a := range actors {
+		b := &Block{Index: i, Threads: l.Threads}
+		b.strand = s.newStrand(o, a, i, func() { f(b) })
+		b.strand.parent, b.strand.threads = parent, int(l.Threads)
+		d := s.devices[o.device]
+		d.waiting = append(d.waiting, b.strand)
+	}
+	s.admit(s.devices[o.device])
+	if parent.children > 0 {
+		parent.pause()
+	}
+	parent.actor.fence()
+}
+
+// admit lets blocks begin, in the order of their launches, as long as the device has room for their threads.
+func (s *Sim) admit(d *device) {
+	for len(d.waiting) > 0 {
+		st := d.waiting[0]
+		if !st.ended && d.threads > 0 && d.threads+st.threads > s.attribute(cuda.MultiprocessorCount)*threadsPerMultiprocessor {
+			return
+		}
+		d.waiting = d.waiting[1:]
+		if !st.ended {
+			d.threads += st.threads
+			st.resident = true
+			s.schedule(st)
+		}
+	}
+}
+
+const threadsPerMultiprocessor = 2048
+
+func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Pointer) cuda.Result {
+	f := c.process.functions[h]
+	switch {
+	case f == nil || f.module.context != st.context || st.context != c.context:
+		return cuda.InvalidHandle
+	case g.blocks == 0 || g.threads == 0 || g.threads > 1024 || args == nil:
+		return cuda.InvalidValue
+	}
+	if st.capture == nil {
+		if r := c.load(f); r != cuda.Success {
+			return r
+		}
+	}
+	params := make([]byte, roundUp(f.kernel.args, 8))[:f.kernel.args]
+	copy(params, unsafe.Slice((*byte)(args), f.kernel.args))
+	return c.simple(st, "kernel "+f.kernel.name, func(s *Sim, o *op) status {
+		l := &Launch{Block: &Block{Index: -1, Threads: g.threads}, Name: f.kernel.name, Grid: g.blocks, Shared: g.shared,
+			Params: slices.Clone(params)}
+		o.queue.actor.fence()
+		l.strand = s.newStrand(o, &o.queue.actor, -1, func() { f.kernel.twin(l) })
+		s.schedule(l.strand)
+		return going
+	})
+}

@@ -1,0 +1,167 @@
+package cudasim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A queue runs operations one after another: a stream, or one path through a graph.
+type queue struct {
+	ops    []*op // not done
+	tail   *op   // enqueued last, done or not
+	actor  actor
+	blocks []*actor // of its kernels, by index: kernels of one queue never overlap
+}
+
+// block returns the actor of a kernel's block.
+func (s *Sim) block(q *queue, i int) *actor {
+	for len(q.blocks) <= i {
+		a := s.newActor()
+		q.blocks = append(q.blocks, &a)
+	}
+	return q.blocks[i]
+}
+
+type status int
+
+const (
+	finished status = iota
+	waiting         // for memory that body watches; body is called again
+	going           // body has started what will call complete
+)
+
+// A body does an operation's work. It may be run many times, for different operations.
+type body func(*Sim, *op) status
+
+// An op is one operation in a queue.
+type op struct {
+	*origin
+	process *Process
+	context *context
+	queue   *queue
+	body    body
+	in      knowledge // besides the queue's
+	after   []*op     // must be done before
+	pending int       // of after, not done
+	next    []*op     // have this in after
+	queued  bool      // on the ready list
+	started bool
+	done    bool
+	parked  uint64
+	out     *stamp           // when done
+	time    uint64           // when done, in steps
+	then    func()           // when done
+	stop    func()           // drops what body has started
+	inside  func() string    // for the report: what of a graph waits
+	waits   func() string    // for the report: what a waiting op waits for
+	strands map[*strand]bool // of a kernel, alive
+}
+
+// A who is the actor and the operation that touch memory.
+type who struct {
+	*actor
+	origin *origin
+	block  int
+}
+
+func (o *op) who() who { return who{&o.queue.actor, o.origin, -1} }
+
+func (o *op) parking() *uint64 { return &o.parked }
+
+func (o *op) free() bool {
+	if o.queued || o.done {
+		return false
+	}
+	o.queued = true
+	return true
+}
+
+// follow makes o wait for before. Both o's queue and its list are still the caller's.
+func (o *op) follow(before *op) {
+	switch {
+	case before == nil:
+	case before.done:
+		join(&o.in, before.out)
+	case !slices.Contains(o.after, before):
+		o.after = append(o.after, before)
+		o.pending++
+		before.next = append(before.next, o)
+	}
+}
+
+func join(k *knowledge, s *stamp) { k.join(s) }
+
+// push puts o at the end of a queue.
+func (s *Sim) push(q *queue, o *op) {
+	o.queue = q
+	q.ops = append(q.ops, o)
+	q.tail = o
+	s.moved()
+	s.offer(o)
+}
+
+// offer schedules o if it may begin.
+func (s *Sim) offer(o *op) {
+	if !o.done && o.queue.ops[0] == o && o.pending == 0 && !o.started {
+		s.schedule(o)
+	}
+}
+
+func (o *op) run(s *Sim) {
+	o.queued = false
+	if o.done {
+		return
+	}
+	if !o.started {
+		o.started = true
+		o.queue.actor.merge(o.in)
+		o.in, o.after = knowledge{}, nil
+	}
+	if o.body(s, o) == finished && !o.done {
+		s.complete(o)
+	}
+}
+
+func (s *Sim) complete(o *op) {
+	q := o.queue
+	o.done, o.parked, o.time = true, 0, s.steps
+	o.out = q.actor.release()
+	o.body, o.after, o.stop, o.waits, o.inside = nil, nil, nil, nil, nil
+	q.ops[0] = nil
+	q.ops = q.ops[1:]
+	for _, n := range o.next {
+		n.in.join(o.out)
+		n.pending--
+		s.offer(n)
+	}
+	o.next = nil
+	if len(q.ops) > 0 {
+		s.offer(q.ops[0])
+	}
+	if o.then != nil {
+		o.then()
+	}
+	s.moved()
+}
+
+// abandon drops everything in a queue; who waits for it goes on.
+func (s *Sim) abandon(q *queue) {
+	for len(q.ops) > 0 {
+		o := q.ops[0]
+		for st := range o.strands {
+			st.doom(s)
+		}
+		if o.stop != nil {
+			o.stop()
+		}
+		if len(q.ops) > 0 && q.ops[0] == o {
+			s.complete(o)
+		}
+	}
+}
+
+// crash ends an operation that touched what it must not: its context is useless from now on.
+func (s *Sim) crash(o *op, r resultError) {
+	s.fault(fmt.Sprintf("%v: %s, enqueued at\n%s", o.origin, r.why, stack(o.pcs, "    ")))
+	o.context.fail(r.code)
+}

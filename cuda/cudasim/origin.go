@@ -1,0 +1,57 @@
+package cudasim
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// An origin is where an operation comes from: what it is, where it runs, and the stack of the call that enqueued it.
+type origin struct {
+	name    string
+	process int
+	device  int // -1 for hosts
+	stream  cuda.Stream
+	pcs     []uintptr
+}
+
+const stackDepth = 32
+
+func callers() []uintptr {
+	var pcs [stackDepth]uintptr
+	n := runtime.Callers(3, pcs[:])
+	return append([]uintptr(nil), pcs[:n]...)
+}
+
+func (o *origin) String() string {
+	if o.device < 0 {
+		return fmt.Sprintf("%s of process %d", o.name, o.process)
+	}
+	return fmt.Sprintf("%s on device %d, stream %#x of process %d", o.name, o.device, uintptr(o.stream), o.process)
+}
+
+// site tells origins apart that come from different lines.
+func (o *origin) site() string { return fmt.Sprint(o.name, o.pcs) }
+
+var ownPrefix = reflect.TypeFor[Sim]().PkgPath() + "."
+
+// stack prints a stack, one frame a line, without the frames of this package and of the runtime.
+func stack(pcs []uintptr, indent string) string {
+	if len(pcs) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	frames := runtime.CallersFrames(pcs)
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, ownPrefix) && !strings.HasPrefix(f.Function, "runtime.") {
+			fmt.Fprintf(&b, "%s%s\n%s\t%s:%d\n", indent, f.Function, indent, f.File, f.Line)
+		}
+		if !more {
+			return b.String()
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package cudasim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// An Access is one side of a race.
+type Access struct {
+	Operation string // such as "MemcpyAsync", "kernel reduce_two", "StreamWriteValue32", "HostWrite"
+	Process   int
+	Device    int // -1 for hosts
+	Stream    cuda.Stream
+	Block     int // of the kernel, -1 for whole operations
+	Write     bool
+	Stack     []uintptr // program counters of the call that enqueued the operation
+}
+
+// A Race is two accesses to the same bytes, at least one of them a write, that nothing orders.
+type Race struct {
+	Memory        string // the allocation
+	Offset, Bytes int    // the first bytes found, from the start of the allocation
+	First, Second Access // in the order in which they happened to run
+}
+
+// String describes the race on several lines, with both stacks.
+func (r Race) String() string {
+	return fmt.Sprintf("race on bytes %d to %d of %s\n%s%s", r.Offset, r.Offset+r.Bytes, r.Memory, r.First.describe(), r.Second.describe())
+}
+
+func (a Access) describe() string {
+	verb := "read"
+	if a.Write {
+		verb = "written"
+	}
+	o := origin{name: a.Operation, process: a.Process, device: a.Device, stream: a.Stream}
+	where := o.String()
+	if a.Block >= 0 {
+		where = fmt.Sprintf("block %d of %s", a.Block, where)
+	}
+	return fmt.Sprintf("  %s by %s, enqueued at\n%s", verb, where, stack(a.Stack, "    "))
+}
+
+const mostRaces = 64 // kept; one is kept for each pair of call sites
+
+type raceSet struct {
+	kept []Race
+	seen map[string]bool
+}
+
+// Races returns the races found so far, at most one for each pair of places in the program.
+func (s *Sim) Races() []Race {
+	s.lock()
+	defer s.unlock()
+	return append([]Race(nil), s.races.kept...)
+}
+
+func (s *Sim) race(old, now access, oldWrite, nowWrite bool, m *memory, lo, hi int) {
+	key := fmt.Sprint(old.by.site(), oldWrite, "|", now.by.site(), nowWrite)
+	if s.races.seen[key] || len(s.races.kept) >= mostRaces {
+		return
+	}
+	s.races.seen[key] = true
+	s.races.kept = append(s.races.kept, Race{
+		Memory: m.String(), Offset: lo, Bytes: hi - lo, First: side(old, oldWrite), Second: side(now, nowWrite),
+	})
+}
+
+func side(a access, write bool) Access {
+	return Access{a.by.name, a.by.process, a.by.device, a.by.stream, a.block, write, a.by.pcs}
+}
+
+// A touch is one access to a range of one memory, on its way through the shadow.
+type touch struct {
+	sim      *Sim
+	by       *actor
+	memory   *memory
+	access   access
+	write    bool
+	fresh    *cell // what a write leaves
+	old, new *cell // the last read's replacement
+}
+
+// touch checks an access against those before it and remembers it. Writes wake who watches these bytes. published is
+// what a write publishes to those that will acquire it, if it does.
+func (s *Sim) touch(w who, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
+	if n == 0 {
+		return
+	}
+	epoch := w.actor.epoch
+	if published != nil { // publishing has begun the next epoch
+		epoch--
+	}
+	t := touch{sim: s, by: w.actor, memory: m, write: write,
+		access: access{w.origin, w.actor.slot, epoch, w.block, kind}}
+	if !write {
+		m.shadow.visit(lo, lo+n, t.read)
+		return
+	}
+	t.fresh = &cell{write: t.access, stamp: published}
+	m.shadow.visit(lo, lo+n, t.overwrite)
+	if kind != flag {
+		m.forget(lo, lo+n)
+	}
+	s.moved()
+	s.wake(m, lo, lo+n)
+}
+
+func (t *touch) overwrite(c *cell, lo, hi int) *cell {
+	if c == nil || c == t.fresh {
+		return t.fresh
+	}
+	if c.write.by != nil && !t.after(&c.write) {
+		t.sim.race(c.write, t.access, true, true, t.memory, lo, hi)
+	}
+	for i := range c.reads {
+		if !t.after(&c.reads[i]) {
+			t.sim.race(c.reads[i], t.access, false, true, t.memory, lo, hi)
+		}
+	}
+	return t.fresh
+}
+
+func (t *touch) read(c *cell, lo, hi int) *cell {
+	if c != nil && c == t.old {
+		return t.new
+	}
+	if c == nil {
+		t.sim.unwritten(t.access.by, t.memory, lo)
+		return &cell{reads: []access{t.access}}
+	}
+	if c.write.by == nil {
+		t.sim.unwritten(t.access.by, t.memory, lo)
+	} else if !t.after(&c.write) {
+		t.sim.race(c.write, t.access, true, false, t.memory, lo, hi)
+	}
+	t.old, t.new = c, t.withRead(c)
+	return t.new
+}
+
+// withRead adds the read, in place of those that it follows: who comes after it comes after them.
+func (t *touch) withRead(c *cell) *cell {
+	n := &cell{write: c.write, stamp: c.stamp, reads: make([]access, 0, len(c.reads)+1)}
+	for _, r := range c.reads {
+		if r == t.access {
+			return c
+		}
+		known := r.slot == t.by.slot || r.epoch <= t.by.hb.at(r.slot)
+		if !known || t.access.kind != plain && t.access.kind != r.kind {
+			n.reads = append(n.reads, r)
+		}
+	}
+	n.reads = append(n.reads, t.access)
+	return n
+}
+
+// after reports whether a is ordered before the access, or need not be.
+func (t *touch) after(a *access) bool {
+	if a.slot == t.by.slot || a.kind == flag && t.access.kind == flag {
+		return true
+	}
+	if a.kind != plain && t.access.kind != plain {
+		return a.epoch <= t.by.seen.at(a.slot)
+	}
+	return a.epoch <= t.by.hb.at(a.slot)
+}
+
+// stamps calls f for what was published to bytes lo to hi by the writes that are there now.
+func (m *memory) stamps(lo, hi int, f func(*stamp)) {
+	var last *stamp
+	m.shadow.visit(lo, hi, func(c *cell, _, _ int) *cell {
+		if c != nil && c.stamp != nil && c.stamp != last {
+			f(c.stamp)
+			last = c.stamp
+		}
+		return c
+	})
+}
+
+// unwritten reports the read of memory that nobody has written, if that is asked for.
+func (s *Sim) unwritten(by *origin, m *memory, at int) {
+	if !s.config.Uninitialized || m.host() {
+		return
+	}
+	key := "unwritten " + by.site()
+	if s.races.seen[key] {
+		return
+	}
+	s.races.seen[key] = true
+	s.fault(strings.TrimSuffix(fmt.Sprintf("%v reads byte %d of %v, which nobody has written\n%s", by, at, m, stack(by.pcs, "    ")), "\n"))
+}

@@ -1,0 +1,116 @@
+package cudasim
+
+import "slices"
+
+// The shadow of an allocation remembers for every byte the last write and the reads since. Bytes that were accessed
+// together share a cell; a page of pageBytes has one cell, or a list of parts.
+const pageBytes = 4096
+
+type accessKind uint8
+
+const (
+	plain  accessKind = iota
+	flag              // release, acquire, volatile and stream accesses to words
+	packet            // packets stored, and packets taken
+)
+
+// An access is one actor's touch of some bytes.
+type access struct {
+	by    *origin
+	slot  int
+	epoch uint32
+	block int // -1 outside blocks
+	kind  accessKind
+}
+
+// A cell is immutable.
+type cell struct {
+	write access // by is nil if nobody has written
+	stamp *stamp // what the write published
+	reads []access
+}
+
+type part struct {
+	end int // in the page
+	c   *cell
+}
+
+type page struct {
+	whole *cell
+	parts []part // ascending, the last ends with the page; nil if whole counts
+}
+
+type shadow struct{ pages []page }
+
+func newShadow(bytes int) shadow { return shadow{make([]page, (bytes+pageBytes-1)/pageBytes)} }
+
+// visit calls f for every piece of [lo, hi) that has one cell, and puts the cell that f returns in its place.
+func (s *shadow) visit(lo, hi int, f func(*cell, int, int) *cell) {
+	for lo < hi {
+		base := lo / pageBytes * pageBytes
+		end := min(hi, base+pageBytes)
+		p := &s.pages[lo/pageBytes]
+		if p.parts == nil && lo == base && end == base+pageBytes {
+			p.whole = f(p.whole, lo, end)
+		} else {
+			p.visit(base, lo-base, end-base, f)
+		}
+		lo = end
+	}
+}
+
+func (p *page) visit(base, lo, hi int, f func(*cell, int, int) *cell) {
+	if p.parts == nil {
+		p.parts = []part{{pageBytes, p.whole}}
+		p.whole = nil
+	}
+	first, _ := slices.BinarySearchFunc(p.parts, lo, func(e part, at int) int {
+		if e.end <= at {
+			return -1
+		}
+		return 1
+	})
+	var room [8]part
+	fresh := room[:0]
+	start := 0
+	if first > 0 {
+		start = p.parts[first-1].end
+	}
+	if start < lo {
+		fresh = append(fresh, part{lo, p.parts[first].c})
+	}
+	last := first
+	for at := lo; at < hi; last++ {
+		e := p.parts[last]
+		end := min(e.end, hi)
+		fresh = appendPart(fresh, part{end, f(e.c, base+at, base+end)})
+		if e.end > hi {
+			fresh = appendPart(fresh, e)
+		}
+		at = end
+	}
+	p.splice(first, last, fresh)
+}
+
+// appendPart joins parts of one cell.
+func appendPart(parts []part, e part) []part {
+	if n := len(parts); n > 0 && parts[n-1].c == e.c {
+		parts[n-1].end = e.end
+		return parts
+	}
+	return append(parts, e)
+}
+
+func (p *page) splice(first, last int, fresh []part) {
+	if first > 0 && p.parts[first-1].c == fresh[0].c {
+		first--
+	}
+	if last < len(p.parts) && p.parts[last].c == fresh[len(fresh)-1].c {
+		fresh[len(fresh)-1].end = p.parts[last].end
+		last++
+	}
+	p.parts = slices.Replace(p.parts, first, last, fresh...)
+	if len(p.parts) == 1 {
+		p.whole, p.parts = p.parts[0].c, nil
+	}
+}

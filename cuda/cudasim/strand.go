@@ -1,0 +1,181 @@
+package cudasim
+
+import (
+	"fmt"
+	"iter"
+	"runtime/debug"
+)
+
+// A strand is the coroutine of a kernel's block, or of its whole grid.
+type strand struct {
+	sim      *Sim
+	op       *op
+	actor    *actor
+	block    int
+	main     func()
+	parent   *strand
+	children int // that still run
+	threads  int // that the device has room for, of a block
+	resident bool
+
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+
+	queued  bool
+	ended   bool
+	doomed  bool // to be unwound
+	parked  uint64
+	looked  []looked // at what since the last Yield
+	paused  bool     // since the last Yield: what looked says is old
+	failure any
+	trace   []byte
+}
+
+// looked is a place that a coroutine has looked at, and what was there if it is the host's.
+type looked struct {
+	memory *memory
+	lo, hi int
+	before []uint32
+}
+
+// unwound is the panic that unwinds a doomed coroutine.
+type unwound struct{}
+
+func (s *Sim) newStrand(o *op, a *actor, block int, main func()) *strand {
+	st := &strand{sim: s, op: o, actor: a, block: block, main: main}
+	s.strands[st] = true
+	if o.strands == nil {
+		o.strands = map[*strand]bool{}
+	}
+	o.strands[st] = true
+	return st
+}
+
+func (st *strand) parking() *uint64 { return &st.parked }
+
+func (st *strand) free() bool {
+	if st.queued || st.ended {
+		return false
+	}
+	st.queued = true
+	return true
+}
+
+func (st *strand) run(s *Sim) {
+	st.queued = false
+	switch {
+	case st.ended:
+		return
+	case st.doomed:
+		if st.stop != nil {
+			st.stop()
+		}
+	default:
+		if st.next == nil {
+			st.next, st.stop = iter.Pull(st.body)
+		}
+		if _, more := st.next(); more {
+			return
+		}
+	}
+	st.end(s)
+}
+
+func (st *strand) body(yield func(struct{}) bool) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil, unwound:
+		case resultError:
+			st.failure = v
+		default:
+			st.failure, st.trace = v, debug.Stack()
+		}
+	}()
+	st.yield = yield
+	st.main()
+}
+
+func (st *strand) end(s *Sim) {
+	st.ended = true
+	delete(s.strands, st)
+	delete(st.op.strands, st)
+	if st.resident {
+		d := s.devices[st.op.device]
+		d.threads -= st.threads
+		s.admit(d)
+	}
+	switch v := st.failure.(type) {
+	case nil:
+	case resultError:
+		s.crash(st.op, v)
+		return
+	default:
+		s.crash(st.op, resultError{launchFailed, fmt.Sprintf("the twin panicked: %v\n%s", v, st.trace)})
+		return
+	}
+	switch {
+	case st.doomed:
+	case st.parent == nil:
+		st.actor.fence()
+		s.complete(st.op)
+	default:
+		st.parent.actor.gather(st.actor)
+		if st.parent.children--; st.parent.children == 0 {
+			s.schedule(st.parent)
+		}
+	}
+}
+
+// doom makes the executor unwind the coroutine.
+func (st *strand) doom(s *Sim) {
+	st.doomed = true
+	s.schedule(st)
+}
+
+// pause lets others run. Whoever pauses has seen to it that the strand is scheduled again.
+func (st *strand) pause() {
+	st.paused = true
+	if !st.yield(struct{}{}) {
+		panic(unwound{})
+	}
+}
+
+// breathe pauses now and then, so that seeds differ.
+func (st *strand) breathe() {
+	if st.sim.random.IntN(4) == 0 {
+		st.sim.schedule(st)
+		st.pause()
+	}
+}
+
+// Yield lets others run. A block that has looked at flags or packets since its last Yield goes on when one of those
+// words has changed, or host memory has; any other goes on in its turn.
+func (b *Block) Yield() {
+	st := b.strand
+	if st.paused || len(st.looked) == 0 {
+		st.sim.schedule(st)
+	} else {
+		st.sim.park(st)
+		for _, l := range st.looked {
+			st.sim.watch(l.memory, watcher{lo: l.lo, hi: l.hi, task: st, before: l.before})
+		}
+	}
+	st.pause()
+	st.looked, st.paused = st.looked[:0], false
+}
+
+// Poll yields until the condition holds, which is to look with LoadAcquire32, LoadVolatile32 and LoadPackets.
+func (b *Block) Poll(condition func() bool) {
+	for !condition() {
+		b.Yield()
+	}
+}
+
+func (st *strand) look(m *memory, lo, hi int) {
+	l := looked{memory: m, lo: lo, hi: hi}
+	if m.host() {
+		l.before = m.words(lo, hi)
+	}
+	st.looked = append(st.looked, l)
+}

@@ -1,0 +1,173 @@
+package cudasim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// resultError is what crashes an operation.
+type resultError struct {
+	code cuda.Result
+	why  string
+}
+
+// at reaches memory for an operation that runs, or crashes it.
+func (o *op) at(s *Sim, p cuda.Pointer, n int) (*memory, int, bool) {
+	m, offset, t := o.process.reach(o.device, uint64(p), n)
+	if t != nil {
+		s.crash(o, resultError{illegalAddress, fmt.Sprintf("%d bytes at %#x: %s", n, uint64(p), t.why)})
+		return nil, 0, false
+	}
+	return m, offset, true
+}
+
+// reachable checks an address when an operation is enqueued, as the driver does for copies, fills and stream values.
+func (c *call) reachable(st *stream, p cuda.Pointer, n int) cuda.Result {
+	if _, _, t := c.process.reach(st.context.device, uint64(p), n); t != nil {
+		return t.code
+	}
+	return cuda.Success
+}
+
+// memcpyAsync is stricter than the driver, which copies between devices that have no access to one another through the
+// host, slowly and silently, and which takes pageable host memory.
+func (c *call) memcpyAsync(dst, src cuda.Pointer, bytes int, st *stream) cuda.Result {
+	if bytes < 0 {
+		return cuda.InvalidValue
+	}
+	if bytes == 0 {
+		return cuda.Success
+	}
+	if r := max(c.reachable(st, dst, bytes), c.reachable(st, src, bytes)); r != cuda.Success {
+		return r
+	}
+	return c.simple(st, "MemcpyAsync", func(s *Sim, o *op) status {
+		to, a, ok := o.at(s, dst, bytes)
+		if !ok {
+			return finished
+		}
+		from, b, ok := o.at(s, src, bytes)
+		if !ok {
+			return finished
+		}
+		s.touch(o.who(), from, b, bytes, plain, false, nil)
+		s.touch(o.who(), to, a, bytes, plain, true, nil)
+		copy(to.data[a:a+bytes], from.data[b:b+bytes])
+		return finished
+	})
+}
+
+func (c *call) memsetAsync(dst cuda.Pointer, value uint32, width, count int, st *stream) cuda.Result {
+	bytes := width * count
+	if count < 0 || uint64(dst)%uint64(width) != 0 {
+		return cuda.InvalidValue
+	}
+	if count == 0 {
+		return cuda.Success
+	}
+	if r := c.reachable(st, dst, bytes); r != cuda.Success {
+		return r
+	}
+	pattern := binary.LittleEndian.AppendUint32(nil, value)[:width]
+	return c.simple(st, c.function, func(s *Sim, o *op) status {
+		m, at, ok := o.at(s, dst, bytes)
+		if !ok {
+			return finished
+		}
+		s.touch(o.who(), m, at, bytes, plain, true, nil)
+		fill(m.data[at:at+bytes], pattern)
+		return finished
+	})
+}
+
+func fill(b, pattern []byte) {
+	for n := copy(b, pattern); n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}
+
+func (c *call) streamWriteValue32(st *stream, at cuda.Pointer, value uint32) cuda.Result {
+	if at%4 != 0 {
+		return cuda.InvalidValue
+	}
+	if r := c.reachable(st, at, 4); r != cuda.Success {
+		return r
+	}
+	return c.simple(st, "StreamWriteValue32", func(s *Sim, o *op) status {
+		if m, offset, ok := o.at(s, at, 4); ok {
+			before := atomic.SwapUint32(m.word(offset), value)
+			s.post(o.who(), m, offset, before, value, o.queue.actor.release())
+		}
+		return finished
+	})
+}
+
+// post makes a word that was stored seen by others, with what it publishes.
+func (s *Sim) post(w who, m *memory, at int, before, value uint32, published *stamp) {
+	s.append(m, at, before, value, published)
+	s.touch(w, m, at, 4, flag, true, published)
+	if m.host() {
+		s.hostsSee(published)
+	}
+}
+
+// hostsSee counts what is published in host memory as seen by all host code, which reads it without a call.
+func (s *Sim) hostsSee(published *stamp) {
+	s.host.join(published)
+	for _, p := range s.processes {
+		p.host.join(published)
+	}
+}
+
+// The comparisons of StreamWaitValue32.
+const (
+	waitAnd = 2
+	waitNor = 3
+)
+
+func (c *call) streamWaitValue32(st *stream, at cuda.Pointer, value, flags uint32) cuda.Result {
+	if at%4 != 0 || flags > waitNor {
+		return cuda.InvalidValue
+	}
+	if r := c.reachable(st, at, 4); r != cuda.Success {
+		return r
+	}
+	return c.simple(st, "StreamWaitValue32", func(s *Sim, o *op) status {
+		m, offset, ok := o.at(s, at, 4)
+		if !ok {
+			return finished
+		}
+		published, ok := s.fits(&o.queue.actor, m, offset, func(v uint32) bool { return compare(v, value, flags) })
+		if !ok {
+			s.park(o)
+			s.watch(m, watcher{lo: offset, hi: offset + 4, task: o, before: m.words(offset, offset+4)})
+			o.waits = func() string { return waitText(m, offset, value, flags) }
+			return waiting
+		}
+		if published != nil {
+			o.queue.actor.join(published)
+		}
+		s.touch(o.who(), m, offset, 4, flag, false, nil)
+		return finished
+	})
+}
+
+func compare(now, value, flags uint32) bool {
+	switch flags {
+	case cuda.WaitGreaterEqual:
+		return int32(now-value) >= 0
+	case cuda.WaitEqual:
+		return now == value
+	case waitAnd:
+		return now&value != 0
+	}
+	return now|value != ^uint32(0)
+}
+
+func waitText(m *memory, at int, value, flags uint32) string {
+	how := [...]string{"is at least", "is", "has a bit of", "lacks a bit of"}[flags]
+	return fmt.Sprintf("waits until word %d of %v, which is %d, %s %d", at/4, m, atomic.LoadUint32(m.word(at)), how, value)
+}

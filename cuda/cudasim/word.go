@@ -1,0 +1,140 @@
+package cudasim
+
+import "sync/atomic"
+
+// A word is a flag's values in the order in which they were stored, and what each store published. Memory order lets a
+// load return any value from the last one on that the loader knows of. A load returns the oldest, the next load of the
+// same actor the next; a wait ends with the oldest value that fits. So what a flag orders does not depend on how late
+// somebody looked, and a wait for too small a number is found under every seed.
+//
+// Of host memory a load returns what is there: the host stores and looks without a call. What it has stored publishes
+// what it knew when the word was next looked at.
+type word struct {
+	values []posted // the first is what was there before the first store
+	first  int      // index of values[0] in the word's life
+	read   map[int]int
+}
+
+type posted struct {
+	value     uint32
+	published *stamp // nil: known to all
+}
+
+const mostValues = 64 // kept of a word
+
+// append adds a stored value to a word, which held before.
+func (s *Sim) append(m *memory, at int, before, value uint32, published *stamp) {
+	w := s.flagAt(m, at, before)
+	w.add(value, published)
+}
+
+func (w *word) add(value uint32, published *stamp) {
+	w.values = append(w.values, posted{value, published})
+	if len(w.values) > mostValues {
+		w.values = w.values[1:]
+		w.first++
+	}
+}
+
+// flagAt returns the word whose value is now. In host memory, what nobody has stored by the table the host has.
+func (s *Sim) flagAt(m *memory, at int, now uint32) *word {
+	w := m.flags[at]
+	if w == nil {
+		w = &word{values: []posted{{now, nil}}, read: map[int]int{}}
+		m.flags[at] = w
+		if m.host() && now != 0 {
+			w.values[0].published = s.hostStamp()
+		}
+	} else if m.host() && w.values[len(w.values)-1].value != now {
+		w.add(now, s.hostStamp())
+	}
+	return w
+}
+
+// hostStamp is what host code publishes when it stores.
+func (s *Sim) hostStamp() *stamp {
+	k := s.host.know()
+	for _, p := range s.processes {
+		if p.host != s.host {
+			k.merge(p.host.know())
+		}
+	}
+	return &stamp{hb: k.hb, seen: k.seen, slot: s.host.slot}
+}
+
+// forget drops the words among bytes that are written otherwise.
+func (m *memory) forget(lo, hi int) {
+	if hi-lo < 4*len(m.flags) {
+		for at := (lo - 3) &^ 3; at < hi; at += 4 {
+			delete(m.flags, at)
+		}
+		return
+	}
+	for at := range m.flags {
+		if at < hi && lo < at+4 {
+			delete(m.flags, at)
+		}
+	}
+}
+
+// oldest returns the index of the last value that the actor knows of.
+func (w *word) oldest(a *actor) int {
+	for i := len(w.values) - 1; i > 0; i-- {
+		p := w.values[i].published
+		if p == nil || p.slot == a.slot || p.seenEpoch <= a.seen.at(p.slot) {
+			return i
+		}
+	}
+	return 0
+}
+
+// word returns the word at an offset, nil if it was never stored as a flag.
+func (s *Sim) word(m *memory, at int) *word {
+	if m.host() {
+		return s.flagAt(m, at, atomic.LoadUint32(m.word(at)))
+	}
+	return m.flags[at]
+}
+
+// load returns a value for the actor, what its store published, and whether there is no newer one.
+func (s *Sim) load(a *actor, m *memory, at int) (value uint32, published *stamp, newest bool) {
+	w := s.word(m, at)
+	if w == nil {
+		m.stamps(at, at+4, func(s *stamp) { published = s })
+		return atomic.LoadUint32(m.word(at)), published, true
+	}
+	i := len(w.values) - 1
+	if !m.host() {
+		i = w.next(a)
+	}
+	return w.values[i].value, w.values[i].published, i == len(w.values)-1
+}
+
+// next returns the index of the value that the actor loads now.
+func (w *word) next(a *actor) int {
+	i := w.oldest(a)
+	if last, ok := w.read[a.slot]; ok {
+		i = min(max(i, last+1-w.first), len(w.values)-1)
+	}
+	w.read[a.slot] = w.first + i
+	return i
+}
+
+// fits returns what the oldest value that fits has published.
+func (s *Sim) fits(a *actor, m *memory, at int, fit func(uint32) bool) (published *stamp, ok bool) {
+	w := s.word(m, at)
+	if w == nil {
+		m.stamps(at, at+4, func(s *stamp) { published = s })
+		return published, fit(atomic.LoadUint32(m.word(at)))
+	}
+	i := len(w.values) - 1
+	if !m.host() {
+		i = w.oldest(a)
+	}
+	for ; i < len(w.values); i++ {
+		if fit(w.values[i].value) {
+			return w.values[i].published, true
+		}
+	}
+	return nil, false
+}
