@@ -11,7 +11,8 @@ import (
 
 // NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order,
 // and returns when the members are linked. The ranks are sorted, and their place in that order is their rank in the new group.
-// A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed.
+// A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed. If a
+// rank does not call it, this group fails, as it would in any other collective.
 // c10d: new_group.
 func (g *Group) NewGroup(ctx context.Context, ranks []int) (*Group, error) {
 	sorted := slices.Sorted(slices.Values(ranks))

@@ -191,7 +191,9 @@ func TestPairMismatch(t *testing.T) {
 				pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 					if g.Rank() == 0 {
 						require.NoError(t, g.Send(t.Context(), colligo.Of(make([]float32, 3)), 1, 4))
-						require.NoError(t, g.Send(t.Context(), colligo.Of([]bool{true}), 1, 5))
+						if stashed {
+							require.NoError(t, g.Send(t.Context(), colligo.Of([]bool{true}), 1, 5))
+						}
 						got.add(g, g.Recv(t.Context(), colligo.Of([]bool{true}), 1, 0))
 						return
 					}

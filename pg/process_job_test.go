@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,13 +229,24 @@ func (j *job) tidy() {
 	require.Empty(j.t, entries)
 }
 
+// nextPort counts through ports below those that the system hands out by itself, so that no other job's socket can take
+// one between its choice and its use. Processes of this test begin at different places.
+var nextPort atomic.Int64
+
 // freeAddress returns an address of this host with a port that nobody listens at.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	const first, ports = 20_000, 12_000
+	for range ports {
+		port := first + (int64(os.Getpid())*64+nextPort.Add(1))%ports
+		addr := net.JoinHostPort(host, fmt.Sprint(port))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			require.NoError(t, l.Close())
+			return addr
+		}
+	}
+	t.Fatalf("no free port of %s between %d and %d", host, first, first+ports)
+	return ""
 }
 
 // blamed matches whom an error is about.
