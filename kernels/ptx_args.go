@@ -26,7 +26,7 @@ type GroupArgs struct {
 func PacketBytes(size, slot int) int { return 2 * size * slot }
 
 // TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
-func TileBytes(size, slot, blocks int) int { return blocks * 2 * size * tileDepth * slot }
+func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
 
 // FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
 func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }

@@ -107,15 +107,13 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 	for (u32 j = 0; most != 0 && j < most + 1; j++) {
 		if (j < most) {
 			u64 at = tileAt(j, tile);
-#pragma unroll 1
-			for (u32 d = 1; d < g.size; d++) t.push(t.outgoing(0, d, j), send.at[d] + at, within(at, tile, sendBytes.at[d]));
+			t.push(0, j, tile, [&](u32 d) { return send.at[d] + at; }, [&](u32 d) { return within(at, tile, sendBytes.at[d]); });
 			t.signal(0, j, count);
 		}
 		if (j >= 1) {
 			u64 at = tileAt(j - 1, tile);
 			t.wait(0, j - 1, count);
-#pragma unroll 1
-			for (u32 d = 1; d < g.size; d++) t.pull(recv.at[d] + at, t.incoming(0, d, j - 1), within(at, tile, recvBytes.at[d]));
+			t.pull(0, j - 1, tile, [&](u32 d) { return recv.at[d] + at; }, [&](u32 d) { return within(at, tile, recvBytes.at[d]); });
 		}
 	}
 	t.finish(count);

@@ -6,38 +6,54 @@
 // with push as tile j of phase 1 at every peer. slots is shared memory for the tiles' addresses.
 template <bool push> DEVICE void foldTile(Tiles &t, u64 (&slots)[maxRanks], u64 out, u64 mine, u32 j, u64 bytes, u32 divisor) {
 	const GroupArgs &g = t.g;
-	if (thread() < g.size) slots[thread()] = t.incoming(0, placeOf(g, thread()), j);
+	if (thread() < g.size && thread() != g.rank) slots[thread()] = t.incoming(0, placeOf(g, thread()), j);
 	sync();
-	u64 lines = linesOf(bytes);
-	for (u64 i = thread(); i < lines; i += threads()) {
-		u64 left = bytes - 16 * i;
-		Line own = readUser(mine + 16 * i, left);
-		Whole s;
-		if constexpr (unrolled) {
-			Line v[maxRanks];
+	u64 lines = linesOf(bytes), step = threads();
+	auto store = [&](u64 i, Line sum) {
+		writeUser(out + 16 * i, sum, bytes - 16 * i);
+		if constexpr (push) {
+#pragma unroll 1
+			for (u32 d = 1; d < g.size; d++) storeLine(t.outgoing(1, d, j) + 16 * i, sum);
+		}
+	};
+	if constexpr (unrolled) {
+		constexpr u32 U = 2; // lines that are loaded before one is folded
+		for (u64 i = thread(); i < lines; i += U * step) {
+			Line v[U][maxRanks], own[U];
 #pragma unroll
-			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank) v[q] = streamLine(slots[q] + 16 * i);
+			for (u32 u = 0; u < U; u++) {
+				u64 at = 16 * (i + u * step);
+				if (at >= bytes) continue;
+				own[u] = readUser(mine + at, bytes - at);
 #pragma unroll
-			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size) {
-					Line from = q == g.rank ? own : v[q];
-					if (q == 0) s.open(from);
-					else s.fold(from);
-				}
-		} else {
+				for (u32 q = 0; q < maxRanks; q++)
+					if (q < g.size && q != g.rank) v[u][q] = streamLine(slots[q] + at);
+			}
+#pragma unroll
+			for (u32 u = 0; u < U; u++) {
+				if (i + u * step >= lines) continue;
+				Whole s;
+#pragma unroll
+				for (u32 q = 0; q < maxRanks; q++)
+					if (q < g.size) {
+						Line from = q == g.rank ? own[u] : v[u][q];
+						if (q == 0) s.open(from);
+						else s.fold(from);
+					}
+				store(i + u * step, s.close(divisor));
+			}
+		}
+	} else {
+		for (u64 i = thread(); i < lines; i += step) {
+			Line own = readUser(mine + 16 * i, bytes - 16 * i);
+			Whole s;
 #pragma unroll 1
 			for (u32 q = 0; q < g.size; q++) {
 				Line from = q == g.rank ? own : streamLine(slots[q] + 16 * i);
 				if (q == 0) s.open(from);
 				else s.fold(from);
 			}
-		}
-		Line sum = s.close(divisor);
-		writeUser(out + 16 * i, sum, left);
-		if constexpr (push) {
-#pragma unroll 1
-			for (u32 d = 1; d < g.size; d++) storeLine(t.outgoing(1, d, j) + 16 * i, sum);
+			store(i, s.close(divisor));
 		}
 	}
 }
@@ -55,8 +71,7 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 	auto length = [&](u32 d, u32 j) { return within(start(d, j), smaller(tile, a.part - tileAt(j, tile)), a.bytes); };
 	for (u32 j = 0; n != 0 && j < n + 2; j++) {
 		if (j < n) {
-#pragma unroll 1
-			for (u32 d = 1; d < g.size; d++) t.push(t.outgoing(0, d, j), a.in + start(d, j), length(d, j));
+			t.push(0, j, tile, [&](u32 d) { return a.in + start(d, j); }, [&](u32 d) { return length(d, j); });
 			t.signal(0, j, count);
 		}
 		if (j >= 1 && j - 1 < n) {
@@ -66,8 +81,7 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 		}
 		if (j >= 2) {
 			t.wait(1, j - 2, count);
-#pragma unroll 1
-			for (u32 d = 1; d < g.size; d++) t.pull(a.out + start(d, j - 2), t.incoming(1, d, j - 2), length(d, j - 2));
+			t.pull(1, j - 2, tile, [&](u32 d) { return a.out + start(d, j - 2); }, [&](u32 d) { return length(d, j - 2); });
 		}
 	}
 	t.finish(count);
@@ -87,9 +101,8 @@ KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
 	for (u32 j = 0; most != 0 && j < most + 1; j++) {
 		if (j < most) {
-#pragma unroll 1
-			for (u32 d = 1; d < g.size; d++)
-				t.push(t.outgoing(0, d, j), a.in + offset.at[d] + tileAt(j, tile), within(tileAt(j, tile), tile, bytes.at[d]));
+			u64 at = tileAt(j, tile);
+			t.push(0, j, tile, [&](u32 d) { return a.in + offset.at[d] + at; }, [&](u32 d) { return within(at, tile, bytes.at[d]); });
 			t.signal(0, j, count);
 		}
 		if (j >= 1) {
