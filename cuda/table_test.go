@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func everything(string) uintptr { return 1 }
-
 func TestTableIsComplete(t *testing.T) {
 	asked := map[string]bool{}
 	l, err := resolve("/lib/fake.so", func(name string) uintptr {

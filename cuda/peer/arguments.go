@@ -1,0 +1,70 @@
+package peer
+
+import (
+	"unsafe"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// arguments are the structs that kernels are launched with, one of each. What is the same in every launch is filled in
+// when the backend is opened; the driver has copied the rest when a launch returns.
+type arguments struct {
+	allReduce kernels.AllReduceArgs
+	scatter   kernels.ReduceScatterArgs
+	exchange  kernels.ExchangeArgs
+	reduce    kernels.ReduceArgs
+	copy      kernels.CopyArgs
+	unary     kernels.UnaryArgs
+}
+
+func newArguments(b *backend) *arguments {
+	l := &b.layout
+	g := kernels.GroupArgs{State: uint64(b.heap) + uint64(l.state), Stop: uint64(b.stop.Device), Rank: uint32(b.rank),
+		Size: uint32(b.size), PacketSlot: uint32(l.packetSlot), TileSlot: uint32(l.tileSlot)}
+	for q := range b.peers {
+		at, d := uint64(b.peers[q].at), b.place(q)
+		g.Packets[d], g.Tiles[d], g.Flags[d] = at+uint64(l.packets), at+uint64(l.tiles), at+uint64(l.flags)
+	}
+	a := &arguments{}
+	a.allReduce.Group, a.scatter.Group, a.exchange.Group = g, g, g
+	a.reduce.Sources = 2
+	return a
+}
+
+// place returns where a rank stands in arrays that are turned.
+func (b *backend) place(rank int) int { return (rank - b.rank + b.size) % b.size }
+
+// lineGrid returns a grid with a thread for each line of 16 bytes, or as many as the choice allows.
+func (c *Choice) lineGrid(bytes int) cuda.Grid {
+	blocks := (bytes/16 + c.Threads) / c.Threads
+	return cuda.Grid{Blocks: uint32(min(blocks, c.Blocks)), Threads: uint32(c.Threads)}
+}
+
+// leastTile is the smallest piece for which a block is worth its barriers, in bytes.
+const leastTile = 2 << 10
+
+// tileGrid returns grid and tile for parts of at most so many bytes: small ones are cut so that all blocks get a tile.
+func (b *backend) tileGrid(c *Choice, part int) (cuda.Grid, uint32) {
+	most := b.layout.tileSlot
+	if c.Tile > 0 {
+		most = min(most, up(c.Tile, 16))
+	}
+	tile := min(max(up((part+c.Blocks-1)/c.Blocks, 512), leastTile), most)
+	blocks := max(min((part+tile-1)/tile, c.Blocks), 1)
+	return cuda.Grid{Blocks: uint32(blocks), Threads: uint32(c.Threads)}, uint32(tile)
+}
+
+// moveGrid is for kernels that touch this device only.
+func moveGrid(bytes int) cuda.Grid {
+	return cuda.Grid{Blocks: uint32(min(bytes/(512*64)+1, 64)), Threads: 512}
+}
+
+// copy enqueues the copy of a tensor on the own device.
+func (b *backend) copy(t cuda.Thread, out, in cuda.Pointer, bytes int, s cuda.Stream) error {
+	if out == in || bytes == 0 {
+		return nil
+	}
+	b.args.copy = kernels.CopyArgs{Out: uint64(out), In: uint64(in), Bytes: uint64(bytes)}
+	return t.Launch(b.code.move.copy, moveGrid(bytes), unsafe.Pointer(&b.args.copy), s)
+}

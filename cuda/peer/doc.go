@@ -1,0 +1,31 @@
+// Package peer is the native GPU backend: collectives among GPUs of one host that reach each other's memory. A program
+// imports it for its effect; groups then use it for tensors on CUDA devices.
+//
+// Every rank has one heap on its device, laid out alike on all ranks and mapped into every peer: by address within a
+// process, by an IPC handle between processes. Small collectives are one kernel that stores packets into the peers' heaps;
+// larger ones are one kernel that pushes tiles. A table may also take rings of copy engines and reduce kernels, enqueued
+// whole. Tensors are never registered and never mapped.
+//
+// How a call runs (numbers are those of the comments in the code):
+//
+//	(1) The caller's stream comes from the context (OnStream); without one it is the legacy default stream.
+//	(2) A blocking call enqueues on the caller's stream and returns. An asynchronous one enqueues on the group's stream,
+//	    which first waits for the caller's; Wait makes the caller's stream wait for its end.
+//	(3) The memory of the heap belongs to one operation after the other. When the stream changes between two operations
+//	    the later one waits for the earlier one by an event; on one stream nothing is needed.
+//	(4) No number of an operation is part of a launch or a stream write: counters lie in device memory, ring flags are
+//	    reset by whoever waited. So a captured graph may be replayed any number of times, on all ranks alike.
+//	(5) Operations in flight are bounded by marks: events that the host waits for when too many are open.
+//
+// Invariants:
+//
+//  1. The code of all kernels that an operation launches is on the device of every rank before any rank launches it. Code
+//     of a type and kind is loaded at its first use, between two barriers.
+//  2. Every write into a rank's heap is awaited by an operation of that rank, so an idle rank's heap is its own.
+//  3. A kernel's waiting ends when the group fails: the stop word in host memory is set. Streams that wait for flags are
+//     released by setting the flags.
+//  4. The streams of OnStream live until the group is closed, or until an operation has run on another stream.
+//  5. Ranks run an operation with the same way, grid and tile, which follow from what all ranks know.
+//
+// The package never reads the environment and never changes a tensor other than the output.
+package peer

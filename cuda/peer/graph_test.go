@@ -1,0 +1,79 @@
+package peer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// replayed captures operations of n elements, one of them asynchronous, replays the graph several times with an eager
+// operation between, and checks what is in the tensor after each.
+func (r *rank) replayed(n int) error {
+	d := colligo.Float32
+	x := r.tensor(0, d, 0, n)
+	want, err := reduced(d, colligo.Max, r.g.Size(), n)
+	if err != nil {
+		return err
+	}
+	own := values(d, colligo.KindMax, r.g.Rank(), n)
+	once := func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }
+	if err := r.try("all_reduce before capture", x, own, x, want, once); err != nil {
+		return err
+	}
+	graph, err := r.captured(func() error {
+		w := r.g.AllReduceAsync(r.ctx, x, colligo.Max)
+		return first(w.Wait(r.ctx), once(), once())
+	})
+	if err != nil {
+		return err
+	}
+	for i := range 4 {
+		if err := r.try(fmt.Sprintf("replay %d", i), x, own, x, want, func() error { return r.launch(graph) }); err != nil {
+			return err
+		}
+		if err := r.try("all_reduce after a replay", x, own, x, want, once); err != nil {
+			return err
+		}
+	}
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return t.DestroyGraph(graph)
+}
+
+func (r *rank) captured(f func() error) (cuda.GraphExec, error) {
+	t, err := r.device.Enter()
+	if err != nil {
+		return 0, err
+	}
+	defer t.Leave()
+	if err := t.BeginCapture(r.stream, cuda.CaptureThreadLocal); err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	return t.EndCapture(r.stream)
+}
+
+func (r *rank) launch(g cuda.GraphExec) error {
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return t.LaunchGraph(g, r.stream)
+}
+
+func TestGraph(t *testing.T) {
+	for _, way := range []Way{Packets, TwoShot, Tiles, Ring} {
+		t.Run(string(way), func(t *testing.T) {
+			onSim(t, 3, small(way), func(r *rank) error { return first(r.replayed(5000), r.replayed(30_000)) },
+				reduction{colligo.Float32, colligo.KindMax})
+		})
+	}
+}

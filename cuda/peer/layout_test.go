@@ -1,0 +1,66 @@
+package peer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// TestLayout holds the parts against what the kernels say they need, and against one another.
+func TestLayout(t *testing.T) {
+	for size := 1; size <= maxRanks; size++ {
+		for _, memory := range []int{8 << 20, 32 << 20, DefaultMemory, 1 << 30} {
+			l, err := newLayout(size, memory)
+			if err != nil {
+				require.Less(t, memory, 32<<20, "%d ranks: %v", size, err)
+				continue
+			}
+			require.LessOrEqual(t, l.bytes, memory, "%d ranks", size)
+			require.GreaterOrEqual(t, l.flags-l.state, kernels.StateBytes(maxBlocks))
+			require.GreaterOrEqual(t, l.words-l.flags, kernels.FlagBytes(maxBlocks))
+			require.GreaterOrEqual(t, l.tiles-l.packets, kernels.PacketBytes(size, l.packetSlot))
+			require.GreaterOrEqual(t, l.ring-l.tiles, kernels.TileBytes(size, l.tileSlot, maxBlocks))
+			require.Zero(t, l.packetSlot%64+l.tileSlot%16+l.ringSlot%ringUnit)
+		}
+	}
+	_, err := newLayout(8, 1<<20)
+	require.EqualError(t, err, "983040 bytes of heap, less the small parts, are too few for 8 ranks")
+}
+
+// TestWords checks that no two slots share a word or bytes of a heap.
+func TestWords(t *testing.T) {
+	for size := 2; size <= maxRanks; size++ {
+		l, err := newLayout(size, DefaultMemory)
+		require.NoError(t, err)
+		for me := range size {
+			used := map[int]string{}
+			use := func(at int, what string) {
+				require.Empty(t, used[at], "%s and %s at %d", used[at], what, at)
+				used[at] = what
+			}
+			for lane := range lanes {
+				for slot := range ringSlots {
+					data, arrived, free := l.ringAt(lane, slot)
+					use(data, "ring data")
+					use(arrived, "ring arrived")
+					use(free, "ring free")
+					require.LessOrEqual(t, data+l.ringSlot, l.mail)
+					require.Less(t, free, l.test)
+				}
+			}
+			for q := range size {
+				for slot := range mailSlots {
+					data, arrived, _ := l.mailAt(q, me, slot)
+					_, _, free := l.mailAt(me, q, slot)
+					use(data, "mail data")
+					use(arrived, "mail arrived")
+					use(free, "mail free")
+					require.LessOrEqual(t, data+l.mailSlot, l.bytes)
+					require.Less(t, free, l.test)
+				}
+			}
+		}
+	}
+}

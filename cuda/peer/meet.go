@@ -1,0 +1,167 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// address is what a rank tells its peers. It travels as JSON, filled up to addressBytes with spaces.
+type address struct {
+	Process string // equal for ranks that share an address space and a driver
+	Nonce   string // differs for every backend
+	Device  int
+	UUID    string
+	Heap    uint64
+	Handle  []byte // of the heap
+	Layout  string // must be equal on all ranks, as must the choices
+	Choices string
+}
+
+const addressBytes = 8 << 10
+
+// mapping is a rank's heap as this device sees it.
+type mapping struct {
+	at     cuda.Pointer
+	device *cuda.Device // of a rank in this process, on another device
+	opened bool         // by an IPC handle
+}
+
+// process names this process among all of the world.
+var process = sync.OnceValue(rand.Text)
+
+// meet exchanges addresses and maps the peers' heaps. It is collective.
+func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
+	own, err := b.address(t)
+	if err != nil {
+		return err
+	}
+	all, err := b.exchange(ctx, own)
+	if err != nil {
+		return err
+	}
+	b.joinFamily(own.Process + all[0].Nonce)
+	b.peers = make([]mapping, b.size)
+	for q := range all {
+		if all[q].Layout != own.Layout || all[q].Choices != own.Choices {
+			return fmt.Errorf("rank %d was opened with other options: %s %s; here %s %s", q, all[q].Layout, all[q].Choices,
+				own.Layout, own.Choices)
+		}
+		if err := b.mapPeer(t, q, &all[q], own); err != nil {
+			return fmt.Errorf("mapping the heap of rank %d on device %d (%s): %w", q, all[q].Device, all[q].UUID, err)
+		}
+	}
+	return nil
+}
+
+func (b *backend) address(t cuda.Thread) (*address, error) {
+	uuid, err := b.device.UUID()
+	if err != nil {
+		return nil, err
+	}
+	a := &address{Process: fmt.Sprintf("%s/%p", process(), b.options.Driver), Device: b.device.Index(), UUID: uuid,
+		Nonce: rand.Text(), Heap: uint64(b.heap), Layout: b.layout.String(), Choices: digest(b.options.Choices)}
+	// Containers can forbid handles. Ranks of one process do without; others miss it when they map.
+	if h, err := t.IPCHandle(b.heap); err == nil {
+		a.Handle = h[:]
+	}
+	return a, nil
+}
+
+// exchange gives every rank the addresses of all.
+func (b *backend) exchange(ctx context.Context, own *address) ([]address, error) {
+	text, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	in := slices.Repeat([]byte{' '}, addressBytes)
+	if copy(in, text) < len(text) {
+		return nil, fmt.Errorf("an address of %d bytes, there is room for %d", len(text), addressBytes)
+	}
+	out := make([]byte, b.size*addressBytes)
+	if err := b.group.AllGatherInto(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
+		return nil, fmt.Errorf("exchanging addresses: %w", err)
+	}
+	all := make([]address, b.size)
+	for q := range all {
+		if err := json.Unmarshal(out[q*addressBytes:(q+1)*addressBytes], &all[q]); err != nil {
+			return nil, fmt.Errorf("address of rank %d: %w", q, err)
+		}
+	}
+	return all, nil
+}
+
+// mapPeer makes a rank's heap reachable for this device.
+func (b *backend) mapPeer(t cuda.Thread, q int, a, own *address) (err error) {
+	m := &b.peers[q]
+	if a.Process != own.Process {
+		if len(a.Handle) != len(cuda.IPCHandle{}) {
+			return errors.New("its driver gives no IPC handle of it")
+		}
+		m.at, err = t.OpenIPC(cuda.IPCHandle(a.Handle))
+		m.opened = err == nil
+		return err
+	}
+	m.at = cuda.Pointer(a.Heap)
+	if a.Device == own.Device {
+		return nil
+	}
+	if m.device, err = b.options.Driver.Device(a.Device); err != nil {
+		return err
+	}
+	yes, err := b.device.CanAccess(m.device)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return fmt.Errorf("device %d has no P2P access to device %d", own.Device, a.Device)
+	}
+	return t.EnablePeer(m.device)
+}
+
+// unmap undoes mapPeer.
+func (b *backend) unmap(t cuda.Thread) error {
+	var errs []error
+	for _, m := range b.peers {
+		if m.opened {
+			errs = append(errs, t.CloseIPC(m.at))
+		}
+		if m.device != nil {
+			errs = append(errs, m.device.Close())
+		}
+	}
+	b.peers = nil
+	return errors.Join(errs...)
+}
+
+// farewell bounds how long a rank that closes waits for its peers in other processes.
+const farewell = time.Second
+
+// awaitPeers waits until the peers' devices are idle, too, because memory should not be given back that another process
+// still has mapped. A peer that comes late loses nothing: it writes into no heap but for an operation that this rank
+// takes part in. A failed group has no such order.
+func (b *backend) awaitPeers() error {
+	if !b.peaceful() || !slices.ContainsFunc(b.peers, func(m mapping) bool { return m.opened }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	const left = "peer/left"
+	n, err := b.group.Store().Add(ctx, left, 1)
+	for err == nil && n < int64(b.size) {
+		time.Sleep(time.Millisecond)
+		n, err = b.group.Store().Add(ctx, left, 0)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("telling the peers that rank %d leaves: %w", b.rank, err)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// DefaultMemory is how much memory a rank's heap takes at most where Options leave it zero, in bytes.
+const DefaultMemory = 96 << 20
+
+// Options say how a group's backend is made. All ranks give the same, but for Driver. The zero value is the default.
+type Options struct {
+	Memory  int           // bytes of a rank's heap at most; DefaultMemory if 0
+	Choices []Choice      // table by which ways are picked; nil takes DefaultChoices
+	Timeout time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
+	Driver  *cuda.Driver  // nil opens the machine's; tests give a simulated one
+}
+
+type optionsKey struct{}
+
+// With gives options to the first operation of a group on a device, which opens the backend with them.
+func With(ctx context.Context, o Options) context.Context {
+	return context.WithValue(ctx, optionsKey{}, o)
+}
+
+// optionsOf returns the options of a context, with defaults filled in.
+func optionsOf(ctx context.Context, g *pg.Group) (Options, error) {
+	o, _ := ctx.Value(optionsKey{}).(Options)
+	if o.Memory < 0 || o.Timeout < 0 {
+		return o, fmt.Errorf("options ask for %d bytes of memory and a timeout of %v", o.Memory, o.Timeout)
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.Timeout == 0 {
+		o.Timeout = g.Timeout()
+	}
+	if o.Choices == nil {
+		o.Choices = DefaultChoices()
+	}
+	if err := checkChoices(o.Choices); err != nil {
+		return o, err
+	}
+	if o.Driver != nil {
+		return o, nil
+	}
+	var err error
+	o.Driver, err = cuda.Open()
+	return o, err
+}
+
+type streamKey struct{}
+
+// OnStream says which stream the caller works on, of the device of its tensors: the one that operations wait for, run on
+// when they are not asynchronous, and that Wait makes wait. Without it that is the legacy default stream.
+func OnStream(ctx context.Context, s cuda.Stream) context.Context {
+	return context.WithValue(ctx, streamKey{}, s)
+}
+
+func streamOf(ctx context.Context) cuda.Stream {
+	s, _ := ctx.Value(streamKey{}).(cuda.Stream)
+	return s
+}

@@ -1,0 +1,173 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// rank is one rank of a test: a group's handle, a device, a stream and an arena of device memory. Inputs lie in the first
+// half of the arena, outputs in the second.
+type rank struct {
+	g      *pg.Group
+	device *cuda.Device
+	stream cuda.Stream
+	ctx    context.Context // with the stream
+	arena  cuda.Pointer
+	half   int
+	host   *cuda.Host
+}
+
+const margin = 256 // bytes around outputs that must not change
+
+func newRank(ctx context.Context, g *pg.Group, d *cuda.Driver, index, half int, o Options) (*rank, error) {
+	r := &rank{g: g, half: half}
+	o.Driver = d
+	var err error
+	if r.device, err = d.Device(index); err != nil {
+		return nil, err
+	}
+	t, err := r.device.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Leave()
+	if r.stream, err = t.NewStream(0); err != nil {
+		return nil, err
+	}
+	if r.arena, err = t.Alloc(2 * half); err != nil {
+		return nil, err
+	}
+	if r.host, err = t.AllocHost(half); err != nil {
+		return nil, err
+	}
+	r.ctx = OnStream(With(ctx, o), r.stream)
+	return r, nil
+}
+
+func (r *rank) close() error {
+	err := r.g.Close()
+	t, err2 := r.device.Enter()
+	if err2 != nil {
+		return errors.Join(err, err2)
+	}
+	err = errors.Join(err, t.Free(r.arena), t.FreeHost(r.host), t.DestroyStream(r.stream))
+	t.Leave()
+	return errors.Join(err, r.device.Close())
+}
+
+// tensor views n elements of the arena's input half (0) or output half (1), shift elements from alignment.
+func (r *rank) tensor(half int, d colligo.DType, shift, n int) colligo.Tensor {
+	at := r.arena + cuda.Pointer(half*r.half+margin+shift*d.Size())
+	return colligo.OnDevice(r.device.Place(), uintptr(at), n, d)
+}
+
+// put copies data to the device, with a margin of canaries around.
+func (r *rank) put(to colligo.Tensor, data []byte) error {
+	if len(data)+2*margin > len(r.host.Bytes) || len(data) != to.Size() {
+		panic(fmt.Sprintf("peer test: %d bytes into %v, room for %d", len(data), to, len(r.host.Bytes)))
+	}
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	b := r.host.Bytes[:len(data)+2*margin]
+	for i := range margin {
+		b[i], b[len(b)-1-i] = canary, canary
+	}
+	copy(b[margin:], data)
+	if err := t.Copy(cuda.Pointer(to.Addr())-margin, r.host.Device, len(b), r.stream); err != nil {
+		return err
+	}
+	return t.Synchronize(r.stream)
+}
+
+const canary = 0xa5
+
+// get waits for the stream and copies from the device. It fails if a canary has changed.
+func (r *rank) get(from colligo.Tensor) ([]byte, error) {
+	t, err := r.device.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Leave()
+	n := from.Size() + 2*margin
+	if err := t.Copy(r.host.Device, cuda.Pointer(from.Addr())-margin, n, r.stream); err != nil {
+		return nil, err
+	}
+	if err := t.Synchronize(r.stream); err != nil {
+		return nil, err
+	}
+	b := bytes.Clone(r.host.Bytes[:n])
+	for i := range margin {
+		if b[i] != canary || b[n-1-i] != canary {
+			return nil, fmt.Errorf("memory around %v was overwritten", from)
+		}
+	}
+	return b[margin : n-margin], nil
+}
+
+// expect compares a tensor with what it should be.
+func (r *rank) expect(what string, from colligo.Tensor, want []byte) error {
+	got, err := r.get(from)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	size, wrong, first := from.DType().Size(), 0, -1
+	for i := 0; i < len(want); i += size {
+		if !bytes.Equal(got[i:i+size], want[i:i+size]) {
+			if wrong++; first < 0 {
+				first = i / size
+			}
+		}
+	}
+	return fmt.Errorf("%s: %d of %d elements are wrong, first is %d: %x, not %x", what, wrong, from.Len(), first,
+		got[first*size:first*size+size], want[first*size:first*size+size])
+}
+
+// onRanks calls f for each rank of a group in this process at once.
+func onRanks(t testing.TB, d *cuda.Driver, size, devices, half int, o Options, f func(*rank) error) {
+	t.Helper()
+	onDrivers(t, func(int) *cuda.Driver { return d }, size, devices, half, o, f)
+}
+
+// onDrivers is onRanks with a driver for each rank, as if they were processes.
+func onDrivers(t testing.TB, driver func(rank int) *cuda.Driver, size, devices, half int, o Options, f func(*rank) error) {
+	t.Helper()
+	groups, err := pg.InProcess(t.Context(), size, pg.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error, size)
+	for i, g := range groups {
+		go func() { errs <- life(t.Context(), g, driver(i), i%devices, half, o, f) }()
+	}
+	for range size {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// life is what one rank does.
+func life(ctx context.Context, g *pg.Group, d *cuda.Driver, device, half int, o Options, f func(*rank) error) error {
+	r, err := newRank(ctx, g, d, device, half, o)
+	if err != nil {
+		return errors.Join(fmt.Errorf("rank %d: %w", g.Rank(), err), g.Close())
+	}
+	if err = f(r); err != nil {
+		err = fmt.Errorf("rank %d: %w", g.Rank(), err)
+		g.Fail(err)
+	}
+	return errors.Join(err, r.close())
+}

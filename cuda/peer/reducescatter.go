@@ -1,0 +1,68 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// reduceScatter sends each peer its part and reduces the own one, in rank order: (n-1)/n of all parts' bytes are stored.
+func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Count: c.Count, Counts: c.Counts}
+	elem := c.DType.Size()
+	in := ranges{c.In, c.Ins, elem}
+	a, longest := &b.args.scatter, 0
+	for q := range b.size {
+		n := elem * shape.PartLen(q)
+		longest = max(longest, n)
+		a.Offset[b.place(q)], a.Bytes[b.place(q)] = uint64(in.at(q, shape.PartOff(q))), uint64(n)
+	}
+	return b.scatterReduced(ctx, t, c, longest, s)
+}
+
+// reduce is a reduceScatter in which all parts but the root's are empty.
+func (b *backend) reduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	bytes := c.Count * c.DType.Size()
+	a := &b.args.scatter
+	clear(a.Bytes[:])
+	d := b.place(c.Root)
+	a.Offset[d], a.Bytes[d] = uint64(addressOf(c.In)), uint64(bytes)
+	return b.scatterReduced(ctx, t, c, bytes, s)
+}
+
+// scatterReduced launches what b.args.scatter says. Offsets there are addresses.
+func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call, longest int, s cuda.Stream) error {
+	a := &b.args.scatter
+	if longest == 0 {
+		return nil
+	}
+	if c.Op.Kind() == colligo.KindPremulSum {
+		return fmt.Errorf("%v of premultiplied sums has no form on a device", c.Coll)
+	}
+	if b.size == 1 {
+		return b.copy(t, addressOf(c.Out), cuda.Pointer(a.Offset[0]), longest, s)
+	}
+	a.In, a.Out, a.Divisor = 0, uint64(addressOf(c.Out)), b.divisor(c.Op)
+	choice := b.pick(c.Coll, longest)
+	packets := choice.Way == Packets && longest <= b.layout.packetSlot/2
+	family := kernels.TileFamily
+	if packets {
+		family = kernels.PacketFamily
+	}
+	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), family)
+	if err != nil {
+		return err
+	}
+	f, grid := r.scatterPackets, choice.lineGrid(longest)
+	if !packets {
+		f = r.scatterTiles
+		grid, a.Tile = b.tileGrid(&choice, longest)
+	}
+	return t.Launch(f, grid, unsafe.Pointer(a), s)
+}

@@ -1,0 +1,123 @@
+package peer
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/plan"
+)
+
+var seed = flag.Uint64("peer.seed", 1, "seed of simulated machines")
+
+const simHalf = 4 << 20
+
+// simulated makes a machine with the kernels of some reductions; float32 sums it always has.
+func simulated(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
+	t.Helper()
+	sim := machine(t, devices, reductions...)
+	t.Cleanup(func() { cudasim.Check(t, sim) })
+	return sim
+}
+
+// stoppable is simulated for tests that stop kernels: what those do then is in no order, but nothing else is forgiven.
+func stoppable(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
+	t.Helper()
+	sim := machine(t, devices, reductions...)
+	t.Cleanup(func() {
+		sim.Drain()
+		require.Empty(t, sim.Faults())
+		require.Empty(t, sim.Leaks())
+		sim.Close()
+	})
+	return sim
+}
+
+func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
+	t.Helper()
+	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed})
+	require.NoError(t, twins.Register(sim))
+	for _, r := range append(reductions, reduction{colligo.Float32, colligo.KindSum}) {
+		require.NoError(t, twins.RegisterReduction(sim, r.dtype, r.kind))
+	}
+	return sim
+}
+
+// small makes little heaps, so that tiles, slots and marks wrap around early, with one way for everything.
+func small(way Way) Options {
+	o, tile := Options{Memory: 24 << 20}, 1<<10
+	if way == Ring {
+		tile = 4 * ringUnit
+	}
+	for c := plan.AllReduce; c <= plan.Scatter; c++ {
+		if way.serves(c) {
+			o.Choices = append(o.Choices, Choice{Coll: c, Way: way, Blocks: 3, Threads: 64, Tile: tile})
+		}
+	}
+	return o
+}
+
+// onSim runs f on all ranks of a simulated machine with a device for each.
+func onSim(t *testing.T, size int, o Options, f func(*rank) error, reductions ...reduction) {
+	t.Helper()
+	onRanks(t, simulated(t, size, reductions...).Driver(), size, size, simHalf, o, f)
+}
+
+func TestAllReduce(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 4, 8} {
+		for _, way := range []Way{Packets, TwoShot, Tiles, Ring} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+				onSim(t, size, small(way), func(r *rank) error {
+					for _, n := range []int{0, 1, 5, 1000, 4099, 3000, 40_000} {
+						for _, async := range []bool{false, true} {
+							c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: n % 4, async: async}
+							if err := r.allReduce(c); err != nil {
+								return err
+							}
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// TestTypes takes every element type and reduction once.
+func TestTypes(t *testing.T) {
+	trials := allTypes(301)
+	var all []reduction
+	for _, c := range trials {
+		all = append(all, reduction{c.dtype, c.op.Kind()})
+	}
+	onSim(t, 3, Options{}, func(r *rank) error {
+		for _, c := range trials {
+			if err := r.allReduce(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, all...)
+}
+
+func TestMoves(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 5} {
+		for _, way := range []Way{Packets, Tiles} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+				onSim(t, size, small(way), func(r *rank) error {
+					for _, n := range []int{0, 1, 7, 1000, 33_000} {
+						if err := first(r.moves(n), r.lists(n), r.reduces(colligo.Float32, n)); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+}

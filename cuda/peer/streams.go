@@ -1,0 +1,181 @@
+package peer
+
+import (
+	"errors"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// queue is an order of operations: the collectives of a group follow one another, and so do its sends, and its receives.
+type queue int
+
+const (
+	collectives queue = iota
+	sends
+	receives
+	numQueues
+)
+
+func queueOf(c plan.Coll) queue {
+	switch c {
+	case plan.Send:
+		return sends
+	case plan.Recv:
+		return receives
+	}
+	return collectives
+}
+
+// turn is where the last operation of a queue runs. Its events are recorded and awaited in one go, so that they can be used
+// again at once.
+type turn struct {
+	begun    bool
+	stream   cuda.Stream
+	handover cuda.Event
+	captured cuda.Event // the end of the last asynchronous operation that was captured
+}
+
+// streams are the backend's own. A device runs few streams side by side, so each is made when it is first used.
+type streams struct {
+	setup  lazyStream            // of opening, and of releasing waits after a failure
+	async  [numQueues]lazyStream // of asynchronous operations
+	copies [lanes]lazyStream     // of rings
+	folds  [lanes]lazyStream
+}
+
+// lazyStream is a stream with an event that orders another stream after it.
+type lazyStream struct {
+	stream cuda.Stream
+	event  cuda.Event
+	made   bool
+}
+
+func (l *lazyStream) make(t cuda.Thread) (err error) {
+	if l.made {
+		return nil
+	}
+	_, greatest, err := t.Priorities() // operations go before the caller's own work
+	if err != nil {
+		return err
+	}
+	if l.stream, err = t.NewStream(greatest); err != nil {
+		return err
+	}
+	if l.event, err = t.NewEvent(false); err != nil {
+		return errors.Join(err, t.DestroyStream(l.stream))
+	}
+	l.made = true
+	return nil
+}
+
+func (s *streams) all() []*lazyStream {
+	all := []*lazyStream{&s.setup}
+	for q := range s.async {
+		all = append(all, &s.async[q])
+	}
+	for i := range lanes {
+		all = append(all, &s.copies[i], &s.folds[i])
+	}
+	return all
+}
+
+func (b *backend) makeStreams(t cuda.Thread) error {
+	errs := []error{b.streams.setup.make(t), b.marks.make(t, openMarks), b.ends.make(t, openEnds)}
+	for q := range b.turns {
+		var err, err2 error
+		b.turns[q].handover, err = t.NewEvent(false)
+		b.turns[q].captured, err2 = t.NewEvent(false)
+		errs = append(errs, err, err2)
+	}
+	var err error
+	b.watch.event, err = t.NewEvent(false)
+	return errors.Join(append(errs, err)...)
+}
+
+func (b *backend) freeStreams(t cuda.Thread) error {
+	var errs []error
+	for _, l := range b.streams.all() {
+		if l.made {
+			errs = append(errs, t.DestroyStream(l.stream), t.DestroyEvent(l.event))
+		}
+	}
+	evs := []cuda.Event{b.watch.event}
+	for q := range b.turns {
+		evs = append(evs, b.turns[q].handover, b.turns[q].captured)
+	}
+	for _, e := range evs {
+		if e != 0 {
+			errs = append(errs, t.DestroyEvent(e))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// busyStreams returns the streams on which operations can be: the backend's, and the callers' last ones.
+func (b *backend) busyStreams() []cuda.Stream {
+	var all []cuda.Stream
+	for _, l := range b.streams.all() {
+		if l.made {
+			all = append(all, l.stream)
+		}
+	}
+	for q := range b.turns {
+		if b.turns[q].begun {
+			all = append(all, b.turns[q].stream)
+		}
+	}
+	return all
+}
+
+// fork makes the stream of a queue's asynchronous operations wait for the caller's.
+func (b *backend) fork(t cuda.Thread, q queue, caller cuda.Stream) (cuda.Stream, error) {
+	l := &b.streams.async[q]
+	if err := l.make(t); err != nil {
+		return 0, err
+	}
+	return l.stream, follow(t, l.stream, caller, l.event)
+}
+
+// follow makes stream after wait for all that is on stream before now.
+func follow(t cuda.Thread, after, before cuda.Stream, e cuda.Event) error {
+	if err := t.Record(e, before); err != nil {
+		return err
+	}
+	return t.WaitEvent(after, e)
+}
+
+// takeTurn makes s wait for the queue's operation before, if that ran on another stream.
+func (b *backend) takeTurn(t cuda.Thread, q queue, s cuda.Stream) error {
+	w := &b.turns[q]
+	before, begun := w.stream, w.begun
+	w.stream, w.begun, b.last = s, true, s
+	if !begun || before == s {
+		return nil
+	}
+	together, err := sameCapture(t, before, s)
+	if err != nil || !together {
+		return err
+	}
+	return follow(t, s, before, w.handover)
+}
+
+// sameCapture reports whether two streams are captured by the same graph, or both not at all. A graph's operations are
+// ordered with others by where it is launched, not here.
+func sameCapture(t cuda.Thread, x, y cuda.Stream) (bool, error) {
+	sx, ix, err := capture(t, x)
+	if err != nil {
+		return false, err
+	}
+	sy, iy, err := capture(t, y)
+	return sx == sy && (!sx || ix == iy), err
+}
+
+// capture reports whether a stream is captured, and by which graph. The legacy default stream never is.
+func capture(t cuda.Thread, s cuda.Stream) (bool, uint64, error) {
+	if s == 0 {
+		return false, 0, nil
+	}
+	status, id, err := t.Capturing(s)
+	return status != cuda.CaptureNone, id, err
+}

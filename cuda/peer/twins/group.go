@@ -1,0 +1,83 @@
+package twins
+
+import (
+	"bytes"
+
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+const line = 16 // bytes
+
+func lines(n uint64) uint64 { return (n + line - 1) / line }
+
+// within returns how many of the size bytes from start lie below end.
+func within(start, size, end uint64) uint64 {
+	if start >= end {
+		return 0
+	}
+	return min(size, end-start)
+}
+
+// member is a block of a kernel of a group.
+type member struct {
+	*cudasim.Block
+	g       *kernels.GroupArgs
+	grid    uint32
+	stopped bool
+}
+
+// rankAt returns the rank at a place of turned arrays, placeOf the place of a rank.
+func (m *member) rankAt(d int) int  { return (int(m.g.Rank) + d) % int(m.g.Size) }
+func (m *member) placeOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }
+func (m *member) size() int         { return int(m.g.Size) }
+
+// wait polls until the condition holds, or the group is stopped; then it names the rank it waited for.
+func (m *member) wait(peer int, condition func() bool) {
+	if m.stopped {
+		return
+	}
+	m.Poll(func() bool {
+		if condition() {
+			return true
+		}
+		m.stopped = m.LoadVolatile32(m.g.Stop) != 0
+		return m.stopped
+	})
+	if m.stopped && !condition() {
+		m.StoreVolatile32(m.g.Stop+4+4*uint64(peer), 1)
+	}
+}
+
+// mine calls f for the runs of lines that fall to this block's threads.
+func (m *member) mine(all uint64, f func(first, n uint64)) {
+	step := uint64(m.Threads)
+	for i := uint64(m.Index) * step; i < all; i += step * uint64(m.grid) {
+		f(i, min(step, all-i))
+	}
+}
+
+// read returns n lines of user memory at p, of which only left bytes exist; the others are 0.
+func (m *member) read(p, n, left uint64) []byte {
+	b := make([]byte, n*line)
+	copy(b, bytes.Clone(m.Load(p, int(min(n*line, left)))))
+	return b
+}
+
+// write stores the first left bytes of b.
+func (m *member) write(p uint64, b []byte, left uint64) {
+	n := min(uint64(len(b)), left)
+	copy(m.Store(p, int(n)), b)
+}
+
+// copyBytes is CopyBytes.
+func copyBytes(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.CopyArgs](l)
+	l.Each(func(b *cudasim.Block) {
+		m := &member{Block: b, grid: l.Grid}
+		m.mine(lines(a.Bytes), func(i, n uint64) {
+			at := i * line
+			m.write(a.Out+at, m.read(a.In+at, n, a.Bytes-at), a.Bytes-at)
+		})
+	})
+}

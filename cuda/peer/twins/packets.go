@@ -1,0 +1,96 @@
+package twins
+
+import (
+	"bytes"
+
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// packets is a block of a packet kernel.
+type packets struct {
+	member
+	flag uint32
+}
+
+// asPackets runs f for all blocks of a launch.
+func asPackets(l *cudasim.Launch, g *kernels.GroupArgs, f func(*packets)) {
+	l.Each(func(b *cudasim.Block) {
+		p := &packets{member: member{Block: b, g: g, grid: l.Grid}}
+		if p.flag = p.LoadVolatile32(g.State) + 1; p.flag == 0 {
+			p.flag = 2
+		}
+		f(p)
+	})
+}
+
+// arrive counts the block; the last one counts the operation.
+func (p *packets) arrive() {
+	if p.Add32(p.g.State+4, 1) == p.grid-1 {
+		p.StoreVolatile32(p.g.State+4, 0)
+		p.StoreVolatile32(p.g.State, p.flag)
+	}
+}
+
+// slot returns where rank from's packets lie in the packet memory at base.
+func (p *packets) slot(base uint64, from int) uint64 {
+	return base + (uint64(p.flag&1)*uint64(p.g.Size)+uint64(from))*uint64(p.g.PacketSlot)
+}
+
+// put stores lines as packets from the i-th on, of planes that are span bytes apart.
+func (p *packets) put(slot, span, i uint64, b []byte) {
+	lo, hi := make([]byte, len(b)/2), make([]byte, len(b)/2)
+	for k := 0; k < len(b); k += line {
+		copy(lo[k/2:], b[k:k+8])
+		copy(hi[k/2:], b[k+8:k+line])
+	}
+	p.StorePackets(slot+line*i, lo, p.flag)
+	p.StorePackets(slot+span+line*i, hi, p.flag)
+}
+
+// take waits for n lines from rank peer.
+func (p *packets) take(slot, span, i, n uint64, peer int) []byte {
+	lo, hi := make([]byte, n*line/2), make([]byte, n*line/2)
+	p.wait(peer, func() bool { return p.LoadPackets(slot+line*i, lo, p.flag) })
+	p.wait(peer, func() bool { return p.LoadPackets(slot+span+line*i, hi, p.flag) })
+	b := make([]byte, 0, n*line)
+	for k := 0; k < len(lo); k += 8 {
+		b = append(append(b, lo[k:k+8]...), hi[k:k+8]...)
+	}
+	return b
+}
+
+// exchangePackets is ExchangePackets.
+func exchangePackets(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.ExchangeArgs](l)
+	asPackets(l, &a.Group, func(p *packets) {
+		span := uint64(p.g.PacketSlot) / 2
+		for d := 1; d < p.size(); d++ {
+			all, slot := a.SendBytes[d], p.slot(p.g.Packets[d], int(p.g.Rank))
+			p.mine(max(lines(all), 1), func(i, n uint64) {
+				p.put(slot, span, i, p.read(a.Send[d]+line*i, n, within(line*i, n*line, all)))
+			})
+		}
+		p.arrive()
+		p.own(a)
+		for d := 1; d < p.size(); d++ {
+			q, all := p.rankAt(d), a.RecvBytes[d]
+			slot := p.slot(p.g.Packets[0], q)
+			p.mine(max(lines(all), 1), func(i, n uint64) {
+				p.write(a.Recv[d]+line*i, p.take(slot, span, i, n, q), within(line*i, n*line, all))
+			})
+		}
+	})
+}
+
+// own copies what a rank sends to itself.
+func (m *member) own(a *kernels.ExchangeArgs) {
+	if a.Send[0] == a.Recv[0] {
+		return
+	}
+	all := a.SendBytes[0]
+	m.mine(lines(all), func(i, n uint64) {
+		b := bytes.Clone(m.read(a.Send[0]+line*i, n, all-line*i))
+		m.write(a.Recv[0]+line*i, b, all-line*i)
+	})
+}

@@ -1,0 +1,97 @@
+package twins
+
+import (
+	"bytes"
+
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// foldTile folds the incoming tiles j of phase 0 and n bytes of user memory at mine, stores the result at out, and with
+// push as tile j of phase 1 at every peer.
+func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint64, divisor uint32) {
+	if n == 0 {
+		return
+	}
+	all := make([][]byte, t.size())
+	for q := range all {
+		from := mine
+		if d := t.placeOf(q); d != 0 {
+			from = t.incoming(0, d, j)
+		}
+		all[q] = bytes.Clone(t.Load(from, int(n)))
+	}
+	sum := f.fold(all, n, divisor)
+	t.write(out, sum, n)
+	for d := 1; push && d < t.size(); d++ {
+		whole := append(bytes.Clone(sum), make([]byte, lines(n)*line-n)...)
+		t.write(t.outgoing(1, d, j), whole, lines(n)*line)
+	}
+}
+
+func (f folder) tiles(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.AllReduceArgs](l)
+	asTiles(l, &a.Group, func(t *tiles) {
+		tile := uint64(a.Tile)
+		n := t.of(a.Part, a.Tile)
+		count := func(int) uint32 { return n }
+		start := func(d int, j uint32) uint64 { return uint64(t.rankAt(d))*a.Part + t.at(j, a.Tile) }
+		length := func(d int, j uint32) uint64 {
+			return within(start(d, j), min(tile, a.Part-t.at(j, a.Tile)), a.Bytes)
+		}
+		for j := uint32(0); n != 0 && j < n+2; j++ {
+			if j < n {
+				for d := 1; d < t.size(); d++ {
+					t.push(t.outgoing(0, d, j), a.In+start(d, j), length(d, j))
+				}
+				t.signal(0, j, count)
+			}
+			if j >= 1 && j-1 < n {
+				t.await(0, j-1, count)
+				f.foldTile(t, true, a.Out+start(0, j-1), a.In+start(0, j-1), j-1, length(0, j-1), a.Divisor)
+				t.signal(1, j-1, count)
+			}
+			if j >= 2 {
+				t.await(1, j-2, count)
+				for d := 1; d < t.size(); d++ {
+					t.pull(a.Out+start(d, j-2), t.incoming(1, d, j-2), length(d, j-2))
+				}
+			}
+		}
+		t.finish(count)
+	})
+}
+
+func (f folder) scatterTiles(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.ReduceScatterArgs](l)
+	asTiles(l, &a.Group, func(t *tiles) {
+		tile, most, own := uint64(a.Tile), uint32(0), t.of(a.Bytes[0], a.Tile)
+		count := func(d int) uint32 {
+			if d == 0 {
+				return 0
+			}
+			return t.of(max(a.Bytes[d], a.Bytes[0]), a.Tile)
+		}
+		for d := 1; d < t.size(); d++ {
+			most = max(most, count(d))
+		}
+		for j := uint32(0); most != 0 && j < most+1; j++ {
+			at := t.at(j, a.Tile)
+			if j < most {
+				for d := 1; d < t.size(); d++ {
+					t.push(t.outgoing(0, d, j), a.In+a.Offset[d]+at, within(at, tile, a.Bytes[d]))
+				}
+				t.signal(0, j, count)
+			}
+			if j == 0 {
+				continue
+			}
+			t.await(0, j-1, count)
+			if j-1 < own {
+				at = t.at(j-1, a.Tile)
+				f.foldTile(t, false, a.Out+at, a.In+a.Offset[0]+at, j-1, within(at, tile, a.Bytes[0]), a.Divisor)
+			}
+		}
+		t.finish(count)
+	})
+}

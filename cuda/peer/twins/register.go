@@ -1,0 +1,73 @@
+package twins
+
+import (
+	"fmt"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// Register gives a simulated machine the entry points that know no element type.
+func Register(s *cudasim.Sim) error {
+	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
+		kernels.CopyBytes: copyBytes, kernels.ExchangePackets: exchangePackets, kernels.ExchangeTiles: exchangeTiles,
+	})
+}
+
+// RegisterReduction adds those of a kind of reduction on an element type.
+func RegisterReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind) error {
+	of := d.Real() // identical code is one image: its twin must do for all that it is loaded for
+	switch k {
+	case colligo.KindSum, colligo.KindPremulSum:
+		if d != colligo.Bool {
+			k = colligo.KindAvg
+		}
+	case colligo.KindBAnd, colligo.KindBOr, colligo.KindBXor:
+		if d != colligo.Bool {
+			of = colligo.Uint8
+		}
+	}
+	kernel, err := kernels.Lookup(of, k)
+	if err != nil {
+		return err
+	}
+	f := folder{kernel, d.Real().Size()}
+	twins := map[string]cudasim.Twin{
+		kernels.ReduceTwo: f.reduceTwo, kernels.AllReduceOneShot: f.oneShot, kernels.AllReduceTwoShot: f.twoShot,
+		kernels.ReduceScatterPackets: f.scatterPackets, kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
+	}
+	for _, family := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily} {
+		m, err := kernels.ReduceModule(d, k, family)
+		if err != nil {
+			return err
+		}
+		if err := image(s, m, twins); err != nil {
+			return err
+		}
+	}
+	if !d.Float() && !d.Complex() {
+		return nil
+	}
+	m, err := kernels.UnaryModule(d)
+	if err != nil {
+		return err
+	}
+	return image(s, m, map[string]cudasim.Twin{kernels.Scale: f.scale})
+}
+
+// image registers a module's entry points. One that has no twin faults when it is launched.
+func image(s *cudasim.Sim, m kernels.Module, twins map[string]cudasim.Twin) error {
+	ptx, err := m.PTX()
+	if err != nil {
+		return err
+	}
+	for _, e := range m.Entries() {
+		twin := twins[e.Name]
+		if twin == nil {
+			twin = func(l *cudasim.Launch) { panic(fmt.Sprintf("twins: %s has no twin", l.Name)) }
+		}
+		s.RegisterImage(ptx, e.Name, e.Args, twin)
+	}
+	return nil
+}
