@@ -1,7 +1,9 @@
-// Colligo starts the ranks of a job on this machine, and serves the store through which ranks meet.
+// Colligo starts the ranks of a job on this machine, serves the store through which ranks meet, and examines what a machine
+// has for collectives.
 //
 //	colligo run -n 4 [--] PROGRAM [ARGUMENTS]
 //	colligo store -listen :29500
+//	colligo doctor
 //
 // Invariants:
 //
@@ -9,6 +11,8 @@
 //     after all ranks have ended.
 //  2. Each line of output appears whole, behind the rank that wrote it.
 //  3. Arguments that make no sense exit with code 2 before anything is started.
+//  4. doctor exits with code 1 if something is missing that this machine should have, and says what; a machine without
+//     GPUs misses none.
 //
 // The program never restarts a rank and never schedules across machines: launchers such as Slurm and Kubernetes do.
 package main
@@ -21,13 +25,15 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/internal/launch"
 )
 
 func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, launch.Forwarded()...)
-	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals}))
+	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals,
+		openDriver: cuda.Open}))
 }
 
 // system is what the program gets from the system.
@@ -35,12 +41,14 @@ type system struct {
 	environ        []string
 	stdout, stderr io.Writer
 	signals        <-chan os.Signal
+	openDriver     func() (*cuda.Driver, error)
 }
 
 const usage = `usage:
   colligo run -n RANKS [flags] [--] PROGRAM [ARGUMENTS]    start PROGRAM once for each rank on this machine
   colligo store -listen HOST:PORT                          serve a TCP store until a signal
-"colligo run -help" and "colligo store -help" list the flags.
+  colligo doctor [flags]                                   say what this machine has for collectives, and what is missing
+"colligo run -help", "colligo store -help" and "colligo doctor -help" list the flags.
 `
 
 // run returns the exit code.
@@ -54,6 +62,8 @@ func run(args []string, s system) int {
 		return s.runJob(args[1:])
 	case "store":
 		return s.serveStore(args[1:])
+	case "doctor":
+		return s.doctor(args[1:])
 	case "help", "-help", "-h", "--help":
 		fmt.Fprint(s.stdout, usage)
 		return 0

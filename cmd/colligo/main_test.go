@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
 
@@ -38,17 +39,20 @@ type outcome struct {
 	stdout, stderr string
 }
 
-func colligo(t *testing.T, args ...string) outcome {
+// noDriver keeps tests off the machine's GPUs.
+func noDriver() (*cuda.Driver, error) { return nil, cuda.ErrUnsupported }
+
+func command(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(args, system{environ: os.Environ(), stdout: &out, stderr: &errs})
+	code := run(args, system{environ: os.Environ(), stdout: &out, stderr: &errs, openDriver: noDriver})
 	return outcome{code, out.String(), errs.String()}
 }
 
 func TestRun(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	o := colligo(t, "run", "-n", "2", "--", self, "well", "-n", "x y")
+	o := command(t, "run", "-n", "2", "--", self, "well", "-n", "x y")
 	require.Zero(t, o.code, o.stderr)
 	lines := strings.Split(strings.TrimSuffix(o.stdout, "\n"), "\n")
 	slices.Sort(lines)
@@ -59,10 +63,10 @@ func TestRun(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	o := colligo(t, "run", "-n", "3", self, "fail")
+	o := command(t, "run", "-n", "3", self, "fail")
 	require.Equal(t, 9, o.code)
 	require.Contains(t, o.stderr, "colligo run: rank 1: exit status 9\n")
-	o = colligo(t, "run", t.TempDir()+"/missing")
+	o = command(t, "run", t.TempDir()+"/missing")
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.stderr, "start rank 0")
 }
@@ -81,8 +85,10 @@ func TestMisuse(t *testing.T) {
 		{"flag provided but not defined: -ranks", []string{"run", "-ranks", "2", "true"}},
 		{"flag provided but not defined: -port", []string{"store", "-port", "2"}},
 		{`unexpected argument "now"`, []string{"store", "now"}},
+		{`unexpected argument "now"`, []string{"doctor", "now"}},
+		{"-mib 0: from 1", []string{"doctor", "-mib", "0"}},
 	} {
-		o := colligo(t, c.args...)
+		o := command(t, c.args...)
 		require.Equal(t, 2, o.code, c.says)
 		require.Contains(t, o.stderr, c.says)
 		require.Empty(t, o.stdout)
@@ -90,8 +96,8 @@ func TestMisuse(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"run", "-help"}, {"store", "-h"}} {
-		o := colligo(t, args...)
+	for _, args := range [][]string{{"help"}, {"run", "-help"}, {"store", "-h"}, {"doctor", "-help"}} {
+		o := command(t, args...)
 		require.Zero(t, o.code)
 		require.NotEmpty(t, o.stdout)
 		require.Empty(t, o.stderr)
@@ -102,7 +108,7 @@ func TestStorePortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	o := colligo(t, "store", "-listen", l.Addr().String())
+	o := command(t, "store", "-listen", l.Addr().String())
 	require.Equal(t, 1, o.code)
 	require.Contains(t, o.stderr, l.Addr().String())
 }

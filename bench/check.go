@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// inOneProcess reports whether this process runs all ranks.
+func (o *options) inOneProcess() bool { return o.threads || o.transport == inProcess }
+
+// check refuses what makes no sense before anything is started. In a process that joins, it also takes the number of
+// ranks from the launcher.
+func (o *options) check(p process) error {
+	if o.joins {
+		if err := o.join(p); err != nil {
+			return err
+		}
+	}
+	if err := o.resolve(p); err != nil {
+		return err
+	}
+	if o.device == onCUDA && !o.ranksSet && !o.joins {
+		o.ranks = o.machine.devices
+	}
+	switch {
+	case !slices.Contains([]string{"auto", "shm", "tcp", inProcess}, o.transport):
+		return fmt.Errorf("-transport %s: there are auto, shm, tcp and inproc", o.transport)
+	case o.ranks < 1:
+		return fmt.Errorf("-ranks %d: at least one rank is needed", o.ranks)
+	case o.root < 0 || o.root >= o.ranks:
+		return fmt.Errorf("-r %d: the ranks are 0 to %d", o.root, o.ranks-1)
+	case o.begin > o.end:
+		return fmt.Errorf("-b %v is more than -e %v", &o.begin, &o.end)
+	case o.factor < 2:
+		return fmt.Errorf("-f %d: the factor is at least 2", o.factor)
+	case o.iterations == 0:
+		return fmt.Errorf("-n 0: at least one iteration is needed")
+	case o.timeout <= 0:
+		return fmt.Errorf("-timeout %v: must be more than 0", o.timeout)
+	}
+	if _, err := o.cases(); err != nil {
+		return err
+	}
+	if err := o.checkDevice(); err != nil {
+		return err
+	}
+	_, err := o.variants()
+	return err
+}
+
+// join holds the flags against the launcher's environment.
+func (o *options) join(p process) error {
+	n, err := strconv.Atoi(p.getenv("WORLD_SIZE"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("RANK is set, but WORLD_SIZE is %q", p.getenv("WORLD_SIZE"))
+	case o.inOneProcess():
+		return fmt.Errorf("-threads and -transport inproc run all ranks in one process, but RANK is set: a launcher has started several")
+	case o.ranksSet && n != o.ranks:
+		return fmt.Errorf("-ranks %d, but the launcher has set WORLD_SIZE=%d", o.ranks, n)
+	}
+	o.ranks = n
+	return nil
+}

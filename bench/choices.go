@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// printChoices prints the tables by which algorithms are picked.
+func printChoices(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# tensors on the CPU: the first line that fits, by the bytes of the whole tensor\n")
+	for _, c := range pg.DefaultChoices() {
+		fmt.Fprintln(&b, c)
+	}
+	for _, c := range collectives() {
+		if names := pg.Algorithms(c.coll); len(names) > 0 {
+			fmt.Fprintf(&b, "%s else: %s, of %s\n", c.name, names[len(names)-1], strings.Join(names, " "))
+		}
+	}
+	b.WriteString("# tensors on GPUs that reach one another: the first line that fits, by the bytes of a rank's longest part\n")
+	for _, c := range peer.DefaultChoices() {
+		fmt.Fprintln(&b, c)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// print writes the table of what was measured, in the form of the tables' sources.
+func (t *tuning) print(w io.Writer, r *report) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "// Measured by %d ranks, %s, transport %s; element types %s, reductions %s.\nreturn []Choice{\n", r.options.ranks,
+		r.seat.where, r.medium(), r.options.dtypes, r.options.ops)
+	for _, c := range t.colls {
+		for _, x := range t.winners(c) {
+			if r.options.device == onCUDA {
+				b.WriteString(onGPULine(c, r.options.ranks, x))
+			} else {
+				b.WriteString(onCPULine(c, r.medium(), r.options.ranks, x))
+			}
+		}
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func onCPULine(c plan.Coll, medium string, ranks int, x winner) string {
+	if medium == inProcess {
+		medium = "sim"
+	}
+	return fmt.Sprintf("\t{Coll: %s, Medium: %q, MaxSize: %d,%s Algo: %q},\n", sourceName(c), medium, ranks, sourceBound(x.most),
+		x.variant.algo[c.String()])
+}
+
+func onGPULine(c plan.Coll, ranks int, x winner) string {
+	for _, l := range x.variant.choices {
+		if l.Coll == c {
+			tile := ""
+			if l.Tile > 0 {
+				tile = ", Tile: " + sourceBytes(l.Tile)
+			}
+			return fmt.Sprintf("\t{Coll: %s, MaxSize: %d,%s Way: %s, Blocks: %d, Threads: %d%s},\n", sourceName(c), ranks,
+				sourceBound(x.most), sourceWay(l.Way), l.Blocks, l.Threads, tile)
+		}
+	}
+	return ""
+}
+
+// sourceName returns a collective as Go names it: all_reduce is plan.AllReduce.
+func sourceName(c plan.Coll) string {
+	s := "plan."
+	for word := range strings.SplitSeq(c.String(), "_") {
+		s += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return s
+}
+
+func sourceWay(w peer.Way) string {
+	switch w {
+	case peer.Packets:
+		return "Packets"
+	case peer.TwoShot:
+		return "TwoShot"
+	case peer.Tiles:
+		return "Tiles"
+	case peer.Ring:
+		return "Ring"
+	}
+	return fmt.Sprintf("%q", string(w))
+}
+
+func sourceBound(most int) string {
+	if most == 0 {
+		return ""
+	}
+	return " MaxBytes: " + sourceBytes(most) + ","
+}
+
+// sourceBytes writes a size as 64 << 10 where it is a multiple of a power.
+func sourceBytes(n int) string {
+	for _, shift := range []int{30, 20, 10} {
+		if n >= 1<<shift && n%(1<<shift) == 0 {
+			return fmt.Sprintf("%d << %d", n>>shift, shift)
+		}
+	}
+	return fmt.Sprint(n)
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// What -device takes.
+const (
+	onCPU      = "cpu"
+	onCUDA     = "cuda"
+	whatThere  = "auto"
+	nvlsSwitch = "NCCL_NVLS_ENABLE" // NVLink multicast in NCCL; the comparison leaves it off
+)
+
+// machine is the GPUs that this process sees.
+type machine struct {
+	driver  *cuda.Driver // nil on the CPU
+	devices int
+}
+
+// resolve opens the driver if -device may need it, and replaces auto. It says so where it falls back to the CPU.
+func (o *options) resolve(p process) error {
+	switch o.device {
+	case onCPU:
+		return nil
+	case onCUDA, whatThere:
+	default:
+		return fmt.Errorf("-device %s: there are auto, cpu and cuda", o.device)
+	}
+	m, err := openMachine(p.open)
+	if err == nil {
+		o.device, o.machine = onCUDA, m
+		return nil
+	}
+	if o.device == onCUDA {
+		return fmt.Errorf("-device cuda: %w", err)
+	}
+	o.device = onCPU
+	if !o.joins || p.getenv("RANK") == "0" {
+		fmt.Fprintf(p.stderr, "bench: -device auto takes the CPU: %s\n", shortly(err))
+	}
+	return nil
+}
+
+func openMachine(open func() (*cuda.Driver, error)) (machine, error) {
+	d, err := open()
+	if err != nil {
+		return machine{}, err
+	}
+	n, err := d.Devices()
+	if err == nil && n == 0 {
+		err = fmt.Errorf("the driver %s shows no device", d.Path)
+	}
+	return machine{d, n}, err
+}
+
+// shortly leaves out what was searched for a driver.
+func shortly(err error) string {
+	if errors.Is(err, cuda.ErrNoDriver) {
+		return cuda.ErrNoDriver.Error()
+	}
+	return strings.TrimSpace(err.Error())
+}
+
+// checkDevice refuses flags that the device does not go with. It comes after resolve.
+func (o *options) checkDevice() error {
+	switch {
+	case o.compare != "" && o.compare != "nccl":
+		return fmt.Errorf("-compare %s: there is nccl", o.compare)
+	case o.nccl != "" && o.compare == "":
+		return fmt.Errorf("-nccl %s: only -compare nccl uses it", o.nccl)
+	case o.graph < 0:
+		return fmt.Errorf("-graph %d: the number of operations is at least 1", o.graph)
+	case o.device == onCUDA && o.compare != "" && o.ranks > o.machine.devices:
+		return fmt.Errorf("-compare nccl: NCCL needs a GPU for each rank; these are %d ranks and %d GPUs", o.ranks, o.machine.devices)
+	case o.device == onCUDA:
+		return nil
+	case o.compare != "":
+		return fmt.Errorf("-compare nccl: NCCL knows tensors on GPUs only; this is -device %s", o.device)
+	case o.graph > 0:
+		return fmt.Errorf("-graph: only operations on GPUs can be captured; this is -device %s", o.device)
+	}
+	return nil
+}

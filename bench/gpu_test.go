@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+)
+
+// onSim runs the program on a simulated machine, whose kernels know sums of float32 and bfloat16.
+func onSim(t *testing.T, devices int, args ...string) outcome {
+	t.Helper()
+	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: 1})
+	require.NoError(t, twins.Register(sim))
+	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16} {
+		require.NoError(t, twins.RegisterReduction(sim, d, colligo.KindSum))
+	}
+	var out, errs bytes.Buffer
+	code := run(args, process{environ: os.Environ(), stdout: &out, stderr: &errs, began: time.Now(),
+		open:   func() (*cuda.Driver, error) { return sim.Driver(), nil },
+		setenv: func(string, string) error { return nil }})
+	cudasim.Check(t, sim)
+	return outcome{code, out.String(), errs.String()}
+}
+
+// TestSimulated runs every collective on simulated GPUs, eagerly and from graphs, with ranks that have devices of their
+// own and ranks that share them.
+func TestSimulated(t *testing.T) {
+	for _, c := range [][]string{
+		{"-ranks", "3", "-transport", "inproc"},
+		{"-ranks", "3", "-threads", "-transport", "tcp"},
+		{"-ranks", "2", "-threads", "-graph", "3"},
+		{"-ranks", "1", "-threads"},
+	} {
+		t.Run(strings.Join(c, " "), func(t *testing.T) {
+			o := onSim(t, 2, append(c, "all", "-json", "-n", "5", "-w", "1", "-b", "0", "-e", "8Ki", "-f", "8192",
+				"-d", "float32,bfloat16")...)
+			require.Zero(t, o.code, o.stderr)
+			require.Contains(t, o.stderr, "timed by CUDA events")
+			require.Contains(t, o.stderr, "first all_reduce on the GPU done")
+			seen := map[string]int{}
+			for line := range strings.Lines(o.stdout) {
+				r := recordOf(t, line)
+				require.Zero(t, *r.Wrong, "%+v", r)
+				require.Equal(t, "cuda", r.Device)
+				require.Nil(t, r.Ratio)
+				seen[r.Collective]++
+			}
+			require.Equal(t, 4, seen["all_reduce"])
+			require.Equal(t, 1, seen["barrier"])
+		})
+	}
+}
+
+func TestSimulatedTable(t *testing.T) {
+	o := onSim(t, 2, "all_reduce", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "64Ki", "-e", "64Ki", "-algo", "tiles")
+	require.Zero(t, o.code, o.stderr)
+	lines := strings.Split(o.stdout, "\n")
+	require.Contains(t, lines[0], "# colligo bench: 2 ranks, ") // as many as there are devices
+	require.Contains(t, lines[1], "# method: 5 loops of operations back to back on one stream")
+	require.Contains(t, lines[1], "all in one process")
+	row := strings.Fields(lines[6])
+	require.Equal(t, []string{"65536", "16384", "float32", "sum", "-1"}, row[:5], o.stdout)
+	require.Equal(t, []string{"0", "tiles"}, row[8:])
+}
+
+// TestSimulatedTuning expects a table that compiles in place of the backend's.
+func TestSimulatedTuning(t *testing.T) {
+	o := onSim(t, 2, "all_reduce", "broadcast", "-threads", "-transport", "inproc", "-tune", "-n", "1", "-w", "0", "-b", "1Ki",
+		"-e", "4Ki", "-check=false")
+	require.Zero(t, o.code, o.stderr)
+	require.Contains(t, o.stderr, "bench: measures tiles 64x512 tile 32 KiB\n")
+	require.Regexp(t, `^// Measured by 2 ranks, .*\nreturn \[\]Choice{\n(\t{Coll: plan\.AllReduce, MaxSize: 2,( MaxBytes: \d+ << 10,)? `+
+		`Way: \w+, Blocks: \d+, Threads: \d+(, Tile: \d+ << 10)?},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
+}
+
+func TestSimulatedMisuse(t *testing.T) {
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"-compare mpi: there is nccl", []string{"all_reduce", "-compare", "mpi"}},
+		{"these are 3 ranks and 2 GPUs", []string{"all_reduce", "-compare", "nccl", "-ranks", "3"}},
+		{"-nccl x: only -compare", []string{"all_reduce", "-nccl", "x"}},
+		{"-graph -1", []string{"all_reduce", "-graph", "-1"}},
+		{"-algo halving: there are all_reduce: packets", []string{"all_reduce", "-algo", "halving"}},
+		{"-tune and -compare", []string{"all_reduce", "-tune", "-compare", "nccl"}},
+		{"-tune tries all", []string{"all_reduce", "-tune", "-algo", "ring"}},
+		{"none of these collectives has a table", []string{"sendrecv", "-tune"}},
+	} {
+		o := onSim(t, 2, c.args...)
+		require.Equal(t, 2, o.code, o.stderr)
+		require.Contains(t, o.stderr, c.says)
+	}
+}
+
+// TestNoNCCL looks for a library where none can be.
+func TestNoNCCL(t *testing.T) {
+	o := onSim(t, 2, "all_reduce", "-threads", "-transport", "inproc", "-compare", "nccl", "-nccl", t.TempDir()+"/none.so")
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.stderr, "no NCCL library: searched")
+}

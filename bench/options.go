@@ -1,0 +1,141 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/colligo-go/colligo"
+)
+
+// inProcess is the transport that runs all ranks in this process.
+const inProcess = "inproc"
+
+// automatic stands for iterations or warm-up that the time decides.
+const automatic = -1
+
+// options is what the arguments say.
+type options struct {
+	collectives       []collective
+	ranks             int
+	ranksSet, joins   bool // -ranks was given; a launcher has set RANK
+	device, transport string
+	machine           machine // what resolve has found
+	threads           bool
+	graph             int
+	compare, nccl     string
+	choices, tune     bool
+	algo              string
+	begin, end        size
+	factor            int
+	iterations, warm  int
+	dtypes, ops       string
+	root              int
+	verify, json      bool
+	plot              string
+	timeout           time.Duration
+}
+
+func defaults() *options {
+	return &options{begin: 8, end: 64 << 20, iterations: automatic, warm: automatic}
+}
+
+// parse reads flags and collectives, in any order.
+func parse(args []string) (*options, error) {
+	o := defaults()
+	f := o.flags()
+	var names []string
+	for err := f.Parse(args); ; err = f.Parse(f.Args()[1:]) {
+		if err != nil {
+			return nil, err
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		names = append(names, f.Arg(0))
+	}
+	f.Visit(func(f *flag.Flag) { o.ranksSet = o.ranksSet || f.Name == "ranks" })
+	if o.choices && len(names) == 0 {
+		return o, nil
+	}
+	var err error
+	o.collectives, err = collectivesNamed(names)
+	return o, err
+}
+
+// flags declares the flags with their texts.
+func (o *options) flags() *flag.FlagSet {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.IntVar(&o.ranks, "ranks", 4, "start `N` processes on this machine; where RANK is set, join instead")
+	f.StringVar(&o.device, "device", "auto", "memory of the tensors: auto, cpu or cuda")
+	f.StringVar(&o.transport, "transport", "auto", "auto, shm, tcp, or inproc for all ranks in one process, without either")
+	f.BoolVar(&o.threads, "threads", false, "run all ranks in one process, each on its own GPU if there are enough")
+	f.StringVar(&o.algo, "algo", "", "`name` of the algorithm to use instead of the table's choice; see -choices")
+	f.IntVar(&o.graph, "graph", 0, "capture `K` operations into a CUDA graph and time its launches, per operation")
+	f.StringVar(&o.compare, "compare", "", "`nccl`: take turns with NCCL on the same GPU tensors and stream")
+	f.StringVar(&o.nccl, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")
+	f.BoolVar(&o.choices, "choices", false, "print the tables by which algorithms are picked, and do nothing else")
+	f.BoolVar(&o.tune, "tune", false, "measure what there is to choose from and print the best as a table in Go")
+	f.Var(&o.begin, "b", "first size in `bytes`, or with Ki, Mi, Gi")
+	f.Var(&o.end, "e", "last `size`")
+	f.IntVar(&o.factor, "f", 4, "`factor` between sizes")
+	f.Var((*count)(&o.iterations), "n", "iterations of each size; auto is at least half a second of them")
+	f.Var((*count)(&o.warm), "w", "iterations before the clock starts; auto is a tenth of a second of them")
+	f.StringVar(&o.dtypes, "d", "float32", "element types, a list with commas, or all")
+	f.StringVar(&o.ops, "o", "sum", "reductions, a list with commas, or all")
+	f.IntVar(&o.root, "r", 0, "`root` of broadcast, reduce, gather and scatter")
+	f.BoolVar(&o.verify, "check", true, "check every element of one result of each size")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of the table")
+	f.StringVar(&o.plot, "plot", "", "also draw busbw over size as SVG into this `file`")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of one operation, after which the run fails")
+	return f
+}
+
+// count is a flag that takes a number or auto.
+type count int
+
+// String is for the flag package.
+func (c *count) String() string {
+	if *c == automatic {
+		return "auto"
+	}
+	return strconv.Itoa(int(*c))
+}
+
+// Set reads a number or auto.
+func (c *count) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	switch {
+	case text == "auto":
+		n = automatic
+	case err != nil || n < 0:
+		return fmt.Errorf("%q is neither auto nor a number of iterations", text)
+	}
+	*c = count(n)
+	return nil
+}
+
+// parseList reads a list with commas; all stands for every value.
+func parseList[T any](text string, all []T, one func(string) (T, error)) ([]T, error) {
+	if text == "all" {
+		return all, nil
+	}
+	var list []T
+	for name := range strings.SplitSeq(text, ",") {
+		v, err := one(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func allOps() []colligo.ReduceOp {
+	return []colligo.ReduceOp{colligo.Sum, colligo.Avg, colligo.Prod, colligo.Min, colligo.Max, colligo.BAnd,
+		colligo.BOr, colligo.BXor, premul}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"math/bits"
+
+	"github.com/colligo-go/colligo"
+)
+
+// pattern says which number every element of every rank's input is, and what their reduction is. The numbers are whole
+// and follow from rank and position, so an element of another rank or place shows. They are small enough for every
+// partial result of the reduction, in whatever order, to be exact in the element type.
+type pattern struct {
+	ranks  int
+	kind   colligo.OpKind
+	top    uint64 // largest number used, partial results included
+	room   uint64 // largest number of one rank where all ranks have one
+	sparse bool   // there is no such room: in each place one rank, the owner, has a number, and the others have rest
+	rest   float64
+}
+
+// exact is, for each element type, a number up to which all whole numbers are exact (also in a float64).
+func exact(d colligo.DType) uint64 {
+	switch d {
+	case colligo.Bool:
+		return 1
+	case colligo.Float8E5M2:
+		return 1 << 3
+	case colligo.Float8E4M3FN:
+		return 1 << 4
+	case colligo.BFloat16:
+		return 1 << 8
+	case colligo.Float16:
+		return 1 << 11
+	case colligo.Float32, colligo.Complex64:
+		return 1 << 24
+	case colligo.Float64, colligo.Complex128, colligo.Int64, colligo.Uint64:
+		return 1<<53 - 1
+	case colligo.Uint8, colligo.Uint32:
+		return 1<<(8*d.Size()) - 1
+	}
+	return 1<<(8*d.Size()-1) - 1
+}
+
+// newPattern returns the pattern of a case. Where elements are only moved, every rank has the whole range.
+func newPattern(c testCase, ranks int) pattern {
+	p := pattern{ranks: ranks, top: exact(c.dtype)}
+	p.room = p.top
+	if !c.reduces {
+		return p
+	}
+	var err error
+	if p.kind, _, err = c.op.Kind().Check(c.dtype); err != nil {
+		panic("bench: " + err.Error()) // options.cases leaves it out
+	}
+	switch p.kind {
+	case colligo.KindPremulSum:
+		p.top /= premulFactor
+		p.room = p.top / uint64(ranks)
+	case colligo.KindSum, colligo.KindAvg:
+		p.room /= uint64(ranks)
+	case colligo.KindProd:
+		p.room, p.rest = 0, 1
+	}
+	p.sparse = p.room == 0
+	return p
+}
+
+// value returns element i of a rank's input.
+func (p pattern) value(rank, i int) float64 {
+	if !p.sparse {
+		return float64(below(p.room+1, mix(uint64(rank+1), uint64(i))))
+	}
+	if rank != p.owner(i) {
+		return p.rest
+	}
+	return 1 + float64(below(p.top, mix(uint64(rank+1), uint64(i))))
+}
+
+func (p pattern) owner(i int) int { return int(below(uint64(p.ranks), mix(0, uint64(i)))) }
+
+// reduced returns element i of the reduction of all inputs.
+func (p pattern) reduced(i int) float64 {
+	var r float64
+	if p.sparse {
+		r = p.value(p.owner(i), i)
+	} else {
+		r = p.folded(i)
+	}
+	switch p.kind {
+	case colligo.KindAvg:
+		r /= float64(p.ranks)
+	case colligo.KindPremulSum:
+		r *= premulFactor
+	}
+	return r
+}
+
+func (p pattern) folded(i int) float64 {
+	r := p.value(0, i)
+	for rank := 1; rank < p.ranks; rank++ {
+		v := p.value(rank, i)
+		switch p.kind {
+		case colligo.KindMin:
+			r = min(r, v)
+		case colligo.KindMax:
+			r = max(r, v)
+		case colligo.KindBAnd:
+			r = float64(uint64(r) & uint64(v))
+		case colligo.KindBOr:
+			r = float64(uint64(r) | uint64(v))
+		case colligo.KindBXor:
+			r = float64(uint64(r) ^ uint64(v))
+		default:
+			r += v
+		}
+	}
+	return r
+}
+
+// mix scatters two numbers over 64 bits.
+func mix(a, b uint64) uint64 {
+	x := a*0xd1342543de82ef95 + b*0x9e3779b97f4a7c15
+	x ^= x >> 29
+	x *= 0xbf58476d1ce4e5b9
+	return x ^ x>>32
+}
+
+// below maps 64 even bits to the numbers below n.
+func below(n, x uint64) uint64 {
+	high, _ := bits.Mul64(n, x)
+	return high
+}

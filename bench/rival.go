@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// rival is this rank's part of an NCCL communicator.
+type rival struct {
+	library *nccl.Library
+	comm    *nccl.Comm
+	gpu     *gpu
+	version string
+	nvls    string // what the environment says
+}
+
+// openRival joins a communicator of the group's ranks. All ranks call it.
+func openRival(ctx context.Context, g *pg.Group, d *gpu, path, nvls string) (*rival, error) {
+	l, err := nccl.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	v := &rival{library: l, gpu: d, nvls: nvls}
+	if v.version, err = l.Version(); err != nil {
+		return nil, err
+	}
+	id := new(nccl.UniqueID)
+	if g.Rank() == 0 {
+		if id, err = l.NewUniqueID(); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.Broadcast(ctx, colligo.Of(id[:]), 0); err != nil {
+		return nil, err
+	}
+	return v, d.onDevice(func(cuda.Thread) error {
+		v.comm, err = l.NewComm(id, g.Rank(), g.Size())
+		return err
+	})
+}
+
+// close leaves the communicator. After a failure nobody waits for the others.
+func (v *rival) close(failed bool) error {
+	if v == nil {
+		return nil
+	}
+	return v.gpu.onDevice(func(cuda.Thread) error {
+		if failed {
+			return v.comm.Abort()
+		}
+		return v.comm.Close()
+	})
+}
+
+// hasRival reports whether NCCL has an operation that does the same, as package nccl binds it.
+func (c testCase) hasRival() bool {
+	switch c.coll {
+	case barrier:
+		return true
+	case plan.Send, plan.Gather, plan.Scatter:
+		return false
+	}
+	switch c.dtype {
+	case colligo.Int16, colligo.Complex64, colligo.Complex128:
+		return false
+	}
+	if !c.reduces {
+		return true
+	}
+	switch c.op.Kind() {
+	case colligo.KindSum, colligo.KindProd, colligo.KindMin, colligo.KindMax, colligo.KindAvg:
+		return c.dtype != colligo.Bool // NCCL would add bytes
+	}
+	return false
+}
+
+// sameResult reports whether NCCL's result has to be the same bit for bit. Its averages are rounded elsewhere.
+func (c testCase) sameResult() bool {
+	return c.hasRival() && !(c.reduces && c.op.Kind() == colligo.KindAvg)
+}
+
+// call returns what does the same as a trial with the same tensors on the same stream.
+func (v *rival) call(b *binding, t trial) func(ctx context.Context) error {
+	s, kind := v.gpu.stream, b.op.Kind()
+	var in, out cuda.Pointer
+	if t.in.Valid() {
+		in, out = cuda.Pointer(t.in.Addr()), cuda.Pointer(t.out.Addr())
+	}
+	switch b.coll {
+	case plan.AllReduce:
+		return func(context.Context) error { return v.comm.AllReduce(in, out, b.count, b.dtype, kind, s) }
+	case plan.Reduce:
+		return func(context.Context) error { return v.comm.Reduce(in, out, b.count, b.dtype, kind, b.root, s) }
+	case plan.ReduceScatter:
+		return func(context.Context) error { return v.comm.ReduceScatter(in, out, b.count, b.dtype, kind, s) }
+	case plan.AllGather:
+		return func(context.Context) error { return v.comm.AllGather(in, out, b.count, b.dtype, s) }
+	case plan.AllToAll:
+		return func(context.Context) error { return v.comm.AllToAll(in, out, b.count, b.dtype, s) }
+	case plan.Broadcast:
+		return func(context.Context) error { return v.comm.Broadcast(in, out, b.count, b.dtype, b.root, s) }
+	}
+	return v.barrier()
+}
+
+// barrier is what PyTorch's process group of NCCL does for one: an all_reduce of an element, and the host waits for it.
+func (v *rival) barrier() func(ctx context.Context) error {
+	word := v.gpu.stretches[inputs]
+	return func(context.Context) error {
+		return v.gpu.onDevice(func(t cuda.Thread) error {
+			if err := v.comm.AllReduce(word, word, 1, colligo.Float32, colligo.KindSum, v.gpu.stream); err != nil {
+				return err
+			}
+			return t.Synchronize(v.gpu.stream)
+		})
+	}
+}
+
+// String says which library it is.
+func (v *rival) String() string { return fmt.Sprintf("NCCL %s (%s)", v.version, v.library.Path) }

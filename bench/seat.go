@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// seat is what one rank has besides its group: its memory and, on a GPU, device and rival.
+type seat struct {
+	memory
+	gpu   *gpu // nil on the CPU
+	rival *rival
+	where string        // such as "cpu", or the device's model
+	first time.Duration // from the process's beginning to the end of its first all_reduce on the GPU
+	index int           // of the device
+}
+
+// openSeat takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of the
+// group call it. What it returns is to be closed after the group, also beside an error.
+func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p process) (*seat, context.Context, error) {
+	s := &seat{where: onCPU}
+	if o.device == onCPU {
+		s.memory = newHostMemory(o.largest())
+		return s, ctx, nil
+	}
+	local, err := o.localRank(g, p)
+	if err != nil {
+		return s, ctx, err
+	}
+	s.index = local % o.machine.devices
+	ctx = peer.With(ctx, peer.Options{Driver: o.machine.driver, Choices: v.choices, Timeout: o.timeout})
+	if s.gpu, err = openGPU(o.machine.driver, s.index, o.largest(), runtime.NumCPU()/o.ranks); err != nil {
+		return s, ctx, err
+	}
+	s.memory = s.gpu
+	ctx = peer.OnStream(ctx, s.gpu.stream)
+	if s.where, err = s.gpu.device.Name(); err != nil {
+		return s, ctx, err
+	}
+	if err := s.begin(ctx, g, p); err != nil {
+		return s, ctx, err
+	}
+	if o.compare != "" {
+		s.rival, err = openRival(ctx, g, s.gpu, o.nccl, p.getenv(nvlsSwitch))
+	}
+	return s, ctx, err
+}
+
+// begin runs the first all_reduce, which opens the backend, and takes the time.
+func (s *seat) begin(ctx context.Context, g *pg.Group, p process) error {
+	x := s.tensor(inputs, colligo.Float32, 1)
+	err := s.gpu.onDevice(func(t cuda.Thread) error {
+		return errors.Join(t.Set32(s.gpu.stretches[inputs], 0, 1, s.gpu.stream), t.Synchronize(s.gpu.stream))
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.AllReduce(ctx, x, colligo.Sum); err != nil {
+		return err
+	}
+	err = s.gpu.onDevice(func(t cuda.Thread) error { return t.Synchronize(s.gpu.stream) })
+	s.first = time.Since(p.began)
+	return err
+}
+
+// leave ends what has to be ended before the group is closed.
+func (s *seat) leave(failed bool) error {
+	if s.rival == nil {
+		return nil
+	}
+	return s.rival.close(failed)
+}
+
+// close gives the memory back, after the group was closed.
+func (s *seat) close() error {
+	if s.gpu == nil {
+		return nil
+	}
+	return s.gpu.close()
+}
+
+// localRank is this rank's number among those of its host: by LOCAL_RANK, which launchers set, else its number in the
+// group.
+func (o *options) localRank(g *pg.Group, p process) (int, error) {
+	text := p.getenv("LOCAL_RANK")
+	if text == "" || o.inOneProcess() {
+		return g.Rank(), nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("LOCAL_RANK is %q", text)
+	}
+	return n, nil
+}
+
+// largest returns the bytes of the largest tensor of any case.
+func (o *options) largest() int {
+	most := 0
+	cases, err := o.cases()
+	if err != nil {
+		panic("bench: " + err.Error()) // check has refused it
+	}
+	for _, c := range cases {
+		_, shown := c.shape(int(o.end), c.dtype.Size(), o.ranks)
+		most = max(most, shown)
+	}
+	return most
+}

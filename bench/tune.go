@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+const (
+	tunedTile = 32 << 10
+	// packetsMost and twoShotMost bound what is tried: beyond it the backend's heap makes it take another way.
+	packetsMost = 512 << 10
+	twoShotMost = 1 << 20
+	// worthIt is how much faster another algorithm has to be for a new line of the table.
+	worthIt = 1.03
+)
+
+// candidatesOnCPU makes variant i of the i-th algorithm of each collective that has several.
+func (o *options) candidatesOnCPU() ([]*variant, error) {
+	var all []*variant
+	for i := 0; ; i++ {
+		v := &variant{label: fmt.Sprintf("candidate %d:", i), algo: map[string]string{}, tuned: map[plan.Coll]int{}}
+		for _, c := range o.collectives {
+			names := pg.Algorithms(c.coll)
+			if len(names) < 2 || i >= len(names) {
+				continue
+			}
+			v.algo[c.coll.String()], v.tuned[c.coll] = names[i], 0
+			v.label += " " + c.name + " " + names[i]
+		}
+		if len(v.tuned) == 0 {
+			break
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("-tune: none of these collectives has several algorithms on the CPU")
+	}
+	return all, nil
+}
+
+// grids are those that are tried for each way on GPUs.
+func grids() []peer.Choice {
+	return []peer.Choice{
+		{Way: peer.Packets, Blocks: 8, Threads: 128, MaxBytes: packetsMost},
+		{Way: peer.Packets, Blocks: 8, Threads: 256, MaxBytes: packetsMost},
+		{Way: peer.Packets, Blocks: 16, Threads: 256, MaxBytes: packetsMost},
+		{Way: peer.Packets, Blocks: 16, Threads: 512, MaxBytes: packetsMost},
+		{Way: peer.Packets, Blocks: 32, Threads: 512, MaxBytes: packetsMost},
+		{Way: peer.Packets, Blocks: 64, Threads: 512, MaxBytes: packetsMost},
+		{Way: peer.TwoShot, Blocks: 32, Threads: 512, MaxBytes: twoShotMost},
+		{Way: peer.TwoShot, Blocks: 64, Threads: 512, MaxBytes: twoShotMost},
+		{Way: peer.Tiles, Blocks: 32, Threads: 512, Tile: 16 << 10},
+		{Way: peer.Tiles, Blocks: 32, Threads: 512, Tile: tunedTile},
+		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: 16 << 10},
+		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: tunedTile},
+		{Way: peer.Ring, Blocks: 16, Threads: 512},
+		{Way: peer.Ring, Blocks: 32, Threads: 512},
+	}
+}
+
+// candidatesOnGPU makes a variant of each way and grid.
+func (o *options) candidatesOnGPU() ([]*variant, error) {
+	table := peer.DefaultChoices()
+	var all []*variant
+	for _, g := range grids() {
+		v := &variant{tuned: map[plan.Coll]int{}}
+		most := g.MaxBytes
+		g.MaxBytes = 0
+		for _, c := range o.collectives {
+			if slices.Contains(waysOf(table, c.coll), string(g.Way)) {
+				g.Coll = c.coll
+				v.choices = append(v.choices, g)
+				v.tuned[c.coll] = most
+			}
+		}
+		if len(v.tuned) > 0 {
+			v.label = fmt.Sprintf("%s %dx%d", g.Way, g.Blocks, g.Threads)
+			if g.Tile > 0 {
+				v.label += " tile " + colligo.FormatBytes(int64(g.Tile))
+			}
+			// What else the run needs, such as the first all_reduce, goes by the default table.
+			v.choices = append(v.choices, table...)
+			all = append(all, v)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("-tune: none of these collectives has a table on GPUs")
+	}
+	return all, nil
+}
+
+// tuning collects what the variants' sizes have taken.
+type tuning struct {
+	colls []plan.Coll // in the order of their coming
+	times map[plan.Coll]map[int]map[*variant]float64
+}
+
+// add adds up the times of element types and reductions.
+func (t *tuning) add(v *variant, c plan.Coll, bytes int, us float64) {
+	if t.times == nil {
+		t.times = map[plan.Coll]map[int]map[*variant]float64{}
+	}
+	if t.times[c] == nil {
+		t.colls = append(t.colls, c)
+		t.times[c] = map[int]map[*variant]float64{}
+	}
+	if t.times[c][bytes] == nil {
+		t.times[c][bytes] = map[*variant]float64{}
+	}
+	t.times[c][bytes][v] += us
+}
+
+// winner is the best variant for some sizes, up to and including most; 0 has no limit.
+type winner struct {
+	variant *variant
+	most    int
+}
+
+// winners returns the best variants of a collective, from small sizes to large ones.
+func (t *tuning) winners(c plan.Coll) []winner {
+	times := t.times[c]
+	var sizes []int
+	for n := range times {
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	var all []winner
+	for i, n := range sizes {
+		best := fastest(times[n])
+		if len(all) > 0 {
+			last := &all[len(all)-1]
+			if us, ok := times[n][last.variant]; ok && us <= worthIt*times[n][best] {
+				continue
+			}
+			last.most = between(sizes[i-1], n)
+		}
+		all = append(all, winner{variant: best})
+	}
+	return all
+}
+
+// fastest breaks ties by the label, so that a table does not depend on the order of a map.
+func fastest(times map[*variant]float64) *variant {
+	var best *variant
+	for v, us := range times {
+		if best == nil || us < times[best] || us == times[best] && v.label < best.label {
+			best = v
+		}
+	}
+	return best
+}
+
+// between returns the bound between two sizes measured: the smaller one times a power of two, up to the middle on the
+// logarithmic scale.
+func between(below, above int) int {
+	middle := int(math.Sqrt(float64(below) * float64(above)))
+	n := max(below, 1)
+	for 2*n <= middle {
+		n *= 2
+	}
+	return n
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/plan"
+)
+
+func TestWinners(t *testing.T) {
+	a, b := &variant{label: "a"}, &variant{label: "b"}
+	var all tuning
+	for _, x := range []struct {
+		bytes int
+		a, b  float64
+	}{{1 << 10, 1, 2}, {4 << 10, 1.02, 1}, {16 << 10, 2, 1}, {64 << 10, 3, 3}, {256 << 10, 1, 9}} {
+		all.add(a, plan.AllReduce, x.bytes, x.a)
+		all.add(b, plan.AllReduce, x.bytes, x.b)
+	}
+	// The second size is too close for a line of its own, and so is the fourth.
+	require.Equal(t, []winner{{a, 8 << 10}, {b, 128 << 10}, {a, 0}}, all.winners(plan.AllReduce))
+	all.add(b, plan.AllReduce, 64<<10, -1)
+	require.Equal(t, []plan.Coll{plan.AllReduce}, all.colls)
+	require.Empty(t, all.winners(plan.Reduce))
+}
+
+// TestWinnerLeaves has a variant that is not measured beyond a size.
+func TestWinnerLeaves(t *testing.T) {
+	a, b := &variant{label: "a"}, &variant{label: "b"}
+	var all tuning
+	all.add(a, plan.Reduce, 1024, 1)
+	all.add(b, plan.Reduce, 1024, 2)
+	all.add(b, plan.Reduce, 2048, 2)
+	require.Equal(t, []winner{{a, 1024}, {b, 0}}, all.winners(plan.Reduce))
+}
+
+func TestBetween(t *testing.T) {
+	for _, c := range [][3]int{{1024, 2048, 1024}, {1024, 4096, 2048}, {1 << 10, 1 << 14, 1 << 12}, {0, 8, 1}, {1 << 30, 4 << 30, 2 << 30}} {
+		require.Equal(t, c[2], between(c[0], c[1]), c)
+	}
+}
+
+func TestSourceForm(t *testing.T) {
+	require.Equal(t, "plan.ReduceScatter", sourceName(plan.ReduceScatter))
+	require.Equal(t, "plan.AllToAll", sourceName(plan.AllToAll))
+	require.Equal(t, "3 << 20", sourceBytes(3<<20))
+	require.Equal(t, "1000", sourceBytes(1000))
+	require.Equal(t, `"other"`, sourceWay(peer.Way("other")))
+	v := &variant{choices: []peer.Choice{{Coll: plan.AllReduce, Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10}}}
+	require.Equal(t, "\t{Coll: plan.AllReduce, MaxSize: 4, MaxBytes: 1 << 20, Way: Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10},\n",
+		onGPULine(plan.AllReduce, 4, winner{v, 1 << 20}))
+	v = &variant{algo: map[string]string{"reduce": "chain"}}
+	require.Equal(t, "\t{Coll: plan.Reduce, Medium: \"shm\", MaxSize: 4, Algo: \"chain\"},\n", onCPULine(plan.Reduce, "shm", 4, winner{v, 0}))
+}
+
+// TestCandidates holds that every way of the table is tried for every collective that has it.
+func TestCandidates(t *testing.T) {
+	o := &options{collectives: collectives(), device: onCUDA, ranks: 2, tune: true}
+	variants, err := o.variants()
+	require.NoError(t, err)
+	tried := map[string]bool{}
+	for _, v := range variants {
+		for c := range v.tuned {
+			tried[c.String()+" "+string(v.choices[0].Way)] = true
+		}
+		require.False(t, v.measures(testCase{collective: collectives()[9]}, 0), "barrier has no table")
+	}
+	for _, l := range peer.DefaultChoices() {
+		require.True(t, tried[l.Coll.String()+" "+string(l.Way)], "%v", l)
+	}
+}
+
+// TestTuneProcesses tunes real processes on the CPU.
+func TestTuneProcesses(t *testing.T) {
+	o := bench(nil, "all_reduce", "broadcast", "all_to_all", "-ranks", "2", "-tune", "-n", "2", "-w", "0", "-e", "64", "-f", "8")
+	require.Zero(t, o.code, o.stderr)
+	require.Contains(t, o.stderr, "bench: measures candidate 4: all_reduce ring\n")
+	require.Regexp(t, `^// Measured by 2 ranks, cpu, transport \w+; element types float32, reductions sum\.\nreturn \[\]Choice{\n`+
+		`(\t{Coll: plan\.AllReduce, Medium: "\w+", MaxSize: 2,( MaxBytes: \d+,)? Algo: "\w+"},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
+	o = bench(nil, "all_to_all", "-tune")
+	require.Equal(t, 2, o.code)
+	require.Contains(t, o.stderr, "several algorithms on the CPU")
+}
+
+func TestChoices(t *testing.T) {
+	o := bench(nil, "-choices")
+	require.Zero(t, o.code)
+	require.Contains(t, o.stdout, "\nall_reduce else: ring, of direct ")
+	for _, l := range peer.DefaultChoices() {
+		require.Contains(t, o.stdout, "\n"+l.String()+"\n")
+	}
+}

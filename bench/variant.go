@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// variant is one choice of algorithms: the tables', or what -algo or -tune puts in their place. Each has its own group.
+type variant struct {
+	label   string            // in -tune's messages
+	algo    map[string]string // as pg.Config takes it; nil leaves the table alone
+	choices []peer.Choice     // of GPUs
+	// tuned are the collectives that the variant is a candidate for, with the largest size in the table's bytes, 0 for
+	// any. Nil measures everything.
+	tuned map[plan.Coll]int
+}
+
+// measures reports whether a size is to be measured with the variant.
+func (v *variant) measures(c testCase, bytes int) bool {
+	if v.tuned == nil {
+		return true
+	}
+	most, ok := v.tuned[c.coll]
+	return ok && (most == 0 || bytes <= most)
+}
+
+// variants returns what to measure with: -algo, or all candidates of -tune.
+func (o *options) variants() ([]*variant, error) {
+	switch {
+	case o.tune && o.algo != "":
+		return nil, fmt.Errorf("-tune tries all algorithms, -algo %s names one", o.algo)
+	case o.tune && o.compare != "":
+		return nil, fmt.Errorf("-tune and -compare do not go together")
+	case o.tune && o.ranks < 2:
+		return nil, fmt.Errorf("-tune: one rank has nothing to choose from")
+	case o.tune && o.device == onCUDA:
+		return o.candidatesOnGPU()
+	case o.tune:
+		return o.candidatesOnCPU()
+	case o.algo == "":
+		return []*variant{{choices: peer.DefaultChoices()}}, nil
+	case o.device == onCUDA:
+		all, err := o.oneWay(peer.DefaultChoices())
+		return []*variant{{choices: all}}, err
+	}
+	algo, err := o.algorithms()
+	return []*variant{{algo: algo}}, err
+}
+
+// algorithms returns -algo for the collectives that have it, as pg.Config takes it.
+func (o *options) algorithms() (map[string]string, error) {
+	algo := map[string]string{}
+	var known []string
+	for _, c := range o.collectives {
+		names := pg.Algorithms(c.coll)
+		if slices.Contains(names, o.algo) {
+			algo[c.coll.String()] = o.algo
+		}
+		if len(names) > 0 {
+			known = append(known, c.name+": "+strings.Join(names, " "))
+		}
+	}
+	if len(algo) == 0 {
+		return nil, fmt.Errorf("-algo %s: there are %s", o.algo, strings.Join(known, "; "))
+	}
+	return algo, nil
+}
+
+// waysOf returns the ways of a collective on GPUs: those that the table has for it.
+func waysOf(table []peer.Choice, c plan.Coll) []string {
+	var all []string
+	for _, l := range table {
+		if l.Coll == c && !slices.Contains(all, string(l.Way)) {
+			all = append(all, string(l.Way))
+		}
+	}
+	return all
+}
+
+// oneWay returns the table with -algo for the collectives that have it. The grids stay those of the sizes.
+func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
+	var known []string
+	named := map[plan.Coll]bool{}
+	for _, c := range o.collectives {
+		ways := waysOf(table, c.coll)
+		named[c.coll] = slices.Contains(ways, o.algo)
+		if len(ways) > 0 {
+			known = append(known, c.name+": "+strings.Join(ways, " "))
+		}
+	}
+	var all []peer.Choice
+	found := false
+	for _, l := range table {
+		if named[l.Coll] {
+			l.Way, l.Tile, found = peer.Way(o.algo), cmp.Or(l.Tile, tunedTile), true
+		}
+		all = append(all, l)
+	}
+	if !found {
+		return nil, fmt.Errorf("-algo %s: there are %s", o.algo, strings.Join(known, "; "))
+	}
+	return all, nil
+}
+
+// wayOf returns the way of an operation on GPUs, as the table's own rule picks it.
+func wayOf(table []peer.Choice, c plan.Coll, ranks, bytes int) string {
+	for _, l := range table {
+		if l.Coll == c && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+			return string(l.Way)
+		}
+	}
+	return "pair"
+}

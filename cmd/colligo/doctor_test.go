@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+)
+
+func TestDoctorOfACPU(t *testing.T) {
+	var out bytes.Buffer
+	e := &examiner{out: &out, exists: func(string) bool { return false }}
+	require.Zero(t, e.examine(noDriver), out.String())
+	require.Contains(t, out.String(), "driver:   none, and no NVIDIA device in this system: collectives run on the CPU\n")
+	require.Contains(t, out.String(), " all_reduce     ")
+	require.NotContains(t, out.String(), "gpu:")
+	require.True(t, strings.HasSuffix(out.String(), "verdict:  nothing is missing\n"))
+}
+
+func TestDoctorMissesTheDriver(t *testing.T) {
+	var out bytes.Buffer
+	e := &examiner{out: &out, exists: func(path string) bool { return path == "/dev/nvidia0" }}
+	require.Equal(t, 1, e.examine(noDriver))
+	require.Contains(t, out.String(), "missing:  a working NVIDIA driver, for there is /dev/nvidia0\n")
+	out.Reset()
+	e = &examiner{out: &out, exists: func(string) bool { return false }}
+	require.Equal(t, 1, e.examine(func() (*cuda.Driver, error) { return nil, errors.New("driver too old") }))
+	require.Contains(t, out.String(), "driver:   driver too old\n")
+}
+
+// examined runs the doctor on a simulated machine. The other process of its checks is one of the simulation; file
+// descriptors do not get there.
+func examined(t *testing.T, c cudasim.Config, change func(*examiner)) (code int, out string) {
+	t.Helper()
+	sim := cudasim.New(c)
+	var b bytes.Buffer
+	e := &examiner{out: &b, bytes: 2 << 20, exists: exists,
+		library: func() (string, string, error) { return "/usr/lib/libnccl.so.2", "2.28.9", nil },
+		another: func(task string, f *os.File) error {
+			if f != nil {
+				return errors.New("no descriptor")
+			}
+			p := sim.Process()
+			return answer(func() (*cuda.Driver, error) { return p.Driver(), nil }, task)
+		}}
+	if change != nil {
+		change(e)
+	}
+	code = e.examine(func() (*cuda.Driver, error) { return sim.Driver(), nil })
+	cudasim.Check(t, sim)
+	return code, b.String()
+}
+
+func TestDoctorOfGPUs(t *testing.T) {
+	code, out := examined(t, cudasim.Config{Devices: 3}, nil)
+	require.Zero(t, code, out)
+	for _, text := range []string{"device 2: ", "compute capability 9.0", "links:     GB/s to       0       1       2   (copies of 2 MiB",
+		"\n            from 2 ", "ipc:      cuIpcGetMemHandle between processes: works\n", "nccl:     2.28.9, /usr/lib/libnccl.so.2\n",
+		"gpu:      all 3 devices reach one another's memory", "\n          all_reduce     ≤16 KiB packets", "verdict:  nothing is missing"} {
+		require.Contains(t, out, text)
+	}
+}
+
+func TestDoctorFindsFaults(t *testing.T) {
+	code, out := examined(t, cudasim.Config{Devices: 3, CanAccess: func(a, b int) bool { return a != 0 || b != 2 }},
+		func(e *examiner) {
+			e.library = func() (string, string, error) { return "", "", errors.New("no library") }
+			e.another = func(string, *os.File) error { return errors.New("forbidden") }
+		})
+	require.Equal(t, 1, code)
+	for _, text := range []string{" no P2P\n", "missing:  P2P access from device 0 to 2 (", "missing:  NCCL, which", "missing:  IPC handles",
+		"ipc:      cuIpcGetMemHandle between processes: forbidden\n", "gpu:      not all devices reach one another (0 to 2)"} {
+		require.Contains(t, out, text)
+	}
+}
+
+func TestDoctorTask(t *testing.T) {
+	sim := cudasim.New(cudasim.Config{})
+	open := func() (*cuda.Driver, error) { return sim.Driver(), nil }
+	require.EqualError(t, answer(open, "dance"), `no task "dance"`)
+	require.ErrorContains(t, answer(open, "handle:0"), "EOF")
+	require.Error(t, answer(open, "descriptor:x"))
+	cudasim.Check(t, sim)
+	o := command(t, "doctor", "-task", "handle:00")
+	require.Equal(t, 1, o.code)
+	require.Contains(t, o.stderr, "no NVIDIA driver")
+}
+
+func TestHostName(t *testing.T) {
+	require.Contains(t, hostName(func(context.Context, string) ([]string, error) { return []string{"10.0.0.1", "::1"}, nil }), " is 10.0.0.1, ::1")
+	require.Contains(t, hostName(func(context.Context, string) ([]string, error) { return nil, errors.New("unknown") }), "does not resolve here: unknown")
+}
+
+func TestAfterColon(t *testing.T) {
+	require.Equal(t, "≤64 KiB packets 16x256", afterColon("all_reduce ≤64 KiB: packets 16x256"))
+	require.Equal(t, "ring 32x512", afterColon("all_reduce: ring 32x512"))
+}
