@@ -1,0 +1,163 @@
+package house
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// arrows lists for each package what it may import of ours; "" is the root package. Tests may import more.
+var arrows = map[string][]string{
+	".":                       {},
+	"plan":                    {""},
+	"ring":                    {"", "plan"},
+	"tree":                    {"", "plan"},
+	"kernels":                 {""},
+	"kernels/_gen":            {},
+	"transport":               {""},
+	"transport/sim":           {"", "transport"},
+	"transport/shm":           {"", "transport"},
+	"transport/tcp":           {"", "transport"},
+	"transport/transporttest": {"", "transport"},
+	"store":                   {},
+	"store/tcpstore":          {"store"},
+	"store/filestore":         {"store"},
+	"store/storetest":         {"store"},
+	"plan/plantest":           {"", "plan"},
+	"cuda":                    {""},
+	"cuda/cudasim":            {"", "cuda", "kernels"},
+	"cuda/peer":               {"", "cuda", "kernels", "plan", "ring", "tree", "transport", "pg"},
+	"cuda/peer/twins":         {"", "cuda/cudasim", "kernels"},
+	"cuda/nccl":               {"", "cuda", "pg"},
+	"internal/engine":         {"", "plan"},
+	"pg": {"", "plan", "ring", "tree", "kernels", "transport", "transport/sim", "transport/shm", "transport/tcp", "store",
+		"store/tcpstore", "store/filestore", "internal/engine"},
+	"pg/pgtest":       {"", "pg", "store", "transport", "transport/sim"},
+	"internal/launch": {"store/tcpstore"},
+	"internal/house":  {},
+	"cmd/colligo":     {"*"},
+	"bench":           {"*"},
+	"examples/hello":  {"", "pg"},
+	"examples/digits": {"", "pg"},
+}
+
+// generators is a module of its own, as bench is: its go.mod says what it needs, not a table here.
+const generators = "kernels/_gen"
+
+// pure packages compute: they import none of waiting, and no package below these either.
+var pure = []string{".", "plan", "ring", "tree", "internal/engine"}
+
+var waiting = []string{"net", "os", "time", "sync", "context"}
+
+// outside lists the packages that may import a foreign module. Tests may import testify anywhere.
+var outside = map[string][]string{
+	"github.com/ebitengine/purego":  {"cuda", "cuda/nccl"},
+	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
+	"github.com/klauspost/compress": {"kernels", "transport/tcp"},
+	"github.com/stretchr/testify":   {"store/storetest"},
+}
+
+// own cuts the module's path off an import; "" is the root package.
+func own(path string) (string, bool) {
+	if path == module {
+		return "", true
+	}
+	return strings.CutPrefix(path, module+"/")
+}
+
+func TestArrows(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		allowed, known := arrows[s.dir]
+		if within(s.dir, generators) {
+			allowed, known = arrows[generators], true
+		}
+		if !known {
+			t.Errorf("%s: package %s has no line in the table of arrows", s.name, s.dir)
+			continue
+		}
+		for _, path := range s.imports(t) {
+			to, ours := own(path)
+			if ours && (to == "bench" || !slices.Contains(allowed, to) && !slices.Contains(allowed, "*")) {
+				t.Errorf("%s imports %s", s.name, path)
+			}
+			if slices.Contains(pure, s.dir) && slices.ContainsFunc(waiting, func(w string) bool { return within(path, w) }) {
+				t.Errorf("%s imports %s, but package %s only computes", s.name, path, s.dir)
+			}
+		}
+	}
+}
+
+// within reports whether a path is a package or lies below it.
+func within(path, parent string) bool { return path == parent || strings.HasPrefix(path, parent+"/") }
+
+// TestNothingImportsBench includes tests.
+func TestNothingImportsBench(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, path := range s.imports(t) {
+			if to, ours := own(path); ours && within(to, "bench") {
+				t.Errorf("%s imports %s", s.name, path)
+			}
+		}
+	}
+}
+
+func TestForeignModules(t *testing.T) {
+	for _, s := range sources(t) {
+		if within(s.dir, generators) || within(s.dir, "bench") {
+			continue
+		}
+		for _, path := range s.imports(t) {
+			first, _, _ := strings.Cut(path, "/")
+			if _, ours := own(path); ours || !strings.Contains(first, ".") {
+				continue
+			}
+			if s.test() && within(path, "github.com/stretchr/testify") {
+				continue
+			}
+			if !foreign(path, s) {
+				t.Errorf("%s imports %s", s.name, path)
+			}
+		}
+	}
+}
+
+func foreign(path string, s *source) bool {
+	for mod, users := range outside {
+		if within(path, mod) {
+			return s.test() && mod == "golang.org/x/sys" || slices.Contains(users, s.dir)
+		}
+	}
+	return false
+}
+
+// TestGroupsLinkNoForeignCalls follows the imports from pg, and from what a CPU-only program uses besides.
+func TestGroupsLinkNoForeignCalls(t *testing.T) {
+	below := map[string][]string{}
+	for _, s := range sources(t) {
+		if !s.test() {
+			below[s.dir] = append(below[s.dir], s.imports(t)...)
+		}
+	}
+	seen := map[string]bool{}
+	var visit func(dir string)
+	visit = func(dir string) {
+		for _, path := range below[dir] {
+			require.False(t, path == "C" || within(path, "github.com/ebitengine/purego"), "%s imports %s", dir, path)
+			if to, ours := own(path); ours && !seen[to] {
+				seen[to] = true
+				if to == "" {
+					to = "."
+				}
+				visit(to)
+			}
+		}
+	}
+	visit("pg")
+	require.Greater(t, len(seen), 8)
+	require.NotContains(t, seen, "cuda")
+}
