@@ -13,7 +13,8 @@ import (
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the shapes that are drawn")
 
-// planners are all of this package. Those with quadratic plans are not proved at the largest sizes.
+// planners are all of this package. Those with quadratic plans are proved with fewer counts, and at the
+// largest sizes only without -short.
 var planners = []struct {
 	name      string
 	coll      plan.Coll
@@ -138,7 +139,7 @@ func uneven(coll plan.Coll, n int, empty bool, rng *rand.Rand) plan.Shape {
 func TestLargeSizes(t *testing.T) {
 	for _, p := range planners {
 		sizes := []int{64, 100, 257, 1024}
-		if p.quadratic {
+		if p.quadratic && testing.Short() {
 			sizes = sizes[:2]
 		}
 		t.Run(p.name, func(t *testing.T) {
