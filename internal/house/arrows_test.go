@@ -33,7 +33,13 @@ var arrows = map[string][]string{
 	"cuda/nccl":               {"", "cuda", "pg"},
 	"internal/engine":         {"", "plan"},
 	"pg": {"", "plan", "ring", "tree", "kernels", "transport", "transport/sim", "transport/shm", "transport/tcp", "store",
-		"store/tcpstore", "store/filestore", "internal/engine"},
+		"store/tcpstore", "store/filestore", "internal/engine", "pg/flight", "pg/pickle"},
+	"pg/pickle":       {},
+	"pg/flight":       {"", "pg/pickle"},
+	"pg/trace":        {"pg/flight"},
+	"pg/ddp":          {"", "pg", "kernels", "plan"},
+	"pg/parity":       {},
+	"pg/debug":        {"pg", "pg/flight"},
 	"pg/pgtest":       {"", "pg", "store", "transport", "transport/sim"},
 	"internal/launch": {"store/tcpstore"},
 	"internal/house":  {},
@@ -41,6 +47,7 @@ var arrows = map[string][]string{
 	"bench":           {"*"},
 	"examples/hello":  {"", "pg"},
 	"examples/digits": {"", "pg"},
+	"examples/torch":  {"", "pg", "pg/flight"},
 }
 
 // generators is a module of its own, as bench is: its go.mod says what it needs, not a table here.

@@ -1,0 +1,317 @@
+package flight
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/colligo-go/colligo"
+)
+
+// What a recorder usually keeps. An operation costs about 200 ns, and 50 more for each caller.
+const (
+	DefaultCapacity = 2000 // operations, as in PyTorch
+	DefaultDepth    = 8    // callers
+)
+
+// ID names a recorded operation; it is negative if nothing was recorded.
+type ID int64
+
+// Op is what is known of an operation when it is called. Nothing of it is kept.
+type Op struct {
+	PG                int
+	Seq, P2PSeq, OpID uint64
+	Name              string // a constant, or made once
+	P2P               bool
+	In, Out           []colligo.Tensor
+	Timeout           time.Duration
+	Created           time.Time // zero: now
+}
+
+// Recorder keeps the last operations of all groups of a process. Its methods may be called from any goroutine, also on nil, which
+// records nothing.
+//
+// An operation has the slot of its number, modulo the capacity. Each slot has a lock of its own, so that a dump stops nobody for
+// longer than it takes to copy one slot.
+type Recorder struct {
+	slots  []slot
+	next   atomic.Int64
+	depth  int
+	adding sync.Mutex
+	groups atomic.Pointer[[]*group] // replaced as a whole, so that Add takes no lock for it
+}
+
+// group is a group and how far its collectives have come, -1 for none.
+type group struct {
+	Group
+	enqueued, started, completed atomic.Int64
+}
+
+// slot is one operation. Its lists keep their memory when the slot is used again.
+type slot struct {
+	mu                          sync.Mutex
+	id                          int64 // -1 before the first use
+	pg                          int
+	seq, p2pSeq, opID           uint64
+	name                        string
+	p2p, retired                bool
+	created, started, completed int64
+	timeout, took               time.Duration
+	ins                         int             // how many of the tensors are inputs
+	types                       []colligo.DType // of inputs and outputs
+	dims                        []int           // how many sizes belong to each
+	sizes                       []int64
+	callers                     []uintptr // with those to leave out
+	skip                        int
+}
+
+// New returns a recorder of the last capacity operations, each with at most depth callers; nil for a capacity of 0.
+func New(capacity, depth int) *Recorder {
+	if capacity <= 0 {
+		return nil
+	}
+	depth = max(depth, 0)
+	const tensors, sizes = 4, 8 // what most operations need
+	r := &Recorder{slots: make([]slot, capacity), depth: depth}
+	r.groups.Store(new([]*group))
+	if depth > 0 {
+		depth += leaveOut
+	}
+	allTypes, allDims := make([]colligo.DType, capacity*tensors), make([]int, capacity*tensors)
+	allSizes, allCallers := make([]int64, capacity*sizes), make([]uintptr, capacity*depth)
+	for i := range r.slots {
+		r.slots[i].id = -1
+		r.slots[i].types, r.slots[i].dims = part(allTypes, i, tensors), part(allDims, i, tensors)
+		r.slots[i].sizes, r.slots[i].callers = part(allSizes, i, sizes), part(allCallers, i, depth)
+	}
+	return r
+}
+
+// part is the i-th of the equal parts of a slice, emptied.
+func part[T any](s []T, i, n int) []T { return s[i*n : i*n : (i+1)*n] }
+
+// AddGroup makes a group known and returns its number, from 0. Ranks are those of the default group.
+func (r *Recorder) AddGroup(name, desc string, ranks []int) int {
+	if r == nil {
+		return 0
+	}
+	g := &group{Group: Group{Name: name, Desc: desc, Ranks: append([]int{}, ranks...)}}
+	g.enqueued.Store(-1)
+	g.started.Store(-1)
+	g.completed.Store(-1)
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	old := *r.groups.Load()
+	groups := append(old[:len(old):len(old)], g)
+	r.groups.Store(&groups)
+	return len(old)
+}
+
+// group returns a group by its number, nil for an unknown one.
+func (r *Recorder) group(number int) *group {
+	if groups := *r.groups.Load(); number >= 0 && number < len(groups) {
+		return groups[number]
+	}
+	return nil
+}
+
+// Add records a call that waits for its turn. skip is the number of callers, without Add itself, to leave out of the stack.
+func (r *Recorder) Add(o *Op, skip int) ID {
+	if r == nil {
+		return -1
+	}
+	id := r.next.Add(1) - 1
+	s := &r.slots[id%int64(len(r.slots))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id > id { // others have gone round the ring meanwhile
+		return ID(id)
+	}
+	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, o.PG, o.Seq, o.P2PSeq, o.OpID
+	s.name, s.p2p, s.retired, s.timeout, s.took = o.Name, o.P2P, false, o.Timeout, -1
+	s.created, s.started, s.completed = nanos(o.Created), 0, 0
+	s.ins, s.types, s.dims, s.sizes = len(o.In), s.types[:0], s.dims[:0], s.sizes[:0]
+	s.shapes(o.In)
+	s.shapes(o.Out)
+	s.callers = s.callers[:cap(s.callers)]
+	s.callers, s.skip = s.callers[:callers(s.callers)], skip
+	if g := r.group(o.PG); g != nil && !o.P2P {
+		raise(&g.enqueued, o.Seq)
+	}
+	return ID(id)
+}
+
+// shapes adds the types and sizes of tensors.
+func (s *slot) shapes(ts []colligo.Tensor) {
+	for i := range ts {
+		shape := ts[i].Shape()
+		s.types, s.dims = append(s.types, ts[i].DType()), append(s.dims, len(shape))
+		for _, n := range shape {
+			s.sizes = append(s.sizes, int64(n))
+		}
+	}
+}
+
+// raise sets a number unless it is higher already.
+func raise(n *atomic.Int64, to uint64) {
+	for old := n.Load(); old < int64(to) && !n.CompareAndSwap(old, int64(to)); {
+		old = n.Load()
+	}
+}
+
+// locked returns the slot of an operation, nil if another has taken it. The caller unlocks it.
+func (r *Recorder) locked(id ID) *slot {
+	if r == nil || id < 0 {
+		return nil
+	}
+	s := &r.slots[int64(id)%int64(len(r.slots))]
+	s.mu.Lock()
+	if s.id != int64(id) {
+		s.mu.Unlock()
+		return nil
+	}
+	return s
+}
+
+// nanos is a time since 1970, that of now for the zero time.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		t = time.Now()
+	}
+	return t.UnixNano()
+}
+
+// Start records that an operation is on its way.
+func (r *Recorder) Start(id ID) { r.StartAt(id, time.Time{}) }
+
+// StartAt is Start with the time at which that was; a zero time is now.
+func (r *Recorder) StartAt(id ID, at time.Time) {
+	s := r.locked(id)
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	s.started = nanos(at)
+	if g := r.group(s.pg); g != nil && !s.p2p {
+		raise(&g.started, s.seq)
+	}
+}
+
+// Complete records that an operation is done; took is negative if it was not measured.
+func (r *Recorder) Complete(id ID, took time.Duration) { r.CompleteAt(id, took, time.Time{}) }
+
+// CompleteAt is Complete with the time at which that was; a zero time is now.
+func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
+	s := r.locked(id)
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	s.completed, s.took, s.retired = nanos(at), took, true
+	if g := r.group(s.pg); g != nil && !s.p2p {
+		raise(&g.started, s.seq)
+		raise(&g.completed, s.seq)
+	}
+}
+
+// Retire records that an operation will not be done.
+func (r *Recorder) Retire(id ID) {
+	if s := r.locked(id); s != nil {
+		s.retired = true
+		s.mu.Unlock()
+	}
+}
+
+// DumpOptions say what a dump holds. The zero value holds the groups and their status only.
+type DumpOptions struct {
+	Entries    bool // the operations
+	Frames     bool // with their call stacks
+	OnlyActive bool // without those that are completed
+}
+
+// Dump returns what is recorded now. The dump is the caller's. That of nil knows no groups.
+func (r *Recorder) Dump(o DumpOptions) *Dump {
+	d := &Dump{Version: version, Library: library, Groups: map[string]Group{}, Status: map[string]Status{}}
+	if o.Entries {
+		d.Entries = []Entry{}
+	}
+	if r == nil {
+		return d
+	}
+	groups := *r.groups.Load()
+	for i, g := range groups {
+		d.Groups[g.Name] = Group{g.Name, g.Desc, append([]int{}, g.Ranks...)}
+		d.Status[number(i)] = Status{g.enqueued.Load(), g.started.Load(), g.completed.Load()}
+	}
+	if !o.Entries {
+		return d
+	}
+	end := r.next.Load()
+	for id := max(0, end-int64(len(r.slots))); id < end; id++ {
+		s := r.locked(ID(id))
+		if s == nil { // being written, or written over meanwhile
+			continue
+		}
+		e, callers, skip := s.entry(groups), append([]uintptr{}, s.callers...), s.skip
+		s.mu.Unlock()
+		if o.OnlyActive && e.State == Completed {
+			continue
+		}
+		if o.Frames {
+			e.Frames = stack(callers, skip, r.depth)
+		}
+		d.Entries = append(d.Entries, e)
+	}
+	return d
+}
+
+// entry copies a slot, which is locked, without its callers.
+func (s *slot) entry(groups []*group) Entry {
+	e := Entry{ID: s.id, PG: s.pg, Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p, Retired: s.retired,
+		Created: s.created, DiscoveredStarted: s.started, DiscoveredCompleted: s.completed, Duration: s.took, Timeout: s.timeout}
+	if s.pg >= 0 && s.pg < len(groups) {
+		e.Group, e.Desc = groups[s.pg].Name, groups[s.pg].Desc
+	}
+	switch {
+	case s.completed != 0:
+		e.State = Completed
+	case s.started != 0:
+		e.State = Started
+	}
+	sizes, types := make([][]int64, len(s.dims)), make([]string, len(s.dims))
+	rest := append([]int64{}, s.sizes...)
+	for i, n := range s.dims {
+		sizes[i], rest = rest[:n:n], rest[n:]
+		types[i] = typeName(s.types[i])
+	}
+	e.InSizes, e.OutSizes = sizes[:s.ins:s.ins], sizes[s.ins:]
+	e.InTypes, e.OutTypes = types[:s.ins:s.ins], types[s.ins:]
+	return e
+}
+
+// leaveOut is the callers that a slot has room for besides those to keep: the package's own, and what skip may be at most
+// without costing one of them.
+const leaveOut = 10
+
+// stack names at most depth callers of Add, but the first skip. One address can stand for several of them, of which all
+// but the last are inlined.
+func stack(callers []uintptr, skip, depth int) []Frame {
+	var all []Frame
+	begun := false
+	frames := runtime.CallersFrames(callers)
+	for more := len(callers) > 0; more && len(all) < depth; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		switch {
+		case !begun:
+			begun = strings.HasSuffix(f.Function, "flight.(*Recorder).Add")
+		case skip > 0:
+			skip--
+		case f.Function != "":
+			all = append(all, Frame{Name: f.Function, File: f.File, Line: f.Line})
+		}
+	}
+	return all
+}
