@@ -16,6 +16,7 @@ import (
 const (
 	frameNote    = 1
 	frameGoodbye = 2
+	frameGaveUp  = 3 // in place of goodbye from a mesh that did not form; the bytes say why
 	frameHead    = 5
 )
 
@@ -23,6 +24,7 @@ const (
 	noteCost     = 64          // bytes counted for a note besides its own
 	bytesQueued  = 8 * MaxNote // bytes that wait for one peer at most
 	goodbyeLimit = time.Second // how long Close waits for peers to hear the goodbye
+	maxReason    = 2 << 10     // bytes of why a mesh did not form; what is longer is cut
 )
 
 // The peer's kernel is asked for a sign of life, so that a host that vanished without a word is found after about half a
@@ -133,7 +135,24 @@ func (t *Control) Err(peer int) error {
 
 // Close says goodbye to all peers after the notes that wait, gives them a second to hear it, and ends goroutines and
 // connections. A peer that hears it closes its end, which is how Close knows.
-func (t *Control) Close() error {
+func (t *Control) Close() error { return t.end(frameGoodbye, nil) }
+
+// GiveUp is Close for a mesh that did not form. The peers lose this rank with an error that wraps ErrLost and says why.
+func (t *Control) GiveUp(why string) error { return t.end(frameGaveUp, reason(why)) }
+
+func reason(why string) []byte { return []byte(why[:min(len(why), maxReason)]) }
+
+// GiveUp says on a connection to a peer, of which no Control has charge yet, what Control.GiveUp says.
+func GiveUp(conn net.Conn, why string) error {
+	if err := conn.SetDeadline(time.Now().Add(goodbyeLimit)); err != nil {
+		return err
+	}
+	_, err := conn.Write(frame(frameGaveUp, reason(why)))
+	return err
+}
+
+// end says a last thing to all peers, and ends.
+func (t *Control) end(kind byte, body []byte) error {
 	t.mu.Lock()
 	if !t.closed {
 		t.closed = true
@@ -143,7 +162,7 @@ func (t *Control) Close() error {
 				continue
 			}
 			p.conn.SetDeadline(limit) // a connection that takes none has failed already
-			p.enqueue(frameGoodbye, nil)
+			p.enqueue(kind, body)
 		}
 	}
 	t.mu.Unlock()
@@ -153,16 +172,20 @@ func (t *Control) Close() error {
 
 // enqueue appends a frame and sees that somebody writes it. The caller holds the lock.
 func (p *controlPeer) enqueue(kind byte, body []byte) {
-	b := make([]byte, frameHead, frameHead+len(body))
-	b[0] = kind
-	binary.LittleEndian.PutUint32(b[1:], uint32(len(body)))
-	p.queue = append(p.queue, append(b, body...))
+	p.queue = append(p.queue, frame(kind, body))
 	p.bytes += len(body) + noteCost
 	if !p.writing {
 		p.writing = true
 		p.ctl.wg.Add(1)
 		go p.write()
 	}
+}
+
+func frame(kind byte, body []byte) []byte {
+	b := make([]byte, frameHead, frameHead+len(body))
+	b[0] = kind
+	binary.LittleEndian.PutUint32(b[1:], uint32(len(body)))
+	return append(b, body...)
 }
 
 // write writes the queue and ends when it is empty. A failure is left for the reader to find, which has its reason.
@@ -238,7 +261,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 	switch {
 	case head[0] == frameGoodbye && size == 0:
 		return nil, ErrGoodbye
-	case head[0] != frameNote:
+	case head[0] != frameNote && head[0] != frameGaveUp:
 		return nil, fmt.Errorf("%w: control frame of kind %d", ErrCorrupt, head[0])
 	case size > MaxNote:
 		return nil, fmt.Errorf("%w: note of %d bytes, the limit is %d", ErrCorrupt, size, MaxNote)
@@ -246,6 +269,9 @@ func readFrame(r io.Reader) ([]byte, error) {
 	note := make([]byte, size)
 	if n, err := io.ReadFull(r, note); err != nil {
 		return nil, lost(err, frameHead+n)
+	}
+	if head[0] == frameGaveUp {
+		return nil, fmt.Errorf("%w: gave up: %s", ErrLost, reason(string(note)))
 	}
 	return note, nil
 }

@@ -107,6 +107,34 @@ func TestControlBothClose(t *testing.T) {
 	}
 }
 
+// TestControlGiveUp says why a group did not form, with a Control and before there is one.
+func TestControlGiveUp(t *testing.T) {
+	noLeak(t)
+	d, a := pair(t)
+	zero, atZero := listen(0)
+	one, atOne := listen(1)
+	zero.Add(1, d)
+	one.Add(0, a)
+	start := time.Now()
+	require.NoError(t, zero.GiveUp("rank 2 is missing"))
+	require.Less(t, time.Since(start), goodbyeLimit/2)
+	e := next(t, atOne)
+	require.ErrorIs(t, e.err, ErrLost)
+	require.EqualError(t, e.err, "peer lost: gave up: rank 2 is missing")
+	require.Equal(t, e.err, one.Err(0))
+	require.NoError(t, one.Close())
+	require.NoError(t, zero.Close())
+	require.Empty(t, atZero)
+
+	d, a = pair(t)
+	require.NoError(t, GiveUp(a, strings.Repeat("x", 3*maxReason)))
+	require.NoError(t, a.Close())
+	zero, atZero = listen(0)
+	zero.Add(1, d)
+	require.EqualError(t, next(t, atZero).err, "peer lost: gave up: "+strings.Repeat("x", maxReason))
+	require.NoError(t, zero.Close())
+}
+
 func TestControlDeath(t *testing.T) {
 	noLeak(t)
 	header := func(kind byte, n uint32) []byte { return binary.LittleEndian.AppendUint32([]byte{kind}, n) }
@@ -118,6 +146,8 @@ func TestControlDeath(t *testing.T) {
 		{nil, "connection closed without goodbye: the process died", ErrLost},
 		{header(frameNote, 5)[:3], "connection closed 3 bytes into a control frame", ErrLost},
 		{append(header(frameNote, 5), 'x'), "connection closed 6 bytes into a control frame", ErrLost},
+		{append(header(frameGaveUp, 5), 'x'), "connection closed 6 bytes into a control frame", ErrLost},
+		{header(frameGaveUp, MaxNote+1), "note of 65537 bytes, the limit is 65536", ErrCorrupt},
 		{header(frameNote, MaxNote+1), "note of 65537 bytes, the limit is 65536", ErrCorrupt},
 		{[]byte("GET / HTTP/1.1\r\n"), "control frame of kind 71", ErrCorrupt},
 		{header(frameGoodbye, 9), "control frame of kind 2", ErrCorrupt},

@@ -94,6 +94,7 @@ func (t *meeting) collect(ctx context.Context) (map[int]*net.UnixConn, error) {
 		}
 		if err != nil {
 			for _, conn := range conns {
+				_ = transport.GiveUp(conn, err.Error()) // who does not hear it hears the end
 				conn.Close()
 			}
 			return nil, err

@@ -5,7 +5,8 @@
 // Forming: every rank but the last listens and publishes its addresses under "tcp/<rank>"; the higher rank dials the
 // lower one, again and again until the context ends. Each connection begins with package transport's handshake, then
 // both sides compare their terms (lanes, frame size, compression, checksum). Who fails the handshake is logged and
-// dropped and does not stop the group from forming; who passes it but does not fit ends Open with an error.
+// dropped and does not stop the group from forming; who passes it but does not fit ends Open with an error. A rank whose
+// Open fails tells those that it is linked with why, and theirs fails too.
 //
 // On the wire a frame is its header (64 bytes), then, if Len is not 0, the payload. Flag compressed: the payload is
 // replaced by its compressed length (4 bytes, little-endian) and an s2 block or a zstd frame. Flag checksum: a CRC-32C

@@ -37,7 +37,7 @@ func Open(ctx context.Context, config *transport.Config) (transport.Mesh, error)
 	m.control = transport.NewControl(&hooked)
 	f := newForming(ctx, m)
 	if err := f.run(); err != nil {
-		f.abandon()
+		f.abandon(err)
 		return nil, err
 	}
 	return m, nil
@@ -180,8 +180,9 @@ func (f *forming) begin(peer int, purpose uint16, conn net.Conn) {
 	}
 }
 
-// abandon closes everything, the control connections without goodbye, so that the peers fail too.
-func (f *forming) abandon() {
+// abandon tells the peers why this rank gives up, so that they fail too, and closes everything.
+func (f *forming) abandon(why error) {
+	f.m.control.GiveUp(why.Error())
 	f.mu.Lock()
 	for _, conns := range f.conns {
 		for _, conn := range conns {
@@ -191,7 +192,6 @@ func (f *forming) abandon() {
 		}
 	}
 	f.mu.Unlock()
-	f.m.control.Close()
 	for _, l := range f.m.links {
 		if l == nil {
 			continue

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -113,14 +114,17 @@ func TestAbsent(t *testing.T) {
 	configs := group(4)
 	_, errs := openAll(t, 300*time.Millisecond, configs[1], configs[2])
 	late := 0
-	for _, err := range errs {
-		if !errors.Is(err, context.DeadlineExceeded) { // the other gave up a moment earlier
-			require.ErrorIs(t, err, transport.ErrLost)
-			require.ErrorContains(t, err, "while the group was forming")
+	for i, err := range errs {
+		// Either its own time is up, or it was told a moment before that the other's was; the reason is the same.
+		require.ErrorContains(t, err, "missing 2 of 3 peers: rank 0 has not answered (0 of 3 connections); rank 3 has not dialed")
+		require.ErrorContains(t, err, context.DeadlineExceeded.Error())
+		require.NotContains(t, err.Error(), "died")
+		if errors.Is(err, context.DeadlineExceeded) {
+			late++
 			continue
 		}
-		late++
-		require.ErrorContains(t, err, "missing 2 of 3 peers: rank 0 has not answered (0 of 3 connections); rank 3 has not dialed")
+		require.ErrorIs(t, err, transport.ErrLost)
+		require.ErrorContains(t, err, fmt.Sprintf("rank %d: while the group was forming: peer lost: gave up: tcp: rank %[1]d cannot join", 2-i))
 	}
 	require.NotZero(t, late)
 }
@@ -228,6 +232,9 @@ func TestForming(t *testing.T) {
 	require.ErrorIs(t, errs[1], context.Canceled)
 	for _, rank := range []int{0, 2} {
 		require.ErrorIs(t, errs[rank], transport.ErrLost)
+		require.ErrorContains(t, errs[rank], "gave up: ")
+		require.ErrorContains(t, errs[rank], "context canceled")
+		require.NotContains(t, errs[rank].Error(), "died")
 	}
 }
 
