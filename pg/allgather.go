@@ -44,6 +44,7 @@ func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) request {
 }
 
 func (g *Group) allGatherInto(out, in colligo.Tensor) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.AllGather, in)
 	r.count = in.Len()
 	r.read(in)
@@ -51,5 +52,6 @@ func (g *Group) allGatherInto(out, in colligo.Tensor) request {
 	if want := in.Len() * g.size; r.err == nil && out.Len() != want {
 		r.failf("the output has %d elements, %d ranks of %d elements need %d", out.Len(), g.size, in.Len(), want)
 	}
+	r.separate(out, in, g.rank, true)
 	return r
 }

@@ -31,6 +31,7 @@ func (g *Group) AllToAllSingleAsync(ctx context.Context, out, in colligo.Tensor,
 }
 
 func (g *Group) allToAll(outs, ins []colligo.Tensor) request {
+	g = g.orOutside()
 	if len(ins) == 0 {
 		return request{coll: plan.AllToAll, size: g.size, err: errNoTensors}
 	}
@@ -44,6 +45,7 @@ func (g *Group) allToAll(outs, ins []colligo.Tensor) request {
 }
 
 func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.AllToAll, in)
 	r.read(in)
 	r.write(out)
@@ -54,9 +56,10 @@ func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int
 		if r.count = in.Len() / g.size; in.Len() != out.Len() || in.Len()%g.size != 0 {
 			r.failf("%d elements in and %d out cannot be split evenly over %d ranks", in.Len(), out.Len(), g.size)
 		}
-		return r
+	} else {
+		r.split(g.rank, r.splits(inSplits, in.Len()), r.splits(outSplits, out.Len()))
 	}
-	r.split(g.rank, r.splits(inSplits, in.Len()), r.splits(outSplits, out.Len()))
+	r.separate(out, in, g.rank, false)
 	return r
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -23,6 +25,7 @@ type Call struct {
 	Ins, Outs          []colligo.Tensor // one contiguous tensor for each rank, or nil
 	Seq                uint64
 	Async              bool // the caller wants a Work
+	Timed              bool // with Async: the Pending is to be a Timed that knows
 }
 
 // Pending is an operation that a backend has enqueued.
@@ -38,7 +41,8 @@ type Pending interface {
 // Backend carries out a group's operations on tensors of one device. Its methods may be called from any goroutine; Run is
 // called in the order of the operations.
 type Backend interface {
-	// Run enqueues a call, on the caller's stream unless it is Async. It returns a Pending for Async calls only.
+	// Run enqueues a call, on the caller's stream unless it is Async. It returns a Pending for Async calls only. A Barrier is
+	// always Async, and its Pending a mark: done when what came before it on this rank is.
 	Run(ctx context.Context, c *Call) (Pending, error)
 	// Abort ends what is pending because the group has failed, and everything that comes later.
 	Abort(cause error)
@@ -50,45 +54,41 @@ type Backend interface {
 // operation. The group's CPU collectives, Store, Fail and Err are the backend's to use.
 type Opener func(ctx context.Context, g *Group, d colligo.Device) (Backend, error)
 
-var openers struct {
-	sync.Mutex
-	by map[colligo.DeviceKind]Opener
-}
-
-// RegisterBackend makes groups use a backend for tensors of a kind of device. Backends call it from an init function, so
-// that importing one is all a program does. A second backend for a kind panics.
-func RegisterBackend(kind colligo.DeviceKind, open Opener) {
-	openers.Lock()
-	defer openers.Unlock()
-	if openers.by == nil {
-		openers.by = map[colligo.DeviceKind]Opener{}
-	}
-	if kind == colligo.CPU || openers.by[kind] != nil {
-		panic(fmt.Sprintf("pg: second backend for %v tensors", kind))
-	}
-	openers.by[kind] = open
-}
+// Log returns the group's logger, for backends.
+func (g *Group) Log() *slog.Logger { return g.orOutside().log }
 
 // Fail ends the group with an error that a backend has met; the peers hear of it.
-func (g *Group) Fail(err error) { g.fail(err, true) }
+func (g *Group) Fail(err error) { g.orOutside().fail(err, true) }
 
 // backendFor returns the group's backend for a device, and opens it at first use. The caller holds g.order.
 func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, error) {
 	if b := g.backends.get(d); b != nil {
 		return b, nil
 	}
-	openers.Lock()
-	open := openers.by[d.Kind]
-	openers.Unlock()
-	if open == nil {
-		return nil, fmt.Errorf("no backend for %v tensors in this program: import one", d.Kind)
+	open, err := g.opener(d)
+	if err != nil {
+		return nil, err
 	}
-	b, err := open(ctx, g, d)
+	b, err := open(asOwn(ctx), g, d)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backend of %v: %w", d, err)
 	}
 	g.backends.put(d, b)
 	return b, nil
+}
+
+// BackendFor returns the group's backend for a device, opened if no operation has opened it yet: all ranks call it
+// together, then. What a backend offers beside operations, such as registration of memory, begins with it.
+func (g *Group) BackendFor(ctx context.Context, d colligo.Device) (Backend, error) {
+	if !g.IsMember() {
+		return nil, ErrNotMember
+	}
+	g.order.Lock()
+	defer g.order.Unlock()
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	return g.backendFor(ctx, d)
 }
 
 // backends are those that a group has opened, by device.
@@ -151,11 +151,7 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 	if err != nil {
 		return nil, g.explain(r, 0, err, false)
 	}
-	seq := g.number(r.coll)
-	g.entered.set(g.identityOf(r, seq))
-	g.deviceCall = Call{Coll: r.coll, DType: r.dtype, Op: r.op, Root: r.root, Peer: r.peer, Tag: r.tag, Count: r.count,
-		Counts: r.counts, RecvCounts: r.recv, In: r.src, Out: r.dst, Ins: r.ins, Outs: r.outs, Seq: seq, Async: async}
-	p, err := b.Run(ctx, &g.deviceCall)
+	p, seq, err := g.give(ctx, b, r, async)
 	if err != nil {
 		err = g.explain(r, seq, err, false)
 		g.fail(err, true)
@@ -163,12 +159,42 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 	return p, err
 }
 
+// give runs a call on a backend, with the next sequence number, which it returns. The caller holds g.order.
+func (g *Group) give(ctx context.Context, b Backend, r *request, async bool) (Pending, uint64, error) {
+	seq := g.number(r)
+	if r.coll != plan.Send && r.coll != plan.Recv { // which have the place of the collective before them
+		g.entered.set(g.identityOf(r, seq))
+	}
+	if err := g.agreeOnDevice(ctx, r, seq); err != nil {
+		g.conclude(&r.rec, err)
+		return nil, seq, err
+	}
+	g.inside.Context = ctx
+	g.deviceCall = Call{Coll: r.coll, DType: r.dtype, Op: r.op, Root: r.root, Peer: r.peer, Tag: r.tag, Count: r.count,
+		Counts: r.counts, RecvCounts: r.recv, In: r.src, Out: r.dst, Ins: r.ins, Outs: r.outs, Seq: numberOf(seq), Async: async,
+		Timed: async && g.ledger.timing.Load()}
+	called := time.Now()
+	g.vitals.call.Store(called.UnixNano())
+	p, err := b.Run(&g.inside, &g.deviceCall)
+	g.vitals.call.Store(0)
+	if err != nil {
+		g.conclude(&r.rec, err)
+		return nil, seq, err
+	}
+	g.follow(b, r, p)
+	if p != nil {
+		g.watchDevice(ctx, r, seq, p, called)
+	}
+	return p, seq, nil
+}
+
 // number takes the next sequence number of a collective; sends and receives have the last collective's.
-func (g *Group) number(coll plan.Coll) uint64 {
+func (g *Group) number(r *request) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if coll != plan.Send && coll != plan.Recv {
-		g.seq++
+	if r.coll != plan.Send && r.coll != plan.Recv {
+		g.seq = after(g.seq, !r.rec.own)
 	}
+	g.admit(r, g.Timeout(), 3)
 	return g.seq
 }

@@ -93,3 +93,30 @@ func TestWarmCallsDoNotAllocate(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkFrontEnd measures what a call costs besides its work: an all-reduce of one element in a group of one rank, with
+// and without the flight recorder, blocking and not.
+func BenchmarkFrontEnd(b *testing.B) {
+	for _, entries := range []int{2000, -1} {
+		g, err := pg.Init(context.Background(), pg.Config{Store: store.NewHash(), Size: 1, Watch: pg.Watch{Entries: entries}})
+		require.NoError(b, err)
+		ctx, x := context.Background(), colligo.Of(make([]float32, 1))
+		b.Run(fmt.Sprintf("entries=%d/async=false", entries), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := g.AllReduce(ctx, x, colligo.Sum); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("entries=%d/async=true", entries), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := g.AllReduceAsync(ctx, x, colligo.Sum).Err(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		require.NoError(b, g.Close())
+	}
+}

@@ -18,6 +18,7 @@ func (g *Group) BroadcastAsync(ctx context.Context, t colligo.Tensor, root int) 
 }
 
 func (g *Group) broadcast(t colligo.Tensor, root int) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.Broadcast, t)
 	r.count = t.Len()
 	r.rooted(root)

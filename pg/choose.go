@@ -115,11 +115,12 @@ func forced(algo map[string]string, table []Choice) ([]Choice, error) {
 // Algorithm returns the name of the planner that a collective of so many bytes would use, nothing for send and recv. An
 // all_to_all is chosen as one of 0 bytes: its ranks may have different splits.
 func (g *Group) Algorithm(c plan.Coll, bytes int) string {
+	g = g.orOutside()
 	return choose(g.choices, c, g.Transport(), g.size, bytes).Algo
 }
 
 // Choices returns the group's table.
-func (g *Group) Choices() []Choice { return append([]Choice(nil), g.choices...) }
+func (g *Group) Choices() []Choice { return append([]Choice(nil), g.orOutside().choices...) }
 
 // String prints the line, for example "all_reduce shm ranks 2-4 up to 4 KiB: direct, lanes 1".
 func (l Choice) String() string {

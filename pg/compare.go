@@ -16,32 +16,37 @@ const suspicion = 2 * time.Second
 // remembered is how many collectives back a rank can compare.
 const remembered = 32
 
-// entered is what this rank has called last, by sequence number modulo remembered.
+// entered is what this rank has called last, in a ring.
 type entered struct {
 	sync.Mutex
-	last  uint64
+	n     uint64 // calls so far
 	calls [remembered]transport.Call
 }
 
 func (e *entered) set(c transport.Call) {
 	e.Lock()
-	e.last, e.calls[c.Seq%remembered] = c.Seq, c
+	e.calls[e.n%remembered] = c
+	e.n++
 	e.Unlock()
 }
 
-// at returns the call with a sequence number, if it is remembered.
-func (e *entered) at(seq uint64) (transport.Call, bool) {
+// at returns the call at a place, if it is remembered.
+func (e *entered) at(place uint64) (transport.Call, bool) {
 	e.Lock()
 	defer e.Unlock()
-	c := e.calls[seq%remembered]
-	return c, c.Seq == seq && seq > 0
+	for _, c := range e.calls {
+		if c.Seq == place && place > 0 {
+			return c, true
+		}
+	}
+	return transport.Call{}, false
 }
 
 // newest returns the call entered last; its Seq is 0 if there was none.
 func (e *entered) newest() transport.Call {
 	e.Lock()
 	defer e.Unlock()
-	return e.calls[e.last%remembered]
+	return e.calls[(e.n-1)%remembered]
 }
 
 // suspect tells the peers what this rank has called in a collective that stands still, each time after as long again.
@@ -56,6 +61,6 @@ func (g *Group) compare(peer int, n note) {
 	if !ok || describe(ours) == n.Call {
 		return
 	}
-	g.failAt(&colligo.OpError{Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: n.Seq, Rank: g.rank, Peer: peer,
+	g.failAt(&colligo.OpError{Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: numberOf(n.Seq), Rank: g.rank, Peer: peer,
 		Lane: colligo.NoRank, Step: colligo.NoRank, Err: &mismatch{peer: peer, ours: ours, said: n.Call}}, n.Seq, true)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -24,7 +25,7 @@ type Config struct {
 	// rank and world_size of a URL, and then Rank and Size, come before the environment.
 	Init string
 	// Store, if set, is where the ranks meet; then Init is not used, and Rank and Size count. The caller closes it, after
-	// all groups.
+	// all groups. When these are closed on all ranks nothing of them is left in it, and it can be used again.
 	Store store.Store
 	// Rank is this process's number and Size that of all. With Size 0 both come from Init and the environment.
 	Rank, Size int
@@ -44,9 +45,29 @@ type Config struct {
 	// Open, if set, makes the mesh in place of Transport. Tests open sim meshes with it.
 	Open func(ctx context.Context, c *transport.Config) (transport.Mesh, error)
 
+	Desc string // of the default group, for people; empty is "default_pg"
+	// Backends names what carries out the operations on each kind of device: "cpu:host,cuda:nccl", or one name for every
+	// kind that has it. Empty takes what RegisterBackend registered. Other groups take it over.
+	Backends string
+	// Device, if it is not the CPU, is the one device besides it whose tensors the group takes; its backend is opened when
+	// the group forms instead of at first use. Other groups take it over. c10d: device_id.
+	Device colligo.Device
+	// InitBarrier makes groups meet once more, through the store, when they have formed; then no rank goes on before all
+	// hold their handle.
+	InitBarrier Toggle
+
+	// MaxObject is the most bytes that one call takes for objects and sparse tensors of which other ranks announce the
+	// sizes; 0 means DefaultMaxObject.
+	MaxObject int64
+	// ObjectDevice is where objects travel, if not on the CPU. Its backend must be a Stager. Jobs with ranks of PyTorch that have
+	// no other backend than NCCL need it; other groups take it over.
+	ObjectDevice colligo.Device
+
 	Algo    map[string]string // collective to planner, before the table; see Algorithms
 	Choices []Choice          // table by which planners are picked; nil takes DefaultChoices
 	Log     *slog.Logger      // nil logs warnings and errors through slog.Default
+
+	Watch Watch // what the group checks and records, and what it does about failures
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.
@@ -75,7 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Name = "0"
 	}
 	if c.Log == nil {
-		c.Log = slog.Default()
+		c.Log = defaultLog(c.Watch.Debug)
 	}
 	if c.Choices == nil {
 		c.Choices = DefaultChoices()

@@ -1,10 +1,13 @@
 // Package pg forms groups of ranks and runs collectives and messages between them: what c10d's process groups are to
 // PyTorch. Init makes the default group from the environment of torchrun, Slurm, Open MPI or Kubernetes, from a URL or
-// from a store; NewGroup makes smaller ones.
+// from a store; NewGroup, NewSubgroups and SplitGroup make smaller ones, and Shrink makes one of the ranks that are left
+// when others have died. There is no default group that functions take by themselves: a program keeps what Init returned.
 //
 // Each operation comes twice: the blocking call runs its plan on the caller's own goroutine, and the one that ends in
 // Async returns a Work. Both take a context: its deadline, if it has one, takes the place of the group's timeout for this
 // operation, and cancelling it fails the operation and with it the group.
+//
+// Coalesce launches several operations as one. AllGatherObject and its like move Go values, by a Codec.
 //
 // Invariants, numbered so that code and tests can cite them:
 //
@@ -21,6 +24,18 @@
 //  7. Results do not depend on timing: one shape gives one plan, and reductions happen in plan order.
 //  8. Three limits have three names: ConnectTimeout, Timeout (of one operation), StoreTimeout.
 //  9. A group of one rank has no mesh and touches no peer.
+//  10. Every operation of the program is recorded, counted and told to the hooks, whatever carries it out: when it is
+//     called, when its turn comes, and when it is over. What a group does for itself is not. A warm blocking call pays for
+//     it less than a microsecond and no memory.
+//  11. Hooks, callbacks and dumps hold up no operation.
+//  12. A group that has failed tells its peers and, through its store if so configured, those that no note reaches; writes
+//     what is recorded; and ends what is pending on devices. See Watch for the switches and Settings for their variables.
+//  13. What other ranks announce, sizes of objects and of sparse tensors, is held against Config.MaxObject before memory is
+//     taken for it.
+//  14. While a group forms its ranks find one another by their cards in the store; when it has formed these are gone from
+//     it, but for the default group's, which go when it is closed. Who gives up meanwhile leaves the reason on its card
+//     and tells it to those that it is linked with.
 //
-// The package reads the environment in one place, fromEnvironment. It never ends the process.
+// The package reads the environment in one place, Init: fromEnvironment tells who this process is, Settings lists the rest.
+// It never ends the process, but for the watchdog's modes TearDown and SkipCleanUp, which nobody is in unasked.
 package pg

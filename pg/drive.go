@@ -16,11 +16,14 @@ import (
 type operation struct {
 	request
 	ctx       context.Context
-	seq       uint64 // of the collective; for a pair the last collective before it
+	seq       uint64 // place of the collective; for a pair that of the last collective before it
 	plan      *plan.Plan
 	run       engine.Run
 	pair      pairState
 	begun     bool
+	lease     lease
+	meeting   *meeting // of all ranks, at debug level DETAIL
+	owed      int      // index in owing
 	deadline  time.Time
 	began     time.Time
 	suspectAt time.Time
@@ -45,6 +48,7 @@ func (op *operation) isPair() bool { return op.coll == plan.Send || op.coll == p
 func (g *Group) drive(until *operation) {
 	idle := 0
 	for {
+		g.vitals.beats.Add(1)
 		moved := g.round()
 		if until != nil && until.over || g.nothingLeft() {
 			break
@@ -103,14 +107,21 @@ func (g *Group) round() bool {
 func (g *Group) accept() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(g.active) == 0 {
+		g.active = g.room
+	}
 	for i, op := range g.queue {
 		g.watch(op)
 		if op.isPair() {
+			g.owing.add(op)
 			g.pairs = append(g.pairs, op)
 		} else {
 			g.active = append(g.active, op)
 		}
 		g.queue[i] = nil
+	}
+	if cap(g.active) > cap(g.room) {
+		g.room = g.active[:0]
 	}
 	g.queue = g.queue[:0]
 	g.fresh.Store(false)
@@ -119,8 +130,18 @@ func (g *Group) accept() {
 // advance moves the collective at the head of the order.
 func (g *Group) advance(op *operation) bool {
 	if !op.begun {
-		if err := g.begin(op); err != nil {
-			g.fail(g.explain(&op.request, op.seq, err, false), true)
+		agreed, err := true, error(nil)
+		if g.detailed() {
+			agreed, err = g.agreed(op)
+		}
+		if agreed && err == nil {
+			err = g.begin(op)
+		}
+		if !agreed && err == nil {
+			return false
+		}
+		if err != nil {
+			g.failAt(g.explain(&op.request, op.seq, err, false), op.seq, true)
 			return true
 		}
 	}
@@ -130,7 +151,8 @@ func (g *Group) advance(op *operation) bool {
 	}
 	if op.run.Done() {
 		op.unpack()
-		g.active = pop(g.active)
+		g.active[0] = nil
+		g.active = g.active[1:]
 		g.end(op, nil)
 		return true
 	}
@@ -140,6 +162,7 @@ func (g *Group) advance(op *operation) bool {
 // begin plans an operation and starts its run.
 func (g *Group) begin(op *operation) error {
 	op.begun = true
+	g.ledger.begin(&op.rec)
 	g.port.call = g.call(op)
 	g.entered.set(g.port.call)
 	p, err := g.planFor(&op.request)
@@ -174,9 +197,19 @@ func (g *Group) end(op *operation, err error) {
 		op.stop()
 	}
 	op.over, op.err = true, err
+	g.limits.ended(op.lease)
+	if op.isPair() {
+		g.owing.ended(op)
+	} else if err == nil {
+		g.completed.Store(op.seq)
+	}
+	g.conclude(&op.rec, err)
 	op.release()
+	if op.block != nil {
+		op.block.ended(g, err)
+	}
 	if op.done != nil {
-		close(op.done)
+		close(op.done) // a waiting caller may use op again from here on
 	}
 }
 
@@ -202,7 +235,7 @@ func (g *Group) ownError(op *operation, cause error) error {
 		return op.late
 	}
 	var e *colligo.OpError
-	if errors.As(cause, &e) && e.Rank == g.rank && e.Seq == op.seq && e.Op == op.coll.String() {
+	if errors.As(cause, &e) && e.Rank == g.rank && e.Seq == numberOf(op.seq) && e.Op == op.coll.String() {
 		return cause
 	}
 	return g.explain(&op.request, op.sequence(), cause, true)
@@ -229,27 +262,24 @@ func (g *Group) nearest() time.Time {
 	}
 	if a := g.abort.Load(); a != nil {
 		earlier(a.at.Add(drain))
+		if len(g.active) > 0 {
+			g.active[0].limit()
+			earlier(g.active[0].deadline)
+		}
 		return first
 	}
 	if l := g.died.Load(); l != nil {
 		earlier(l.at.Add(drain))
 	}
-	g.pending(func(op *operation) {
-		if op.deadline.IsZero() {
-			op.began = time.Now()
-			op.suspectAt = op.began.Add(suspicion)
-			op.deadline = op.began.Add(g.timeout)
-			if op.ctx != nil {
-				if d, ok := op.ctx.Deadline(); ok {
-					op.deadline = d
-				}
-			}
-		}
+	if len(g.active) > 0 {
+		op := g.active[0]
+		op.limit()
 		earlier(op.deadline)
-		if !op.isPair() {
-			earlier(op.suspectAt)
-		}
-	})
+		earlier(op.suspectAt)
+	}
+	if due := g.duePairs(); !due.IsZero() {
+		earlier(due)
+	}
 	return first
 }
 
@@ -264,23 +294,20 @@ func (g *Group) expired() bool {
 	if g.abort.Load() != nil {
 		return false // what comes before the operation that failed may still complete
 	}
-	g.pending(func(op *operation) {
-		switch {
-		case late != nil:
-		case op.ctx != nil && errors.Is(op.ctx.Err(), context.Canceled):
-			late, cause = op, context.Cause(op.ctx)
-		case op.deadline.IsZero():
-		case !now.Before(op.deadline):
-			late = op
-		case !op.isPair() && !now.Before(op.suspectAt):
+	if len(g.active) > 0 {
+		op := g.active[0]
+		if late, cause = op.expired(now); late == nil && !op.deadline.IsZero() && !now.Before(op.suspectAt) {
 			g.suspect(op, now)
 		}
-	})
+	}
+	if late == nil {
+		late, cause = g.expiredPair(now)
+	}
 	if l := g.died.Load(); l != nil && now.Sub(l.at) >= drain {
 		g.fail(g.explainPending(classify(&transport.PeerError{Peer: l.peer, Err: l.err})), true)
 		return true
 	}
-	if late == nil {
+	if late == nil && g.cancelled.Load() {
 		late, cause = g.givenUp()
 	}
 	if late == nil {
@@ -332,10 +359,4 @@ func (g *Group) pending(f func(*operation)) {
 	for _, op := range g.pairs {
 		f(op)
 	}
-}
-
-func pop(ops []*operation) []*operation {
-	copy(ops, ops[1:])
-	ops[len(ops)-1] = nil
-	return ops[:len(ops)-1]
 }

@@ -19,6 +19,12 @@ type note struct {
 	Call  string `json:",omitempty"` // what was called, as describe prints it
 	Cause string `json:",omitempty"` // name of a sentinel, see causes
 	Text  string `json:",omitempty"` // the error
+
+	Done  uint64 `json:",omitempty"` // the last collective that is complete
+	Sends []int  `json:",omitempty"` // to whom the sender of the note has sends pending
+	Recvs []int  `json:",omitempty"` // and from whom receives, anyPeer among them
+
+	Print *fingerprint `json:",omitempty"` // of what the sender calls
 }
 
 const (
@@ -26,15 +32,21 @@ const (
 	noteWhere  = "where"  // which operation have you entered?
 	noteHere   = "here"   // the answer
 	noteCalled = "called" // what the sender has called in an operation that stands still
+	notePrint  = "print"  // what the sender calls, at debug level DETAIL
+	noteDump   = "dump"   // write what is recorded
+	noteGate   = "gate"   // of a monitored barrier
 )
 
 // causes are the sentinels that travel by name.
 var causes = map[string]error{
 	"timeout": colligo.ErrTimeout, "mismatch": colligo.ErrMismatch, "lost": colligo.ErrPeerLost,
-	"closed": colligo.ErrClosed, "corrupt": colligo.ErrCorrupt,
+	"closed": colligo.ErrClosed, "corrupt": colligo.ErrCorrupt, "aborted": ErrAborted,
 }
 
 func causeName(err error) string {
+	if errors.Is(err, ErrAborted) {
+		return "aborted" // whatever the reason was
+	}
 	for name, sentinel := range causes {
 		if errors.Is(err, sentinel) {
 			return name
@@ -99,12 +111,17 @@ func (g *Group) failAt(err error, seq uint64, tell bool) bool {
 		return false
 	}
 	g.wake()
+	g.gate.stir()
 	if first {
-		g.backends.abort(err)
+		g.answers.hurry()
+		g.settleDevices(err)
 	}
 	if first && tell {
-		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "error", err)
+		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
 		g.tell(note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error())})
+	}
+	if first {
+		g.after(err, seq, tell)
 	}
 	return true
 }
@@ -121,7 +138,7 @@ func clip(text string) string {
 func sequenceOf(err error) uint64 {
 	var e *colligo.OpError
 	if errors.As(err, &e) {
-		return e.Seq
+		return e.Seq << placeBits
 	}
 	return 0
 }
@@ -144,7 +161,7 @@ func (g *Group) tell(n note) {
 
 // locate says where in its plan an operation failed.
 func (g *Group) locate(op *operation, err error) error {
-	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: op.sequence(), What: op.what(), Rank: g.rank,
+	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: numberOf(op.sequence()), What: op.what(), Rank: g.rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: classify(err)}
 	var at *engine.Error
 	if errors.As(err, &at) {
@@ -169,6 +186,15 @@ func (g *Group) onNote(peer int, b []byte) {
 		g.answers.put(peer, n)
 	case noteCalled:
 		g.compare(peer, n)
+	case noteGate:
+		g.gate.put(g.rank, peer, n)
+	case notePrint:
+		if n.Print != nil && g.detailed() {
+			g.prints.put(g.size, peer, n.Seq, n.Print)
+			g.wake()
+		}
+	case noteDump:
+		g.dumpAsked(peer)
 	default:
 		g.log.Warn("unknown note", "group", g.name, "rank", g.rank, "peer", peer, "kind", n.Kind)
 	}
@@ -181,9 +207,13 @@ type abort struct {
 }
 
 // drains reports whether the operation at hand is one before the one at which the group failed, so that all it needs may
-// already be on its way.
+// already be on its way. Its own deadline ends that.
 func (g *Group) drains(a *abort) bool {
-	return len(g.active) > 0 && g.active[0].seq < a.seq && time.Since(a.at) < drain
+	if len(g.active) == 0 || g.active[0].seq >= a.seq {
+		return false
+	}
+	now, due := time.Now(), g.active[0].deadline
+	return now.Sub(a.at) < drain && (due.IsZero() || now.Before(due))
 }
 
 // cut is the error of a link whose peer is gone.
@@ -222,6 +252,8 @@ const drain = time.Second
 
 // onLost hears that a peer is gone; a mesh calls it from a goroutine of its own.
 func (g *Group) onLost(peer int, err error) {
+	g.form.gone.add(peer, err)
+	g.gate.lost(peer)
 	g.log.Debug("peer gone", "group", g.name, "rank", g.rank, "peer", peer, "error", err)
 	if errors.Is(err, transport.ErrGoodbye) {
 		return // what it sent before may be all that is needed of it; if not, its link tells

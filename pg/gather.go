@@ -32,6 +32,7 @@ func (g *Group) GatherVAsync(ctx context.Context, outs []colligo.Tensor, in coll
 }
 
 func (g *Group) gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.Gather, in)
 	r.rooted(root)
 	r.read(in)

@@ -43,8 +43,9 @@ type Group struct {
 	entered    entered
 
 	mu      sync.Mutex
-	seq     uint64 // of collectives
+	seq     uint64 // place of the last collective
 	made    int    // calls of NewGroup
+	asides  int    // calls of Aside
 	queue   []*operation
 	fresh   atomic.Bool // queue is not empty
 	spare   *operation  // of a blocking call, reused
@@ -57,50 +58,66 @@ type Group struct {
 	cancelled atomic.Bool // a context of an operation has ended; the clock is asked at every idle round from then on
 
 	// Owned by the goroutine that drives.
-	active  []*operation // collectives in order; only the first advances
-	pairs   []*operation // sends and receives in order of their posting
-	port    port
-	cut     cut
-	scratch []byte
-	stash   stash
-	busy    []bool // by peer: an earlier send has not ended in this round
-	taken   []any  // by peer: the receive or stray that the message at the head of the lane belongs to
+	active []*operation // collectives in order; only the first advances
+	room   []*operation // empty, with the memory of the longest active
+	pairs  []*operation // sends and receives in order of their posting
+	port   port
+	// pairsDue is when the first of pairs may be late; see duePairs.
+	pairsDue time.Time
+	cut      cut
+	scratch  []byte
+	staging  []byte // of operations that share a plan
+	stash    stash
+	busy     []bool // by peer: an earlier send has not ended in this round
+	taken    []any  // by peer: the receive or stray that the message at the head of the lane belongs to
 
 	answers answers
+	gate    gate // of monitored barriers
+	form    formation
+
+	limits    limits
+	vitals    vitals
+	aftermath aftermath
+	overdue   overdue // of asynchronous operations on devices
+	prints    prints  // of what the ranks call
+	dumping   atomic.Bool
+	completed atomic.Uint64 // the last collective on the CPU
+	owing     owing
+
+	ledger ledger
 
 	order      sync.Mutex // held while an operation is given to a backend; taken before mu
 	backends   backends
-	deviceCall Call // the call at hand, reused
+	deviceCall Call       // the call at hand, reused
+	inside     ownContext // its context, for what the backend does of itself
 }
 
 // Rank returns this rank's number in the group, colligo.NoRank for a rank outside it.
-func (g *Group) Rank() int { return g.rank }
+func (g *Group) Rank() int { return g.orOutside().rank }
 
 // Size returns the number of ranks.
-func (g *Group) Size() int { return g.size }
+func (g *Group) Size() int { return g.orOutside().size }
 
 // Name returns the group's name, equal on all ranks.
-func (g *Group) Name() string { return g.name }
+func (g *Group) Name() string { return g.orOutside().name }
 
 // Ranks returns the ranks of the default group that are members, in the order of their ranks here.
-func (g *Group) Ranks() []int { return append([]int(nil), g.ranks...) }
+func (g *Group) Ranks() []int { return append([]int(nil), g.orOutside().ranks...) }
 
 // Transport returns the medium of the group's mesh: "shm", "tcp", "sim", or "none" for a group of one rank.
 func (g *Group) Transport() string {
-	if g.mesh == nil {
+	if g == nil || g.mesh == nil {
 		return "none"
 	}
 	return g.mesh.String()
 }
 
-// Timeout returns the limit of one operation whose context has no deadline.
-func (g *Group) Timeout() time.Duration { return g.timeout }
-
 // Store returns the group's part of the store through which the ranks met.
-func (g *Group) Store() store.Store { return g.store }
+func (g *Group) Store() store.Store { return g.orOutside().store }
 
 // Err returns the group's first error, nil while it works.
 func (g *Group) Err() error {
+	g = g.orOutside()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
@@ -110,12 +127,14 @@ func (g *Group) Err() error {
 // The last group of an Init also closes the store that Init opened. Close may be called in any order of groups, after a peer died, and
 // more than once.
 func (g *Group) Close() error {
+	g = g.orOutside()
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
 		return nil
 	}
 	g.closed = true
+	g.vitals.closing.Store(time.Now().UnixNano())
 	if g.err == nil {
 		g.err = colligo.ErrClosed
 	}
@@ -131,15 +150,18 @@ func (g *Group) Close() error {
 	}
 	g.backends.abort(g.Err())
 	g.order.Lock()
-	defer g.order.Unlock()
 	err := g.backends.close()
+	g.endFollowing()
+	g.order.Unlock()
+	g.ledger.hooks.close()
 	if g.mesh != nil {
 		err = errors.Join(err, g.mesh.Close())
 	}
 	if g.rank == colligo.NoRank {
 		return err
 	}
-	return errors.Join(err, g.world.leave())
+	g.endWatching()
+	return errors.Join(err, g.depart())
 }
 
 // enqueue gives an operation its place in the order. It returns the operation and whether the caller has to drive.
@@ -156,9 +178,10 @@ func (g *Group) enqueue(ctx context.Context, r *request, async bool) (*operation
 		g.spare = nil
 	}
 	if r.coll != plan.Send && r.coll != plan.Recv {
-		g.seq++
+		g.seq = after(g.seq, !r.rec.own)
 	}
-	op.request, op.seq, op.ctx = *r, g.seq, ctx
+	op.request, op.seq, op.ctx, op.lease = *r, g.seq, ctx, g.lease()
+	g.admit(&op.request, op.lease.limit, 1)
 	g.queue = append(g.queue, op)
 	g.fresh.Store(true)
 	drive := !g.driving
@@ -175,9 +198,17 @@ func (g *Group) run(ctx context.Context, r request) error {
 	return err
 }
 
-// do is run that also returns the rank that a receive came from.
+// runFrom is run that also returns the rank that a receive came from.
+func (g *Group) runFrom(ctx context.Context, r request) (source int, err error) { return g.do(ctx, &r) }
+
+// do is runFrom and run.
 func (g *Group) do(ctx context.Context, r *request) (source int, err error) {
+	g = g.orOutside()
+	r.rec.own, r.rec.skip = isOwn(ctx), 3 // do, run and a method
 	if done, err := g.trivial(r); done {
+		return r.peer, err
+	}
+	if err := g.refuseNaN(ctx, r); err != nil {
 		return r.peer, err
 	}
 	if r.device.Kind != colligo.CPU {
@@ -201,26 +232,35 @@ func (g *Group) do(ctx context.Context, r *request) (source int, err error) {
 
 // start carries out a call in the background.
 func (g *Group) start(ctx context.Context, r request) *Work {
+	g = g.orOutside()
+	r.rec.own, r.rec.skip = isOwn(ctx), 2 // start and a method
 	if done, err := g.trivial(&r); done {
-		return finishedWork(r.peer, err)
+		return g.finished(&r, err)
+	}
+	if err := g.refuseNaN(ctx, &r); err != nil {
+		return g.finished(&r, err)
 	}
 	if r.device.Kind != colligo.CPU {
 		p, err := g.onDevice(ctx, &r, true)
 		if err != nil {
-			return finishedWork(r.peer, err)
+			return g.finished(&r, err)
 		}
-		return &Work{op: &operation{request: r}, device: p}
+		w := g.workOf(&r)
+		w.device = p
+		return w
 	}
 	op, drive, err := g.enqueue(ctx, &r, true)
 	if err != nil {
-		return finishedWork(r.peer, g.explain(&r, 0, err, true))
+		return g.finished(&r, g.explain(&r, 0, err, true))
 	}
 	if drive {
 		go g.drive(nil)
 	} else {
 		g.mesh.Wake()
 	}
-	return &Work{op: op, done: op.done}
+	w := &Work{group: g, op: op, done: op.done}
+	w.keepResults(&r)
+	return w
 }
 
 // trivial ends calls that need no peer: misuse, and groups of one rank.
@@ -234,16 +274,33 @@ func (g *Group) trivial(r *request) (bool, error) {
 		err := g.refuseAfterDeath(r)
 		return err != nil, err
 	}
-	if err := g.Err(); err != nil {
-		return true, g.explain(r, 0, err, true)
-	}
 	if r.device.Kind != colligo.CPU {
+		if err := g.Err(); err != nil {
+			return true, g.explain(r, 0, err, true)
+		}
 		return false, nil
 	}
-	if err := r.alone(); err != nil {
-		return true, g.explain(r, 0, err, false)
+	return true, g.alone(r)
+}
+
+// alone carries out a call in a group of one rank.
+func (g *Group) alone(r *request) error {
+	g.mu.Lock()
+	if err := g.err; err != nil {
+		g.mu.Unlock()
+		return g.explain(r, 0, err, true)
 	}
-	return true, nil
+	g.admit(r, g.Timeout(), 2)
+	g.mu.Unlock()
+	if !r.rec.own {
+		g.ledger.beginAt(&r.rec, r.rec.called)
+	}
+	err := r.alone()
+	if err != nil {
+		err = g.explain(r, 0, err, false)
+	}
+	g.conclude(&r.rec, err)
+	return err
 }
 
 // refuseAfterDeath fails the group when a call comes after a peer died.
@@ -253,7 +310,7 @@ func (g *Group) refuseAfterDeath(r *request) error {
 		return nil
 	}
 	g.mu.Lock()
-	next := g.seq + 1
+	next := after(g.seq, true)
 	g.mu.Unlock()
 	err := g.explain(r, next, classify(&transport.PeerError{Peer: l.peer, Err: l.err}), false)
 	g.fail(err, true)
@@ -273,11 +330,12 @@ func (g *Group) explain(r *request, seq uint64, cause error, second bool) error 
 	if errors.As(cause, &known) && !second {
 		return cause
 	}
-	return &colligo.OpError{Group: g.name, Op: r.coll.String(), Seq: seq, What: r.what(), Rank: g.rank,
+	return &colligo.OpError{Group: g.name, Op: r.coll.String(), Seq: numberOf(seq), What: r.what(), Rank: g.rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
 }
 
 // String describes the group on one line.
 func (g *Group) String() string {
+	g = g.orOutside()
 	return fmt.Sprintf("group %s: rank %d of %d over %s", g.name, g.rank, g.size, g.Transport())
 }

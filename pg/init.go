@@ -7,11 +7,13 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/store/filestore"
 	"github.com/colligo-go/colligo/store/tcpstore"
@@ -19,14 +21,28 @@ import (
 
 // world is what all groups of one Init share. It closes its store when the last of them is closed.
 type world struct {
-	store  store.Store      // without a group's prefix
-	place  string           // of the store, for messages
-	probe  string           // host:port whose route tells the network interface
-	server *tcpstore.Server // of the store, on rank 0; else nil
-	closes []func() error
+	store    store.Store      // without a group's prefix
+	place    string           // of the store, for messages
+	probe    string           // host:port whose route tells the network interface
+	server   *tcpstore.Server // of the store, on rank 0; else nil
+	closes   []func() error
+	recorder *flight.Recorder // of all groups, nil if off
+	// lasting says that the store may outlive the job.
+	lasting bool
 
 	mu     sync.Mutex
 	groups int
+	open   []*Group // in the order of their making
+
+	monitor monitor
+	dumper  dumper
+	left    []left // of groups that did not form
+}
+
+// left is a key that is still in the store.
+type left struct {
+	store store.Store
+	key   string
 }
 
 func (w *world) join() {
@@ -35,13 +51,54 @@ func (w *world) join() {
 	w.mu.Unlock()
 }
 
-func (w *world) leave() error {
+// add enters a group that has formed.
+func (w *world) add(g *Group) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = append(w.open, g)
+}
+
+// list returns the groups that are open, in the order of their making.
+func (w *world) list() []*Group {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.open)
+}
+
+// litter remembers what a group that did not form leaves in the store, to be taken away with the last group. The default
+// group's stays: it tells the others, and is no obstacle to another attempt.
+func (w *world) litter(g *Group) {
+	if g.form.first {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range g.form.keys.set {
+		w.left = append(w.left, left{g.store, key})
+	}
+}
+
+// leave takes out a group, nil for one that did not form, and after the last closes the store.
+func (w *world) leave(g *Group) error {
 	w.mu.Lock()
 	w.groups--
 	last := w.groups == 0
+	if i := slices.Index(w.open, g); i >= 0 {
+		w.open = slices.Delete(w.open, i, i+1)
+	}
+	rest := w.left
 	w.mu.Unlock()
 	if !last {
 		return nil
+	}
+	if w.lasting {
+		ctx, cancel := context.WithTimeout(context.Background(), tidyLimit)
+		defer cancel()
+		for _, l := range rest {
+			if _, err := l.store.Delete(ctx, l.key); err != nil {
+				break // the store is gone, or will be
+			}
+		}
 	}
 	var errs []error
 	for _, f := range w.closes {
@@ -67,7 +124,7 @@ func (w *world) linger(name string, size int, cause error) {
 			all[r] = rankKey(r)
 		}
 		// If not all come in time the context has ended, and with it what follows.
-		_ = store.NewPrefix("colligo/"+name, w.store).Wait(ctx, all...)
+		_ = store.NewPrefix(storePrefix(name), w.store).Wait(ctx, all...)
 	}
 	const own = 1 // connection
 	for w.server.Clients() > own && ctx.Err() == nil {
@@ -78,9 +135,18 @@ func (w *world) linger(name string, size int, cause error) {
 // Init forms the default group: every process of the job calls it once, and it returns when all are linked.
 // c10d: init_process_group.
 func Init(ctx context.Context, c Config) (*Group, error) {
+	if err := c.settle(os.LookupEnv); err != nil {
+		return nil, err
+	}
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if c.Desc == "" {
+		c.Desc = "default_pg"
+	}
+	if _, err := c.backends(); err != nil {
+		return nil, fmt.Errorf("pg: init: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
@@ -88,15 +154,14 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: %w", err)
 	}
+	w.recorder = flight.New(max(c.Watch.Entries, 0), flight.DefaultDepth)
 	ranks := make([]int, m.size)
 	for r := range ranks {
 		ranks[r] = r
 	}
-	w.join()
-	g, err := open(ctx, w, c, c.Name, m.rank, ranks)
+	g, err := open(ctx, w, c, origin{name: c.Name, rank: m.rank, ranks: ranks, first: true, barrier: true})
 	if err != nil {
-		w.linger(c.Name, m.size, err)
-		return nil, errors.Join(fmt.Errorf("pg: init: rank %d of %d%s: %w", m.rank, m.size, w.place, err), w.leave())
+		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", m.rank, m.size, w.place, err)
 	}
 	return g, nil
 }
@@ -108,7 +173,7 @@ func meet(ctx context.Context, c *Config) (*world, membership, error) {
 	if c.Store != nil {
 		m := membership{rank: c.Rank, size: c.Size}
 		c.Store.SetTimeout(c.StoreTimeout)
-		return &world{store: c.Store}, m, m.check()
+		return &world{store: c.Store, lasting: true}, m, m.check()
 	}
 	m, u, err := identify(c, os.LookupEnv)
 	if err != nil {
@@ -224,7 +289,7 @@ func meetInFile(ctx context.Context, c *Config, m membership, u *url.URL) (*worl
 
 // meetOverTCP connects to the TCP store. Rank 0 serves it, unless the launcher does.
 func meetOverTCP(ctx context.Context, c *Config, m membership) (*world, membership, error) {
-	w := &world{place: " at " + m.addr, probe: m.addr}
+	w := &world{place: " at " + m.addr, probe: m.addr, lasting: m.agentStore}
 	if m.rank == 0 && !m.agentStore {
 		host, port, err := net.SplitHostPort(m.addr)
 		if err != nil {

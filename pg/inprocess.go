@@ -15,6 +15,9 @@ import (
 func InProcess(ctx context.Context, size int, c Config) ([]*Group, error) {
 	net := sim.New(sim.Config{Size: size})
 	c.Store, c.Size = store.NewHash(), size
+	if c.Watch.DumpOnError == 0 {
+		c.Watch.DumpOnError = Off // who tests failures does not want a file of each
+	}
 	return each(size, func(rank int) (*Group, error) {
 		c := c
 		c.Rank = rank

@@ -2,12 +2,71 @@ package pg
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/colligo-go/colligo"
 )
+
+// GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but
+// for the index of Device.
+type GroupOptions struct {
+	Timeout        time.Duration // of one operation; 0 is the parent's
+	ConnectTimeout time.Duration // for the members to link; 0 is the parent's
+	Desc           string        // what the group is for, for people; empty is "undefined". c10d: group_desc
+	Tag            string        // by which FindGroup finds it, with its ranks
+	// LocalSync makes the group an affair of its members: ranks outside need not call NewGroupWith, and do not wait if they
+	// do. Its name is a hash of its ranks. Members must make groups of the same ranks in the same order, and any two that
+	// share members in an order that does not go round in circles. While such a group forms, whoever serves the store has to
+	// stay. c10d: use_local_synchronization.
+	LocalSync bool
+	Backends  string         // as in Config; empty is the parent's
+	Device    colligo.Device // as in Config; the CPU is the parent's
+}
+
+// config returns the new group's configuration.
+func (o *GroupOptions) config(g *Group) (Config, error) {
+	c := g.config
+	c.Timeout = g.Timeout()
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		to    *time.Duration
+	}{{"Timeout", o.Timeout, &c.Timeout}, {"ConnectTimeout", o.ConnectTimeout, &c.ConnectTimeout}} {
+		if d.value < 0 {
+			return c, fmt.Errorf("%s is %v", d.name, d.value)
+		}
+		if d.value > 0 {
+			*d.to = d.value
+		}
+	}
+	if o.Backends != "" {
+		c.Backends = o.Backends
+	}
+	if o.Device.Kind != colligo.CPU {
+		c.Device = o.Device
+	}
+	if c.Desc = o.Desc; c.Desc == "" {
+		c.Desc = "undefined"
+	}
+	_, err := c.backends()
+	return c, err
+}
+
+// backends reads what a configuration says of backends, and refuses a device that none of them is for.
+func (c *Config) backends() (backendNames, error) {
+	names, err := parseBackends(c.Backends)
+	if err == nil && c.Device.Kind != colligo.CPU && names.of(c.Device.Kind) == "" {
+		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, linked())
+	}
+	return names, err
+}
 
 // NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order,
 // and returns when the members are linked. The ranks are sorted, and their place in that order is their rank in the new group.
@@ -15,62 +74,147 @@ import (
 // rank does not call it, this group fails, as it would in any other collective.
 // c10d: new_group.
 func (g *Group) NewGroup(ctx context.Context, ranks []int) (*Group, error) {
-	sorted := slices.Sorted(slices.Values(ranks))
-	if err := g.canMake(sorted); err != nil {
+	return g.NewGroupWith(ctx, ranks, GroupOptions{})
+}
+
+// NewGroupWith is NewGroup with options.
+func (g *Group) NewGroupWith(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
+	l := []list{{ranks: slices.Sorted(slices.Values(ranks))}}
+	groups, err := g.make(ctx, l, &o)
+	if err != nil {
 		return nil, fmt.Errorf("pg: new group %v: %w", ranks, err)
 	}
-	g.mu.Lock()
-	g.made++
-	name := fmt.Sprintf("%s/%d", g.name, g.made)
-	g.mu.Unlock()
-	rank := slices.Index(sorted, g.rank)
-	global := make([]int, len(sorted))
-	for i, r := range sorted {
-		global[i] = g.ranks[r]
+	return groups[0], nil
+}
+
+// list is the members of a group to be made, by their ranks in its parent and in the order of their ranks in the group.
+type list struct {
+	ranks  []int
+	name   string
+	global []int
+}
+
+// make makes a group of each list, with one barrier for all. The ranks of a list are in the order that they get.
+func (g *Group) make(ctx context.Context, lists []list, o *GroupOptions) ([]*Group, error) {
+	if !g.IsMember() {
+		return nil, ErrNotMember
 	}
-	var n *Group
-	var err error
-	if rank < 0 {
-		n = &Group{name: name, rank: colligo.NoRank, size: len(sorted), ranks: global, world: g.world, log: g.log}
-	} else if n, err = g.openMember(ctx, name, rank, global); err != nil {
-		err = fmt.Errorf("pg: new group %s: rank %d of %d: %w", name, rank, len(sorted), err)
+	for _, l := range lists {
+		if err := g.canMake(l.ranks); err != nil {
+			return nil, err
+		}
 	}
-	// Nobody may leave, and take the store along, before the members are linked, which may take them ConnectTimeout.
-	ctx, cancel := context.WithTimeout(ctx, 2*g.config.ConnectTimeout)
-	defer cancel()
-	if late := g.Barrier(ctx); late != nil && err == nil {
-		err = errors.Join(fmt.Errorf("pg: new group %s: %w", name, late), n.Close())
-	}
+	c, err := o.config(g)
 	if err != nil {
 		return nil, err
 	}
-	return n, nil
+	g.nameAll(lists, o.LocalSync)
+	groups := make([]*Group, len(lists))
+	var failed error
+	for i, l := range lists {
+		groups[i] = g.outside(l, c, o)
+		if rank := slices.Index(l.ranks, g.rank); rank >= 0 && failed == nil {
+			groups[i], failed = g.openMember(ctx, c, rank, l, o)
+		}
+	}
+	if !o.LocalSync {
+		// Nobody may leave, and take the store along, before the members are linked, which may take them ConnectTimeout.
+		ctx, cancel := context.WithTimeout(ctx, 2*c.ConnectTimeout)
+		defer cancel()
+		err := g.Barrier(asOwn(ctx))
+		if err == nil {
+			err = g.meetInStore(ctx, lists)
+		}
+		if failed == nil && err != nil {
+			failed = fmt.Errorf("%s: %w", lists[0].name, err)
+		}
+	}
+	if failed == nil {
+		return groups, nil
+	}
+	for _, n := range groups {
+		if n != nil {
+			failed = errors.Join(failed, n.Close())
+		}
+	}
+	return nil, failed
+}
+
+// nameAll gives new groups their names: numbers that count this group's, or hashes.
+func (g *Group) nameAll(lists []list, hashed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range lists {
+		l := &lists[i]
+		l.global = make([]int, len(l.ranks))
+		for j, r := range l.ranks {
+			l.global[j] = g.ranks[r]
+		}
+		if hashed {
+			l.name = g.name + "/" + g.form.nextHash(l.global)
+			continue
+		}
+		g.made++
+		l.name = fmt.Sprintf("%s/%d", g.name, g.made)
+	}
+}
+
+// nextHash names one more group of the same ranks. c10d counts all groups that the process is in, and so makes ranks miss
+// one another whose other groups differ in number; counting those of the same ranks gives the same names where it works.
+func (f *formation) nextHash(global []int) string {
+	if f.hashed == nil {
+		f.hashed = map[string]int{}
+	}
+	key := fmt.Sprint(global)
+	f.hashed[key]++
+	return HashedName(global, f.hashed[key])
+}
+
+// HashedName is the name that c10d gives to a group of these ranks of the default group, in their order, made by
+// use_local_synchronization or split_group in a process that is in n groups then: SHA-1 of "r0_r1_..._n" in hexadecimal.
+// Groups of LocalSync have it at the end of their name, after the parent's; n counts those of the same ranks, from 1.
+func HashedName(ranks []int, n int) string {
+	var b strings.Builder
+	for _, r := range append(slices.Clone(ranks), n) {
+		if b.Len() > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteString(strconv.Itoa(r))
+	}
+	sum := sha1.Sum([]byte(b.String()))
+	return hex.EncodeToString(sum[:])
+}
+
+// outside returns the handle of a rank that is not a member.
+func (g *Group) outside(l list, c Config, o *GroupOptions) *Group {
+	n := &Group{name: l.name, rank: colligo.NoRank, size: len(l.ranks), ranks: l.global, timeout: c.Timeout, world: g.world,
+		log: g.log, config: c, id: identity(l.name)}
+	n.form.desc, n.form.tag = c.Desc, o.Tag
+	n.form.backends, _ = c.backends() // config has read them before
+	return n
 }
 
 // openMember makes the group on a rank that belongs to it.
-func (g *Group) openMember(ctx context.Context, name string, rank int, ranks []int) (*Group, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, g.config.ConnectTimeout, errConnect)
+func (g *Group) openMember(ctx context.Context, c Config, rank int, l list, o *GroupOptions) (*Group, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
-	g.world.join()
-	n, err := open(ctx, g.world, g.config, name, rank, ranks)
+	n, err := open(ctx, g.world, c, origin{name: l.name, rank: rank, ranks: l.global, tag: o.Tag, barrier: o.LocalSync})
 	if err != nil {
-		return nil, errors.Join(err, g.world.leave())
+		return nil, fmt.Errorf("%s: rank %d of %d: %w", l.name, rank, len(l.ranks), err)
 	}
 	return n, nil
 }
 
-func (g *Group) canMake(sorted []int) error {
+// canMake refuses lists that name a rank twice or one that is not there.
+func (g *Group) canMake(ranks []int) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	if g.rank == colligo.NoRank {
-		return ErrNotMember
-	}
-	if len(sorted) == 0 {
+	if len(ranks) == 0 {
 		return errors.New("no ranks")
 	}
-	for i, r := range sorted {
-		if r < 0 || r >= g.size || i > 0 && r == sorted[i-1] {
+	for i, r := range ranks {
+		if r < 0 || r >= g.size || slices.Contains(ranks[:i], r) {
 			return fmt.Errorf("rank %d of %d is out of range or named twice", r, g.size)
 		}
 	}

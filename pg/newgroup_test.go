@@ -3,6 +3,7 @@ package pg_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -166,7 +167,7 @@ func TestMissingMember(t *testing.T) {
 		if g.Rank() == 0 {
 			require.ErrorContains(t, err, "rank 1 has not come to group 0/1", "by its number there")
 		} else {
-			require.ErrorContains(t, err, "barrier #2: rank 2 has not entered after 10s")
+			require.ErrorContains(t, err, "barrier: rank 2 has not entered after 10s")
 		}
 		require.Less(t, time.Since(start), 20*time.Second)
 	})
@@ -187,32 +188,46 @@ func TestUnequalLists(t *testing.T) {
 
 // TestManyGroups makes, uses and closes many groups; what they held is given back while the default group goes on.
 func TestManyGroups(t *testing.T) {
-	const groups = 200
-	for _, transport := range []string{"sim", "shm"} {
-		t.Run("transport="+transport, func(t *testing.T) {
-			needs(t, transport)
-			pgtest.RunWith(t, 2, pgtest.Options{Transport: transport, RealTime: true}, func(t *testing.T, g *pg.Group) {
+	for _, c := range []struct {
+		transport string
+		groups    int
+	}{{"sim", 1000}, {"shm", 200}, {"tcp", 60}} {
+		t.Run("transport="+c.transport, func(t *testing.T) {
+			needs(t, c.transport)
+			pgtest.RunWith(t, 4, pgtest.Options{Transport: c.transport, RealTime: true}, func(t *testing.T, g *pg.Group) {
 				var before held
-				alone := func(look func()) { // on rank 0 while rank 1 waits
+				var memory uint64
+				alone := func(look func()) { // on rank 0 while the others wait
 					require.NoError(t, g.Barrier(t.Context()))
 					if g.Rank() == 0 {
 						look()
 					}
 					require.NoError(t, g.Barrier(t.Context()))
 				}
-				for i := range groups {
-					if i == 5 {
-						alone(func() { before = holdings() })
+				for i := range c.groups {
+					if i == c.groups/10 {
+						alone(func() { before, memory = holdings(), live() })
 					}
-					n, err := g.NewGroup(context.Background(), []int{0, 1})
+					n, err := g.NewGroup(context.Background(), []int{0, 1, 2, 3})
 					require.NoError(t, err)
 					x := []int32{int32(i)}
 					require.NoError(t, n.AllReduce(t.Context(), colligo.Of(x), colligo.Sum))
-					require.Equal(t, int32(2*i), x[0])
+					require.Equal(t, int32(4*i), x[0])
 					require.NoError(t, n.Close())
 				}
-				alone(func() { require.Empty(t, holdings().beyond(before)) })
+				alone(func() {
+					require.Empty(t, holdings().beyond(before))
+					require.Less(t, live(), memory+4<<20, "besides the flight recorder nothing grows")
+				})
 			})
 		})
 	}
+}
+
+// live is the bytes of what this process's heap holds.
+func live() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -17,11 +17,14 @@ import (
 func FuzzNote(f *testing.F) {
 	for _, seed := range []string{`{"Kind":"abort","Seq":3,"Cause":"lost","Text":"x"}`, `{"Kind":"where","Token":7}`, `{"Kind":"here","Token":1,"Seq":2}`,
 		`{"Kind":"here","Token":18446744073709551615}`, `{"Kind":"abort","Seq":-1}`, `{"Kind":"other"}`, `{`, ``, `null`, `[]`, `"abort"`,
-		`{"Kind":"abort","Cause":"nonsense"}`, "\xff\xfe", `{"kind":"ABORT"}`} {
+		`{"Kind":"abort","Cause":"nonsense"}`, "\xff\xfe", `{"kind":"ABORT"}`,
+		`{"Kind":"dump"}`, `{"Kind":"print","Seq":1}`, `{"Kind":"print","Seq":1,"Print":{"Coll":"barrier"}}`, `{"Kind":"here","Token":1,"Recvs":[-1,9],"Done":4}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		groups := inProcess(t, 2, quiet)
+		c := quiet
+		c.Watch.Entries = -1 // a note that asks for a dump writes none
+		groups := inProcess(t, 2, c)
 		g := groups[0]
 		token, _ := g.answers.ask()
 		g.onNote(1, b)
@@ -63,11 +66,12 @@ func TestLongReason(t *testing.T) {
 // TestWord makes the line about a late operation of what peers answer.
 func TestWord(t *testing.T) {
 	g := &Group{size: 6, rank: 2, id: 5}
-	op := &operation{seq: 17}
+	const at = 1 << placeBits
+	op := &operation{seq: 17 * at}
 	op.request = request{coll: 1, size: 6, dtype: colligo.Float32, elem: 4, count: 10}
 	ours := describe(g.call(op))
-	here, before, after := note{Seq: 17, Call: ours}, note{Seq: 16, Call: "barrier #16"}, note{Seq: 18, Call: "barrier #18"}
-	other := note{Seq: 17, Call: "barrier #17"}
+	here, before, after := note{Seq: 17 * at, Call: ours}, note{Seq: 16 * at, Call: "barrier #16"}, note{Seq: 18 * at, Call: "barrier #18"}
+	other := note{Seq: 17 * at, Call: "barrier #17"}
 	for says, got := range map[string]map[int]note{
 		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                           {0: here, 1: here, 3: before, 4: here, 5: here},
 		"ranks 3-4 have not entered after 30s; rank 5 does not answer after 30s":                          {0: here, 1: here, 3: before, 4: {}},

@@ -10,7 +10,9 @@ import (
 )
 
 // Send sends t to rank to. The tag must be the one that the receiver asks for; messages of one tag arrive in the order
-// they were sent. Send returns when t may be changed again, which can be before the receiver has it. c10d: send, isend.
+// they were sent. Send returns when t may be changed again, which can be before the receiver has it. On a GPU all messages
+// of a pair arrive in the order they were sent, whatever their tags: a receive that does not fit the next one fails within
+// seconds. c10d: send, isend.
 func (g *Group) Send(ctx context.Context, t colligo.Tensor, to, tag int) error {
 	return g.run(ctx, g.send(t, to, tag))
 }
@@ -30,10 +32,10 @@ func (g *Group) RecvAsync(ctx context.Context, t colligo.Tensor, from, tag int) 
 	return g.start(ctx, g.receive(t, from, tag))
 }
 
-// RecvAny receives t from whichever rank sends with this tag first, and returns that rank. c10d: recv without a source.
+// RecvAny receives t from whichever rank sends with this tag first, and returns that rank. Tensors on a GPU have no such
+// receive. c10d: recv without a source.
 func (g *Group) RecvAny(ctx context.Context, t colligo.Tensor, tag int) (from int, err error) {
-	r := g.receive(t, anyPeer, tag)
-	return g.do(ctx, &r)
+	return g.runFrom(ctx, g.receive(t, anyPeer, tag))
 }
 
 // RecvAnyAsync starts a RecvAny; Work.Source tells the rank.
@@ -54,10 +56,14 @@ func (g *Group) receive(t colligo.Tensor, from, tag int) request {
 }
 
 func (g *Group) pair(coll plan.Coll, t colligo.Tensor, peer, tag int) request {
+	g = g.orOutside()
 	r := g.newRequest(coll, t)
 	r.count, r.peer, r.tag = t.Len(), peer, tag
 	if peer != anyPeer && (peer < 0 || peer >= g.size) || peer == anyPeer && coll == plan.Send {
 		r.failf("peer %d of a group of %d ranks", peer, g.size)
+	}
+	if peer == anyPeer && r.device.Kind != colligo.CPU {
+		r.failf("a receive from any rank into a tensor on %v: a GPU has to be told which rank it waits for, give the source", r.device)
 	}
 	if peer == g.rank {
 		r.failf("rank %d is this rank itself", peer)
@@ -110,6 +116,7 @@ func (g *Group) advancePairs() bool {
 
 func (g *Group) beginPair(op *operation) {
 	op.begun = true
+	g.ledger.begin(&op.rec)
 	// Sends and receives do not reduce, so packing cannot fail.
 	_ = op.pack()
 }

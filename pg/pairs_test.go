@@ -229,7 +229,7 @@ func TestPairTimeout(t *testing.T) {
 		defer cancel()
 		err := g.Recv(ctx, colligo.Of([]float32{0}), 1, 3)
 		require.ErrorIs(t, err, colligo.ErrTimeout)
-		require.EqualError(t, err, "recv (float32, 4 B): rank 1 has not answered after 2s: timeout [rank 0 of group 0]")
+		require.EqualError(t, err, "recv (float32, 4 B): nothing from rank 1 with tag 3 after 2s; rank 1 has nothing pending [rank 0 of group 0]")
 	})
 }
 
@@ -297,6 +297,6 @@ func TestAllToAllMismatch(t *testing.T) {
 	})
 	for rank := range 3 {
 		require.ErrorIs(t, got.byRank[rank], colligo.ErrMismatch)
-		require.ErrorContains(t, got.byRank[rank], "rank 2 sends 5 elements to this rank in all_to_all #2 (int16 elements), this rank expects 1")
+		require.ErrorContains(t, got.byRank[rank], "rank 2 sends 5 elements to this rank in all_to_all #1 (int16 elements), this rank expects 1")
 	}
 }

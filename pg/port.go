@@ -95,10 +95,15 @@ func (g *Group) identityOf(op *request, seq uint64) transport.Call {
 	return c
 }
 
-// describe prints a call as "all_reduce #17 (1024 float32 elements, sum)".
+// describe prints a call as "all_reduce #17 (1024 float32 elements, sum)", one without a number of its own as the first
+// after #17 as "barrier #17.1".
 func describe(c transport.Call) string {
 	coll, dtype := plan.Coll(c.Coll), colligo.DType(c.DType)
-	s := fmt.Sprintf("%v #%d", coll, c.Seq)
+	number, more := split(c.Seq)
+	s := fmt.Sprintf("%v #%d", coll, number)
+	if more > 0 {
+		s += fmt.Sprintf(".%d", more)
+	}
 	if coll == plan.Barrier {
 		return s
 	}

@@ -97,6 +97,17 @@ func serve(t *testing.T) *tcpstore.Server {
 	return srv
 }
 
+// keysIn lists what is in a store.
+func keysIn(t *testing.T, srv *tcpstore.Server) []string {
+	t.Helper()
+	c, err := tcpstore.Dial(t.Context(), srv.Addr().String(), tcpstore.ClientOptions{})
+	require.NoError(t, err)
+	defer c.Close()
+	keys, err := c.ListKeys(t.Context())
+	require.NoError(t, err)
+	return keys
+}
+
 // TestAgentStore has the launcher serve the store, as torchrun's agent does, and outlive an attempt at the job.
 func TestAgentStore(t *testing.T) {
 	t.Parallel()
@@ -110,20 +121,14 @@ func TestAgentStore(t *testing.T) {
 		}
 		j.all("init")
 		j.all("ready")
+		require.Contains(t, keysIn(t, srv), fmt.Sprintf("attempt_%d/colligo/0/rank/2", attempt))
 		require.NoError(t, j.procs[0].cmd.Process.Kill())
 		for _, p := range j.procs[1:] {
 			require.Contains(t, p.next("done").Is, "lost")
 			p.ends()
 		}
 	}
-	c, err := tcpstore.Dial(t.Context(), srv.Addr().String(), tcpstore.ClientOptions{})
-	require.NoError(t, err)
-	defer c.Close()
-	keys, err := c.ListKeys(t.Context())
-	require.NoError(t, err)
-	for attempt := range 2 {
-		require.Contains(t, keys, fmt.Sprintf("attempt_%d/colligo/0/rank/2", attempt))
-	}
+	require.Empty(t, keysIn(t, srv), "what the killed rank had there is taken away too")
 }
 
 // TestTakenRank has two processes of one rank. The one that comes later is told so; the group works.

@@ -142,6 +142,11 @@ func (p *rankProcess) read(stdout io.Reader) {
 // next waits for a report, which must be the one expected.
 func (p *rankProcess) next(at string) report {
 	p.t.Helper()
+	return p.nextWithin(at, patience)
+}
+
+func (p *rankProcess) nextWithin(at string, patience time.Duration) report {
+	p.t.Helper()
 	select {
 	case r, ok := <-p.reports:
 		require.True(p.t, ok, "%s has ended before it reported %q: %s", p.name, at, p.log.String())

@@ -38,6 +38,7 @@ type config struct {
 	Checksum                bool
 	Certificates            string // folder of the files for TLS
 	StoreAt                 string // address of a TCP store to be passed as Config.Store
+	DumpSignal              int    // 0: none
 	Held                    bool   // the mesh opens when the test says so
 }
 
@@ -56,6 +57,9 @@ var sentinels = map[string]error{"timeout": colligo.ErrTimeout, "mismatch": coll
 
 func TestMain(m *testing.M) {
 	text, ok := os.LookupEnv(orderVariable)
+	if _, set := os.LookupEnv("COLLIGO_DUMP_ON_TIMEOUT"); !set {
+		os.Setenv("COLLIGO_DUMP_ON_TIMEOUT", "0") // tests of dumps say where they are to go
+	}
 	if !ok {
 		flag.Parse()
 		if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) && runtime.GOMAXPROCS(0) < 6 {

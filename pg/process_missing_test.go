@@ -24,7 +24,7 @@ func TestNeverEnters(t *testing.T) {
 			for rank, p := range job.procs[:3] {
 				r := p.next("done")
 				require.Contains(t, r.Is, "timeout")
-				require.Contains(t, r.Err, "all_reduce #2 (float32 sum, 1 MiB): ")
+				require.Contains(t, r.Err, "all_reduce #1 (float32 sum, 1 MiB): ")
 				require.Contains(t, r.Err, "rank 3 has not entered after 1s; ranks 0-2 wait", "rank %d", rank)
 				p.ends()
 			}
@@ -94,14 +94,14 @@ func TestLateForStore(t *testing.T) {
 // TestMismatchedProcesses has one process call something else. All get an error; those that meet it name both calls.
 func TestMismatchedProcesses(t *testing.T) {
 	for _, c := range []struct{ odd, other, says, otherSays string }{
-		{"max", "sum", "all_reduce #2 (100 float32 elements, max)", "all_reduce #2 (100 float32 elements, sum)"},
-		{"int32", "sum", "all_reduce #2 (100 int32 elements, sum)", "all_reduce #2 (100 float32 elements, sum)"},
-		{"fewer", "sum", "all_reduce #2 (99 float32 elements, sum)", "all_reduce #2 (100 float32 elements, sum)"},
-		{"barrier", "sum", "barrier #2", "all_reduce #2 (100 float32 elements, sum)"},
+		{"max", "sum", "all_reduce #1 (100 float32 elements, max)", "all_reduce #1 (100 float32 elements, sum)"},
+		{"int32", "sum", "all_reduce #1 (100 int32 elements, sum)", "all_reduce #1 (100 float32 elements, sum)"},
+		{"fewer", "sum", "all_reduce #1 (99 float32 elements, sum)", "all_reduce #1 (100 float32 elements, sum)"},
+		{"barrier", "sum", "barrier #1", "all_reduce #1 (100 float32 elements, sum)"},
 		{"broadcast from 1", "broadcast", "root 1)", "root 0)"},
 		{"reduce to 1", "reduce", "root 1)", "root 0)"},
-		{"gather", "all_gather", "gather #2", "all_gather #2"},
-		{"scatter", "reduce_scatter", "scatter #2", "reduce_scatter #2"},
+		{"gather", "all_gather", "gather #1", "all_gather #1"},
+		{"scatter", "reduce_scatter", "scatter #1", "reduce_scatter #1"},
 	} {
 		for _, transport := range []string{"shm", "tcp"} {
 			t.Run(fmt.Sprintf("%s among %s/transport=%s", c.odd, c.other, transport), func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -31,6 +33,9 @@ func (c *config) forPG(p *process) (pg.Config, error) {
 		if full.Store, err = tcpstore.Dial(context.Background(), c.StoreAt, tcpstore.ClientOptions{}); err != nil {
 			return full, err
 		}
+	}
+	if c.DumpSignal != 0 {
+		full.Watch.DumpSignal = syscall.Signal(c.DumpSignal)
 	}
 	if c.Held {
 		full.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
@@ -74,6 +79,7 @@ var roles = map[string]func(p *process, g *pg.Group, arg string) error{
 		_, err := p.hear()
 		return err
 	},
+	"faulty":         faulty,
 	"pending":        pending,
 	"without rank 0": withoutFirst,
 	"late": func(p *process, g *pg.Group, _ string) error { // checks when told
@@ -98,6 +104,47 @@ func loop(p *process, g *pg.Group, name string) error {
 			if err := p.tell("ready", "", nil); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// faulty is loop with a fault of its own on the rank that is the victim: in its third round it comes late, calls something
+// else, or leaves the call out. Where calls are left out a collective of another kind follows each, so that it shows.
+func faulty(p *process, g *pg.Group, arg string) error {
+	ctx, what := context.Background(), strings.Split(arg, "/")
+	name, fault, victim := what[0], what[1], what[2] == "victim"
+	call, other := calls[name](g), calls["barrier"](g)
+	if name == "barrier" {
+		other = calls["small all_reduce"](g)
+	}
+	for i := 0; ; i++ {
+		if first := name == "recv from any"; first && i == 0 || !first && i == 1 { // there rank 0 may be rounds ahead of others
+			if err := p.tell("ready", "", nil); err != nil {
+				return err
+			}
+		}
+		mine := call
+		if own := fault != "killed" && fault != "stopped"; i == 3 && victim && own {
+			if err := p.tell("fault", "", nil); err != nil {
+				return err
+			}
+			switch fault {
+			case "delayed":
+				if _, err := p.hear(); err != nil {
+					return err
+				}
+			case "calls another":
+				mine = other
+			case "skips one":
+				mine = func(context.Context) error { return nil }
+			}
+		}
+		err := mine(ctx)
+		if err == nil && fault == "skips one" {
+			err = other(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -19,6 +19,7 @@ func (g *Group) ReduceAsync(ctx context.Context, t colligo.Tensor, root int, op 
 }
 
 func (g *Group) reduce(t colligo.Tensor, root int, op colligo.ReduceOp) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.Reduce, t)
 	r.count = t.Len()
 	r.rooted(root)

@@ -45,6 +45,7 @@ func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colli
 }
 
 func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.ReduceScatter, out)
 	r.count = out.Len()
 	r.write(out)
@@ -52,6 +53,7 @@ func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp)
 	if want := out.Len() * g.size; r.err == nil && in.Len() != want {
 		r.failf("the input has %d elements, %d ranks of %d elements need %d", in.Len(), g.size, out.Len(), want)
 	}
+	r.separate(out, in, g.rank, true)
 	r.reduceWith(op)
 	return r
 }

@@ -13,6 +13,9 @@ import (
 // request is a call whose arguments have been checked. Lengths and counts are in elements of the tensors.
 type request struct {
 	coll         plan.Coll
+	kind         OpType // see opType
+	title        string // in the flight recorder, where the type does not tell it
+	rec          record
 	size         int // ranks of the group
 	op           colligo.ReduceOp
 	dtype        colligo.DType   // of the tensors
@@ -26,13 +29,18 @@ type request struct {
 
 	in, out   []byte              // what the plan works on
 	ins, outs []colligo.Tensor    // tensors that have to be staged, else nil; on a device, lists
-	src, dst  colligo.Tensor      // on a device, in place of in and out
+	src, dst  colligo.Tensor      // what was called with, where it is no list; on a device in place of in and out
 	keep      [2][]colligo.Tensor // lists that in and out view as one: each tensor may be memory of its own, to be kept alive
+	members   []member            // operations of a block that this one stands for, see merge
+	room      *[]byte             // memory of the group for packing them
+	block     *whole              // the block that the operation is one of, nil for most
 	err       error
+	due       *operation // on a device and asynchronous: what the watchdog knows of it
 }
 
 // newRequest begins a request on a tensor that tells element type and device.
 func (g *Group) newRequest(coll plan.Coll, t colligo.Tensor) request {
+	g = g.orOutside()
 	r := request{coll: coll, size: g.size, dtype: t.DType(), device: t.Device(), elem: t.DType().Size()}
 	if g.rank == colligo.NoRank {
 		r.err = ErrNotMember
@@ -89,9 +97,11 @@ func (r *request) read(t colligo.Tensor) {
 	if r.check(t); r.err != nil {
 		return
 	}
+	r.src = t
 	if r.device.Kind != colligo.CPU {
-		r.src = t
-	} else if t.Contiguous() {
+		return
+	}
+	if t.Contiguous() {
 		r.in = t.CPUBytes()
 	} else {
 		r.ins = []colligo.Tensor{t}
@@ -102,9 +112,11 @@ func (r *request) write(t colligo.Tensor) {
 	if r.check(t); r.err != nil {
 		return
 	}
+	r.dst = t
 	if r.device.Kind != colligo.CPU {
-		r.dst = t
-	} else if t.Contiguous() {
+		return
+	}
+	if t.Contiguous() {
 		r.out = t.CPUBytes()
 	} else {
 		r.outs = []colligo.Tensor{t}
@@ -185,6 +197,10 @@ func lengths(ts []colligo.Tensor) (each int, counts []int) {
 
 // pack stages inputs that are not contiguous and premultiplies.
 func (r *request) pack() error {
+	if r.members != nil {
+		r.packMembers()
+		return nil
+	}
 	same := len(r.in) == len(r.out) && unsafe.SliceData(r.in) == unsafe.SliceData(r.out)
 	if r.ins != nil {
 		r.in = gatherTensors(r.ins)
@@ -220,17 +236,16 @@ func (r *request) factor() (float64, error) {
 
 // unpack brings staged results to their tensors.
 func (r *request) unpack() {
-	rest := r.out
-	for _, t := range r.outs {
-		n := t.Size()
-		kernels.Copy(t, colligo.Bytes(rest[:n:n], t.DType(), t.Shape()...))
-		rest = rest[n:]
+	if r.members != nil {
+		r.unpackMembers()
 	}
+	scatterTensors(r.outs, r.out)
 }
 
 // release drops the references to the caller's memory.
 func (r *request) release() {
 	r.in, r.out, r.ins, r.outs, r.keep = nil, nil, nil, nil, [2][]colligo.Tensor{}
+	r.src, r.dst, r.members = colligo.Tensor{}, colligo.Tensor{}, nil
 }
 
 func sizeOf(ts []colligo.Tensor) int {
@@ -239,6 +254,15 @@ func sizeOf(ts []colligo.Tensor) int {
 		n += t.Size()
 	}
 	return n
+}
+
+// scatterTensors copies what lies one after the other to tensors.
+func scatterTensors(ts []colligo.Tensor, from []byte) {
+	for _, t := range ts {
+		n := t.Size()
+		kernels.Copy(t, colligo.Bytes(from[:n:n], t.DType(), t.Shape()...))
+		from = from[n:]
+	}
 }
 
 func gatherTensors(ts []colligo.Tensor) []byte {
@@ -284,6 +308,9 @@ func (r *request) what() string {
 	s += ", " + colligo.FormatBytes(int64(r.volume()))
 	if r.coll.Rooted() {
 		s += fmt.Sprintf(", root %d", r.root)
+	}
+	if r.members != nil {
+		s += fmt.Sprintf(", %d tensors", len(r.members))
 	}
 	return s
 }

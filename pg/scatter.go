@@ -30,6 +30,7 @@ func (g *Group) ScatterVAsync(ctx context.Context, out colligo.Tensor, ins []col
 }
 
 func (g *Group) scatter(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) request {
+	g = g.orOutside()
 	r := g.newRequest(plan.Scatter, out)
 	r.rooted(root)
 	r.write(out)

@@ -32,6 +32,16 @@ func (a *answers) ask() (token uint64, more <-chan struct{}) {
 	return a.token, a.more
 }
 
+// hurry ends the wait for more answers.
+func (a *answers) hurry() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case a.more <- struct{}{}:
+	default: // a signal is there already, or nobody has asked
+	}
+}
+
 func (a *answers) put(peer int, n note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +68,8 @@ func (a *answers) get() map[int]note {
 // answer tells a peer which collective this rank has entered last.
 func (g *Group) answer(peer int, token uint64) {
 	c := g.entered.newest()
-	n := note{Kind: noteHere, Token: token, Seq: c.Seq}
+	n := note{Kind: noteHere, Token: token, Seq: c.Seq, Done: g.completed.Load()}
+	n.Sends, n.Recvs = g.owing.list()
 	if c.Seq > 0 {
 		n.Call = describe(c)
 	}
@@ -78,32 +89,37 @@ func (g *Group) answer(peer int, token uint64) {
 // timedOut fails the group because an operation took too long, with a line that says which ranks are to blame.
 func (g *Group) timedOut(op *operation) {
 	after := op.deadline.Sub(op.began).Round(time.Millisecond)
-	var cause error
-	if op.isPair() {
-		cause = fmt.Errorf("rank %v has not answered after %v: %w", peerName(op.peer), after, colligo.ErrTimeout)
-	} else {
-		cause = g.whoIsMissing(op, after)
+	got := g.askAll()
+	if g.Err() != nil {
+		return // a peer has told the cause in the meantime, and may have gone without an answer
 	}
-	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: op.sequence(), What: op.what(), Rank: g.rank,
+	if g.config.Watch.Desync == On {
+		g.logWhereabouts(got)
+	}
+	cause := g.word(op, after, got)
+	if op.isPair() {
+		cause = g.wordPair(op, after, got)
+	}
+	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: numberOf(op.sequence()), What: op.what(), Rank: g.rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: cause}
 	op.late = e
 	g.fail(e, true)
 }
 
-// whoIsMissing asks all peers where they are and words the answers.
-func (g *Group) whoIsMissing(op *operation, after time.Duration) error {
+// askAll asks all peers where they are.
+func (g *Group) askAll() map[int]note {
 	token, more := g.answers.ask()
 	g.tell(note{Kind: noteWhere, Token: token})
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	for late := false; !late && len(g.answers.get()) < g.size-1; {
+	for len(g.answers.get()) < g.size-1 && g.Err() == nil {
 		select {
 		case <-more:
 		case <-limit.C:
-			late = true
+			return g.answers.get()
 		}
 	}
-	return g.word(op, after, g.answers.get())
+	return g.answers.get()
 }
 
 // word makes one line of the peers' answers.
@@ -139,6 +155,7 @@ func (g *Group) word(op *operation, after time.Duration, got map[int]note) error
 	if len(ahead) > 0 {
 		parts = append(parts, fmt.Sprintf("%s %s gone on", rankList(ahead), have(ahead)))
 	}
+	parts = append(parts, strayed(missing, got)...)
 	return &classed{fmt.Errorf("%s", strings.Join(parts, "; ")), colligo.ErrTimeout}
 }
 

@@ -30,10 +30,25 @@ func AllToAll(s plan.Shape) (*plan.Plan, error) {
 		b.copy(b.mine(out[s.Rank]), b.mine(in[s.Rank]))
 		for d := 1; d < s.Size; d++ {
 			to, from := b.peer(d), b.peer(-d)
+			if b.lane == 0 && (in[to].Len == 0 || out[from].Len == 0) {
+				b.announce(to, in[to], from, out[from])
+			}
 			b.exchange(to, b.mine(in[to]), from, b.mine(out[from]))
 		}
 	}
 	return b.plan, nil
+}
+
+// announce sends and receives the frames of blocks without elements.
+func (b *builder) announce(to int, src plan.Span, from int, dst plan.Span) {
+	step := plan.Step{To: plan.None, From: plan.None}
+	if src.Len == 0 {
+		step.To, step.Src = to, src
+	}
+	if dst.Len == 0 {
+		step.From, step.Dst = from, dst
+	}
+	b.plan.Lanes[0] = append(b.plan.Lanes[0], step)
 }
 
 // exchange sends one span while it receives another, each in the chunks that its two ends agree on by its length.

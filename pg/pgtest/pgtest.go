@@ -12,7 +12,7 @@
 //
 // Invariants:
 //
-//  1. Each rank runs on a goroutine of its own. A rank that returns, or whose test fails fatally, closes its group; ranks
+//  1. Each rank runs on a goroutine of its own. A rank that returns, or whose test fails fatally, closes its groups; ranks
 //     that need it then get an error instead of waiting.
 //  2. Inside the bubble nothing may wait for the world outside it: no sockets, processes or mutexes held by others. Options
 //     with Transport "shm" or "tcp", or RealTime, run without a bubble.
@@ -66,7 +66,8 @@ func RunWith(t *testing.T, size int, o Options, f func(t *testing.T, g *pg.Group
 }
 
 func run(t *testing.T, size int, o Options, f func(t *testing.T, g *pg.Group)) {
-	c := pg.Config{Store: store.NewHash(), Size: size, Transport: o.Transport, Log: slog.New(slog.DiscardHandler)}
+	c := pg.Config{Store: store.NewHash(), Size: size, Transport: o.Transport, Log: slog.New(slog.DiscardHandler),
+		Watch: pg.Watch{DumpOnError: pg.Off}}
 	var net *sim.Net
 	if o.Transport == "" || o.Transport == "sim" {
 		o.Sim.Size, o.Sim.Seed = size, o.seed(t)
@@ -111,7 +112,7 @@ func (o *Options) rank(t *testing.T, c pg.Config, f func(t *testing.T, g *pg.Gro
 		return
 	}
 	defer func() {
-		if err := g.Close(); err != nil && !errors.Is(err, colligo.ErrClosed) {
+		if err := g.CloseAll(); err != nil && !errors.Is(err, colligo.ErrClosed) {
 			t.Errorf("rank %d: close: %v", c.Rank, err)
 		}
 	}()

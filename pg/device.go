@@ -1,0 +1,271 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// Tracker is a Backend that can tell how far its device has come with calls that gave no Pending.
+type Tracker interface {
+	Backend
+	// Finished returns without blocking how many calls of Run the device is through with: of collectives, of sends or of
+	// receives, by what coll is. It may lag behind, for it is asked again. After Close it is final.
+	Finished(coll plan.Coll) uint64
+}
+
+// Timed is a Pending that can tell how long its operation took on the device.
+type Timed interface {
+	Pending
+	// Took returns the time between the operation's turn and its end once it is done; false if that was not measured.
+	Took() (time.Duration, bool)
+}
+
+// ErrCaptured is the error of a Pending whose operation was captured by a graph, so that nobody can say when it is done.
+var ErrCaptured = errors.New("the operation was captured by a graph; it is done when the graph is")
+
+// follower looks at what devices do, so that the recorder, the metrics and the hooks hear of what nobody waits for. Its
+// goroutine lives while there is something to look at.
+type follower struct {
+	mu      sync.Mutex
+	queues  [3][]followed // of collectives, sends, receives, the oldest first
+	heads   [3]int        // those before are gone
+	runs    map[Backend]*runs
+	held    bool // calls since hold have their Pending to come
+	looking bool
+	ended   bool
+	stop    chan struct{}
+	gone    chan struct{}
+}
+
+// followed is an operation on a device.
+type followed struct {
+	rec     record
+	pending Pending // nil: the backend is asked
+	backend Backend
+	runs    *runs  // of the backend
+	run     uint64 // number of its call
+	coll    plan.Coll
+	held    bool
+}
+
+// runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of
+// who enqueues, so it is asked once for all that are over, not for each.
+type runs struct{ ran, over [3]uint64 } // ran under follower.mu, over of who looks
+
+// The first and the longest pause between two looks.
+const (
+	briskly = time.Millisecond
+	lazily  = 50 * time.Millisecond
+)
+
+func followedQueue(coll plan.Coll) int {
+	switch coll {
+	case plan.Send:
+		return 1
+	case plan.Recv:
+		return 2
+	}
+	return 0
+}
+
+// follow takes over an operation that a backend has enqueued. The caller holds g.order.
+func (g *Group) follow(b Backend, r *request, p Pending) {
+	f, q := &g.ledger.devices, followedQueue(r.coll)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	runs := f.runsOf(b)
+	runs.ran[q]++
+	if r.rec.own {
+		return
+	}
+	f.queues[q] = append(f.queues[q], followed{rec: r.rec, pending: p, backend: b, runs: runs, run: runs.ran[q], coll: r.coll, held: f.held && p == nil})
+	if f.looking || f.ended || f.held {
+		return
+	}
+	f.start(g)
+}
+
+// runsOf returns a backend's runs. The caller holds f.mu.
+func (f *follower) runsOf(b Backend) *runs {
+	r := f.runs[b]
+	if r == nil {
+		if f.runs == nil {
+			f.runs = map[Backend]*runs{}
+		}
+		r = &runs{}
+		f.runs[b] = r
+	}
+	return r
+}
+
+func (f *follower) start(g *Group) {
+	f.looking, f.stop, f.gone = true, make(chan struct{}), make(chan struct{})
+	go g.followDevices(f.stop, f.gone)
+}
+
+// hold begins a block of calls that are launched as one.
+func (f *follower) hold() {
+	f.mu.Lock()
+	f.held = true
+	f.mu.Unlock()
+}
+
+// release gives the calls since hold their Pending, nil if there is none.
+func (g *Group) release(p Pending) {
+	f := &g.ledger.devices
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = false
+	for q, ops := range f.queues {
+		for i := f.heads[q]; i < len(ops); i++ {
+			if ops[i].held {
+				ops[i].held, ops[i].pending = false, p
+			}
+		}
+	}
+	if !f.looking && !f.ended {
+		f.start(g)
+	}
+}
+
+// followDevices is the follower's goroutine.
+func (g *Group) followDevices(stop <-chan struct{}, gone chan<- struct{}) {
+	defer close(gone)
+	f, pause := &g.ledger.devices, briskly
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		if pause = min(2*pause, lazily); g.look(false) {
+			pause = briskly
+		}
+		if f.idle() {
+			return
+		}
+		timer.Reset(pause)
+	}
+}
+
+// idle ends the goroutine if there is nothing to look at.
+func (f *follower) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for q := range f.queues {
+		if f.heads[q] < len(f.queues[q]) {
+			return false
+		}
+	}
+	f.looking = false
+	return true
+}
+
+// look concludes what is over at the head of each queue; last also what never will be.
+func (g *Group) look(last bool) (moved bool) {
+	f := &g.ledger.devices
+	for q := range f.queues {
+		for {
+			op, ok := f.head(q)
+			if !ok {
+				break
+			}
+			over, err := g.over(&op)
+			if !over && !last {
+				break
+			}
+			if !over {
+				err = g.Err()
+			}
+			f.pop(q)
+			moved = true
+			g.concludeDevice(&op, err)
+		}
+	}
+	return moved
+}
+
+func (f *follower) head(q int) (followed, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.heads[q] == len(f.queues[q]) {
+		return followed{}, false
+	}
+	return f.queues[q][f.heads[q]], true
+}
+
+// pop forgets the head of a queue; what is gone makes room when it is more than half.
+func (f *follower) pop(q int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ops := f.queues[q]
+	ops[f.heads[q]] = followed{}
+	f.heads[q]++
+	if f.heads[q] > len(ops)/2 {
+		n := copy(ops, ops[f.heads[q]:])
+		clear(ops[n:])
+		f.queues[q], f.heads[q] = ops[:n], 0
+	}
+}
+
+// over reports whether an operation is over, and its error.
+func (g *Group) over(op *followed) (bool, error) {
+	if op.held {
+		return false, nil
+	}
+	if op.pending != nil {
+		if !op.pending.Done() {
+			return false, nil
+		}
+		return true, op.pending.Synchronize(context.Background())
+	}
+	t, ok := op.backend.(Tracker)
+	over := &op.runs.over[followedQueue(op.coll)]
+	if ok && *over < op.run {
+		*over = t.Finished(op.coll)
+	}
+	if ok && *over >= op.run {
+		return true, nil
+	}
+	if err := g.Err(); err != nil && err != colligo.ErrClosed {
+		return true, err
+	}
+	return !ok, nil // where nobody can tell, what the call returned is all that is known
+}
+
+// concludeDevice is conclude for an operation on a device, whose duration only the device knows.
+func (g *Group) concludeDevice(op *followed, err error) {
+	if errors.Is(err, ErrCaptured) {
+		g.ledger.recorder.Retire(op.rec.id)
+		g.ledger.pending.done()
+		return
+	}
+	if t, ok := op.pending.(Timed); ok && err == nil {
+		if d, ok := t.Took(); ok {
+			op.rec.ended = time.Now()
+			op.rec.began = op.rec.ended.Add(-d)
+		}
+	}
+	g.conclude(&op.rec, err)
+}
+
+// endFollowing stops the follower when the backends are closed, after a last look.
+func (g *Group) endFollowing() {
+	f := &g.ledger.devices
+	f.mu.Lock()
+	looking, stop, gone := f.looking && !f.ended, f.stop, f.gone
+	f.ended = true
+	f.mu.Unlock()
+	if looking {
+		close(stop)
+		<-gone
+	}
+	g.look(true)
+}

@@ -1,0 +1,156 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+// dumper writes what the flight recorder holds, one file at a time.
+type dumper struct {
+	once sync.Once
+	turn chan struct{} // has room for one: whoever writes
+}
+
+func (d *dumper) turns() chan struct{} {
+	d.once.Do(func() { d.turn = make(chan struct{}, 1) })
+	return d.turn
+}
+
+// DumpFile writes what the flight recorder holds to the file for this rank, over what was there, and returns its path.
+// It may be called at any time before Close, and works when the group has failed.
+func (g *Group) DumpFile(ctx context.Context) (string, error) {
+	if g == nil || g.rank < 0 {
+		return "", fmt.Errorf("pg: dump: %w", ErrNotMember)
+	}
+	path, err := g.dumpFile(ctx, g.config.Watch.DumpStacks == On)
+	if err != nil {
+		err = fmt.Errorf("pg: group %s: dump of rank %d: %w", g.name, g.rank, err)
+	}
+	return path, err
+}
+
+// RequestDumps asks all ranks of the group, this one included, to write their dumps. It does not wait for the others'.
+func (g *Group) RequestDumps(ctx context.Context) error {
+	if g != nil && g.rank >= 0 && g.size > 1 {
+		g.tell(note{Kind: noteDump})
+	}
+	_, err := g.DumpFile(ctx)
+	return err
+}
+
+// dumpBecause writes a dump and says so; a second attempt leaves out call stacks.
+func (g *Group) dumpBecause(why string) {
+	w := &g.config.Watch
+	for _, stacks := range [2]bool{w.DumpStacks == On, false} {
+		ctx, cancel := context.WithTimeout(context.Background(), w.DumpLimit)
+		path, err := g.dumpFile(ctx, stacks)
+		cancel()
+		switch {
+		case errors.Is(err, errNoRecorder):
+			return
+		case err == nil:
+			g.log.Warn("wrote what was recorded", "group", g.name, "rank", g.rank, "file", path, "reason", why)
+			return
+		}
+		g.log.Warn("dump failed", "group", g.name, "rank", g.rank, "stacks", stacks, "reason", why, "error", err)
+		if !stacks {
+			return
+		}
+	}
+}
+
+// dumpAsked writes a dump because a peer asks for one.
+func (g *Group) dumpAsked(peer int) {
+	if g.world != nil && !g.dumping.Swap(true) {
+		g.aftermath.Go(func() {
+			g.dumpBecause(fmt.Sprintf("rank %d asked", peer))
+			g.dumping.Store(false)
+		})
+	}
+}
+
+var errNoRecorder = errors.New("there is no flight recorder: COLLIGO_FR_BUFFER_SIZE is 0")
+
+// dumpFile gives up when the context ends; a write that the system holds up goes on behind it.
+func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
+	recorder := g.world.recorder // the group's own may not be there yet when a peer asks
+	if recorder == nil {
+		return "", errNoRecorder
+	}
+	prefix, err := g.config.Watch.dumpPrefix()
+	if err != nil {
+		return "", err
+	}
+	path := flight.Path(prefix, g.globalRank())
+	turn := g.world.dumper.turns()
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s: another dump is being written: %w", path, context.Cause(ctx))
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-turn }()
+		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Watch.DumpOnlyActive == On})
+		_, err := d.WriteFile(prefix, g.globalRank())
+		done <- err
+	}()
+	select {
+	case err = <-done:
+		return path, err
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s: %w", path, context.Cause(ctx))
+	}
+}
+
+// globalRank is this rank's number in the default group, by which files are named.
+func (g *Group) globalRank() int {
+	if g.rank < 0 || g.rank >= len(g.ranks) {
+		return max(g.rank, 0)
+	}
+	return g.ranks[g.rank]
+}
+
+// dumpPrefix is the beginning of the path of all dumps.
+func (w *Watch) dumpPrefix() (string, error) {
+	beginning := w.DumpFile
+	if w.DumpFileAnew == On && w.env != nil {
+		if anew := first(w.env, append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
+			beginning = anew
+		}
+	}
+	if beginning == "" {
+		beginning = w.cachePath()
+	}
+	abs, err := filepath.Abs(beginning)
+	if err == nil && os.IsPathSeparator(beginning[len(beginning)-1]) {
+		abs += string(filepath.Separator) // a folder in which files are named by rank alone
+	}
+	return abs, err
+}
+
+// cachePath is where dumps go that nobody has named a place for.
+func (w *Watch) cachePath() string {
+	const name = "trace_rank_"
+	env := w.env
+	if env == nil {
+		env = func(string) (string, bool) { return "", false }
+	}
+	if dir := first(env, "XDG_CACHE_HOME"); dir != "" {
+		return filepath.Join(dir, "colligo", name)
+	}
+	if dir := first(env, "LOCALAPPDATA"); dir != "" && runtime.GOOS == "windows" {
+		return filepath.Join(dir, "colligo", name)
+	}
+	if dir := first(env, "HOME"); dir != "" {
+		return filepath.Join(dir, ".cache", "colligo", name)
+	}
+	return filepath.Join(os.TempDir(), "colligo", name)
+}

@@ -1,0 +1,97 @@
+package pg
+
+import (
+	"context"
+	"errors"
+)
+
+// Grouper is a Backend that can launch several calls as one, as ncclGroupStart and ncclGroupEnd do.
+type Grouper interface {
+	Backend
+	// Begin opens a block of n calls. Until End, Run may leave everything undone, and need not return a Pending.
+	Begin(ctx context.Context, n int, async bool) error
+	// End launches what Run has been given since Begin, also after a Run has failed, and returns one Pending for all if the
+	// block is async.
+	End(ctx context.Context) (Pending, error)
+}
+
+// onDeviceAll gives the calls of a block to the backend of their device, with no other between them.
+func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pending, error) {
+	g.order.Lock()
+	defer g.order.Unlock()
+	if err := g.Err(); err != nil {
+		return nil, g.explain(&rs[0], 0, err, true)
+	}
+	b, err := g.backendFor(ctx, rs[0].device)
+	if err != nil {
+		return nil, g.explain(&rs[0], 0, err, false)
+	}
+	all, grouped := b.(Grouper)
+	if grouped {
+		if err := all.Begin(ctx, len(rs), async); err != nil {
+			return nil, g.blame(&rs[0], 0, err)
+		}
+		g.ledger.devices.hold()
+	}
+	var each pendings
+	for i := range rs {
+		p, seq, err := g.give(ctx, b, &rs[i], async)
+		if err != nil {
+			if grouped {
+				defer g.release(nil)
+				_, late := all.End(ctx)
+				err = errors.Join(err, late)
+			}
+			return nil, g.blame(&rs[i], seq, err)
+		}
+		each = append(each, p)
+	}
+	if !grouped {
+		return each, nil
+	}
+	p, err := all.End(ctx)
+	if err != nil {
+		err = g.blame(&rs[0], 0, err)
+	}
+	g.release(p)
+	return p, err
+}
+
+// blame fails the group with what a backend could not do.
+func (g *Group) blame(r *request, seq uint64, err error) error {
+	err = g.explain(r, seq, err, false)
+	g.fail(err, true)
+	return err
+}
+
+// pendings is the operations of a block that were launched one by one.
+type pendings []Pending
+
+// Wait implements Pending.
+func (ps pendings) Wait(ctx context.Context) error {
+	return ps.each(func(p Pending) error { return p.Wait(ctx) })
+}
+
+// Synchronize implements Pending.
+func (ps pendings) Synchronize(ctx context.Context) error {
+	return ps.each(func(p Pending) error { return p.Synchronize(ctx) })
+}
+
+func (ps pendings) each(f func(Pending) error) error {
+	for _, p := range ps {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Done implements Pending.
+func (ps pendings) Done() bool {
+	for _, p := range ps {
+		if !p.Done() {
+			return false
+		}
+	}
+	return true
+}

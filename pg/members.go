@@ -1,0 +1,159 @@
+package pg
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/colligo-go/colligo"
+)
+
+// GlobalRank returns the rank in the default group of a rank of this group. c10d: get_global_rank.
+func (g *Group) GlobalRank(rank int) (int, error) {
+	if g == nil || rank < 0 || rank >= len(g.ranks) {
+		return colligo.NoRank, fmt.Errorf("pg: rank %d of %v", rank, g)
+	}
+	return g.ranks[rank], nil
+}
+
+// GroupRank returns the rank in this group of a rank of the default group. c10d: get_group_rank.
+func (g *Group) GroupRank(global int) (int, error) {
+	if r := g.find(global); r != colligo.NoRank {
+		return r, nil
+	}
+	return colligo.NoRank, fmt.Errorf("pg: rank %d of the default group is not in %v", global, g)
+}
+
+func (g *Group) find(global int) int {
+	if g != nil {
+		if r := slices.Index(g.ranks, global); r >= 0 {
+			return r
+		}
+	}
+	return colligo.NoRank
+}
+
+// Contains reports whether a rank of the default group is a member.
+func (g *Group) Contains(global int) bool { return g.find(global) != colligo.NoRank }
+
+// IsMember reports whether this rank is. c10d: GroupMember.NON_GROUP_MEMBER.
+func (g *Group) IsMember() bool { return g != nil && g.rank != colligo.NoRank }
+
+// Desc returns what the group is for, as it was given; "default_pg" and "undefined" where nothing was. c10d: group_desc.
+func (g *Group) Desc() string {
+	if g == nil {
+		return ""
+	}
+	return g.form.desc
+}
+
+// Tag returns the tag that the group was made with. c10d: _get_group_tag.
+func (g *Group) Tag() string {
+	if g == nil {
+		return ""
+	}
+	return g.form.tag
+}
+
+// UID returns the number by which frames name the group: a hash of its name, the same on all ranks. c10d has a count of each
+// process's own groups. c10d: _get_process_group_uid.
+func (g *Group) UID() uint32 {
+	if g == nil {
+		return 0
+	}
+	return g.id
+}
+
+// Epoch returns how often the group, and those it was shrunk from, have been shrunk.
+func (g *Group) Epoch() int {
+	if g == nil {
+		return 0
+	}
+	return g.form.epoch
+}
+
+// Backend returns the name of what carries out the group's operations on a kind of device; empty means that nothing does.
+// c10d: get_backend.
+func (g *Group) Backend(kind colligo.DeviceKind) string {
+	if g == nil {
+		return ""
+	}
+	return g.form.backends.of(kind)
+}
+
+// BackendConfig returns the backends of all kinds of device, such as "cpu:host,cuda:peer". c10d: get_backend_config.
+func (g *Group) BackendConfig() string {
+	if g == nil {
+		return ""
+	}
+	return g.form.backends.String()
+}
+
+// Device returns the device that the group is bound to, the CPU if to none. c10d: bound_device_id.
+func (g *Group) Device() colligo.Device {
+	if g == nil {
+		return colligo.Device{}
+	}
+	return g.config.Device
+}
+
+// Info describes a group. c10d: _get_pg_config.
+type Info struct {
+	Name, Desc, Tag string
+	UID             uint32
+	Backends        string // as BackendConfig
+	Transport       string // as Group.Transport
+	Device          colligo.Device
+	Rank, Size      int
+	Ranks           []int // of the default group
+	Epoch           int
+}
+
+// Info describes the group.
+func (g *Group) Info() Info {
+	return Info{Name: g.Name(), Desc: g.Desc(), Tag: g.Tag(), UID: g.UID(), Backends: g.BackendConfig(), Transport: g.Transport(),
+		Device: g.Device(), Rank: g.Rank(), Size: g.Size(), Ranks: g.Ranks(), Epoch: g.Epoch()}
+}
+
+// String prints it on one line.
+func (i Info) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "group %s (%s): rank %d of %d, ranks %v, %s over %s", i.Name, i.Desc, i.Rank, i.Size, i.Ranks, i.Backends, i.Transport)
+	if i.Tag != "" {
+		fmt.Fprintf(&b, ", tag %s", i.Tag)
+	}
+	if i.Device.Kind != colligo.CPU {
+		fmt.Fprintf(&b, ", bound to %v", i.Device)
+	}
+	return b.String()
+}
+
+// Groups returns the open groups that this rank is a member of and that come from the same Init as g, in the order of their
+// making. c10d: _get_all_pg_configs, get_pg_count.
+func (g *Group) Groups() []*Group {
+	if g == nil || g.world == nil {
+		return nil
+	}
+	return g.world.list()
+}
+
+// FindGroup returns the open group among Groups that was made with a tag and has just these ranks of the default group, in
+// any order; nil if there is none. c10d: _find_pg_by_ranks_and_tag.
+func (g *Group) FindGroup(tag string, ranks []int) *Group {
+	want := slices.Sorted(slices.Values(ranks))
+	for _, n := range g.Groups() {
+		if n.form.tag == tag && slices.Equal(want, slices.Sorted(slices.Values(n.ranks))) {
+			return n
+		}
+	}
+	return nil
+}
+
+// orOutside stands for a nil group, as a rank that a split leaves out may hold one: a handle outside.
+func (g *Group) orOutside() *Group {
+	if g == nil {
+		return &Group{name: "none", rank: colligo.NoRank, log: slog.New(slog.DiscardHandler), world: &world{}}
+	}
+	return g
+}

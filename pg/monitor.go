@@ -1,0 +1,169 @@
+package pg
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// monitor looks after all groups of one Init: whether whoever drives them gives signs of life, whether somebody asks for a
+// dump, and whether a peer has put an error into the store. It begins with the first group and outlives the shutdown of the
+// last: a Close that hangs is seen too. When that Close is through, the monitor has ended.
+type monitor struct {
+	mu     sync.Mutex
+	groups map[*Group]*pulse
+	stop   chan struct{}
+	ended  chan struct{}
+}
+
+// pulse is what the monitor knows of one group.
+type pulse struct {
+	beats uint64
+	since time.Time // of that count
+	told  bool      // that it is stuck
+}
+
+// watched makes the monitor look after the group.
+func (g *Group) watched() *Group {
+	w := &g.config.Watch
+	if w.Monitor != On && w.DumpPipe == "" && w.DumpSignal == nil && w.Propagate != On {
+		return g
+	}
+	m := &g.world.monitor
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.groups == nil {
+		m.groups = map[*Group]*pulse{}
+	}
+	m.groups[g] = &pulse{since: time.Now()}
+	if m.stop == nil {
+		m.stop, m.ended = make(chan struct{}), make(chan struct{})
+		go m.run(g, g.openPipe(), m.stop, m.ended)
+	}
+	return g
+}
+
+// endWatching waits until nothing looks after the group any more: its store may go away, and the process may go on.
+func (g *Group) endWatching() {
+	g.overdue.end()
+	g.aftermath.end()
+	g.vitals.closing.Store(0)
+	g.unwatched()
+}
+
+// unwatched ends that. With the last group it ends the monitor.
+func (g *Group) unwatched() {
+	if g.world == nil {
+		return
+	}
+	m := &g.world.monitor
+	m.mu.Lock()
+	_, mine := m.groups[g]
+	delete(m.groups, g)
+	last := mine && len(m.groups) == 0
+	stop, ended := m.stop, m.ended
+	if last {
+		m.stop = nil
+	}
+	m.mu.Unlock()
+	if last {
+		close(stop)
+		<-ended
+	}
+}
+
+// run is the monitor's goroutine. first is the group that it began with, by whose settings it goes.
+func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan<- struct{}) {
+	defer close(ended)
+	w := &first.config.Watch
+	asked := make(chan os.Signal, 1)
+	if w.DumpSignal != nil {
+		signal.Notify(asked, w.DumpSignal)
+		defer signal.Stop(asked)
+	}
+	defer pipe.close()
+	every := w.Heartbeat / 4
+	if pipe != nil || w.Propagate == On {
+		every = min(every, w.CoordCheck)
+	}
+	tick := time.NewTicker(max(every, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-asked:
+			first.dumpBecause("signal " + w.DumpSignal.String())
+		case <-tick.C:
+			if pipe.asks() {
+				first.dumpBecause("asked through " + pipe.path)
+			}
+			m.look(time.Now())
+		}
+	}
+}
+
+// look visits every group.
+func (m *monitor) look(now time.Time) {
+	m.mu.Lock()
+	all := make(map[*Group]*pulse, len(m.groups))
+	for g, p := range m.groups {
+		all[g] = p
+	}
+	m.mu.Unlock()
+	for g, p := range all {
+		if g.config.Watch.Propagate == On && g.Err() == nil {
+			g.lookForErrors()
+		}
+		if g.config.Watch.Monitor == On {
+			g.feel(p, now)
+		}
+	}
+}
+
+// feel takes a group's pulse. A sleeping driver is woken to give a sign.
+func (g *Group) feel(p *pulse, now time.Time) {
+	limit := g.config.Watch.Heartbeat
+	beats := g.vitals.beats.Load()
+	what := ""
+	switch {
+	case tooLong(g.vitals.closing.Load(), now, limit):
+		what = "closing the group"
+	case tooLong(g.vitals.call.Load(), now, limit):
+		what = "a call of the device's backend"
+	case beats != p.beats || !g.driven():
+		p.beats, p.since, p.told = beats, now, false
+		return
+	case now.Sub(p.since) < limit:
+		g.wake()
+		return
+	default:
+		what = "what drives the group's operations"
+	}
+	if p.told {
+		return
+	}
+	p.told = true
+	stacks := make([]byte, 256<<10)
+	g.log.Error("no sign of life: "+what+" is stuck", "group", g.name, "rank", g.rank, "heartbeat", limit,
+		"stacks", string(stacks[:runtime.Stack(stacks, true)]))
+	if g.config.Watch.DumpOnError == On {
+		g.dumpBecause(what + " is stuck")
+	}
+	g.endProcess(errStuck)
+}
+
+// driven reports whether a goroutine should be driving the group. A lock that cannot be had counts as yes.
+func (g *Group) driven() bool {
+	if !g.mu.TryLock() {
+		return true
+	}
+	defer g.mu.Unlock()
+	return g.driving
+}
+
+func tooLong(since int64, now time.Time, limit time.Duration) bool {
+	return since != 0 && now.Sub(time.Unix(0, since)) >= limit
+}

@@ -1,0 +1,135 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/colligo-go/colligo"
+)
+
+// P2POp is what one line of a BatchIsendIrecv does.
+type P2POp uint8
+
+// The two kinds. The zero value is neither, so that one that was forgotten is found.
+const (
+	Isend P2POp = iota + 1
+	Irecv
+)
+
+// P2P is one send or receive of a BatchIsendIrecv. c10d: P2POp.
+type P2P struct {
+	Op     P2POp
+	Tensor colligo.Tensor
+	Peer   int // a rank of the group
+	Tag    int
+	Group  *Group
+}
+
+// BatchIsendIrecv starts sends and receives together, all of one group and on one device, in the order of the list. A tensor
+// that is received into may be part of no other line. It returns one Work for all on a device, where they are one launch,
+// and one for each line on the CPU. If a line is wrong nothing is started.
+//
+// Unlike in c10d, a batch may be the first call of a group and be made by some of its ranks only: the links are there.
+// c10d: batch_isend_irecv.
+func BatchIsendIrecv(ctx context.Context, lines []P2P) ([]*Work, error) {
+	rs, err := checkLines(lines)
+	if err != nil {
+		return nil, fmt.Errorf("pg: batch_isend_irecv: %w", err)
+	}
+	g := lines[0].Group
+	if err := g.checkAll(rs); err != nil {
+		return nil, err
+	}
+	if done, err := g.trivialAll(ctx, rs); done {
+		return nil, err
+	}
+	if rs[0].device.Kind != colligo.CPU {
+		p, err := g.onDeviceAll(ctx, rs, true)
+		if err != nil {
+			return nil, err
+		}
+		return []*Work{{group: g, op: &operation{request: rs[0]}, device: p, results: resultsOf(rs)}}, nil
+	}
+	return g.startEach(ctx, rs)
+}
+
+// startEach starts operations together that have a Work each.
+func (g *Group) startEach(ctx context.Context, rs []request) ([]*Work, error) {
+	results := make([][]colligo.Tensor, len(rs))
+	for i := range rs {
+		results[i] = rs[i].results()
+	}
+	w, drive, err := g.enqueueAll(ctx, rs, true)
+	if err != nil {
+		return nil, g.explain(&rs[0], 0, err, true)
+	}
+	if drive {
+		go g.drive(nil)
+	} else {
+		g.mesh.Wake()
+	}
+	works := make([]*Work, len(w.ops))
+	for i, op := range w.ops {
+		works[i] = &Work{group: g, op: op, done: op.done, results: results[i]}
+	}
+	return works, nil
+}
+
+// checkLines makes the operations of a batch.
+func checkLines(lines []P2P) ([]request, error) {
+	if len(lines) == 0 {
+		return nil, errors.New("the list is empty")
+	}
+	rs := make([]request, len(lines))
+	for i, l := range lines {
+		switch {
+		case l.Group == nil:
+			return nil, fmt.Errorf("line %d of %d has no group", i, len(lines))
+		case l.Group != lines[0].Group:
+			return nil, fmt.Errorf("line %d of %d is of group %s, the first of group %s", i, len(lines), l.Group.name,
+				lines[0].Group.name)
+		case l.Op == Isend:
+			rs[i] = l.Group.send(l.Tensor, l.Peer, l.Tag)
+		case l.Op == Irecv:
+			rs[i] = l.Group.receive(l.Tensor, l.Peer, l.Tag)
+		default:
+			return nil, fmt.Errorf("line %d of %d is neither Isend nor Irecv", i, len(lines))
+		}
+	}
+	return rs, apart(lines)
+}
+
+// apart refuses lines that receive into memory of another.
+func apart(lines []P2P) error {
+	order := make([]int, 0, len(lines))
+	for i, l := range lines {
+		if l.Tensor.Valid() && l.Tensor.Contiguous() && l.Tensor.Len() > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lines[a].Tensor.Addr(), lines[b].Tensor.Addr()) })
+	// Of the lines that begin before one, those that reach furthest tell of any overlap: of all lines and of those that receive.
+	all, received := -1, -1
+	further := func(best, i int) int {
+		if best < 0 || end(lines[i].Tensor) > end(lines[best].Tensor) {
+			return i
+		}
+		return best
+	}
+	for _, i := range order {
+		other := received
+		if lines[i].Op == Irecv {
+			other = all
+		}
+		if other >= 0 && overlap(lines[other].Tensor, lines[i].Tensor) {
+			return fmt.Errorf("lines %d and %d share memory, and one receives into it", min(i, other), max(i, other))
+		}
+		if all = further(all, i); lines[i].Op == Irecv {
+			received = further(received, i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+//go:build !unix
+
+package pg
+
+// pipe would be a named pipe; this system has none with a path.
+type pipe struct{ path string }
+
+func (g *Group) openPipe() *pipe {
+	if g.config.Watch.DumpPipe != "" {
+		g.log.Warn("no pipe to ask for dumps on this system", "group", g.name, "rank", g.rank)
+	}
+	return nil
+}
+
+func (p *pipe) asks() bool { return false }
+
+func (p *pipe) close() {}

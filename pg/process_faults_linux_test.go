@@ -1,0 +1,169 @@
+package pg_test
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+var everyFault = flag.Bool("pg.faults", false, "run every cell of the table of faults, and print it")
+
+// The columns and rows of the table.
+var (
+	faults      = []string{"killed", "stopped", "delayed", "calls another", "skips one"}
+	faultyCalls = []string{"all_reduce", "small all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather",
+		"scatter", "barrier", "send and recv", "recv from any"}
+)
+
+// faultLimit is the timeout of operations in these tests.
+const faultLimit = 4 * time.Second
+
+// faultTable is what became of each cell: the longest time until a survivor's error.
+type faultTable struct {
+	sync.Mutex
+	cells map[string]string
+}
+
+func (f *faultTable) set(transport, call, fault, text string) {
+	f.Lock()
+	defer f.Unlock()
+	f.cells[transport+call+fault] = text
+}
+
+func (f *faultTable) String() string {
+	f.Lock()
+	defer f.Unlock()
+	var b strings.Builder
+	for _, transport := range []string{"shm", "tcp"} {
+		fmt.Fprintf(&b, "\n%-18s", transport)
+		for _, fault := range faults {
+			fmt.Fprintf(&b, "%15s", fault)
+		}
+		for _, call := range faultyCalls {
+			fmt.Fprintf(&b, "\n%-18s", call)
+			for _, fault := range faults {
+				fmt.Fprintf(&b, "%15s", f.cells[transport+call+fault])
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestFaults has one of four processes end, stand still, come late, call something else or leave out a call, in each
+// collective and message. Every survivor's call fails within the timeout and a second, names that rank, and leaves a dump
+// that can be read. Without -pg.faults it runs a sample.
+func TestFaults(t *testing.T) {
+	table := &faultTable{cells: map[string]string{}}
+	t.Cleanup(func() {
+		if *everyFault {
+			t.Logf("longest time until a survivor's error; the timeout is %v\n%s", faultLimit, table)
+		}
+	})
+	for i, call := range faultyCalls {
+		for j, fault := range faults {
+			for k, transport := range []string{"shm", "tcp"} {
+				if call == "recv from any" && fault == "skips one" {
+					table.set(transport, call, fault, "no fault")
+					continue // another message does as well
+				}
+				if !*everyFault && (i+5*j+7*k)%13 != 3 {
+					continue
+				}
+				t.Run(fmt.Sprintf("coll=%s/fault=%s/transport=%s", call, fault, transport), func(t *testing.T) {
+					t.Parallel()
+					needs(t, transport)
+					table.set(transport, call, fault, "FAILED")
+					longest := suffer(t, transport, call, fault)
+					table.set(transport, call, fault, longest.Round(time.Millisecond).String())
+				})
+			}
+		}
+	}
+}
+
+// suffer runs one cell and returns how long the last survivor took to know.
+func suffer(t *testing.T, transport, call, fault string) (longest time.Duration) {
+	victim, dumps := 2, t.TempDir()
+	if call == "recv from any" {
+		victim = 0 // the others do without any other
+	}
+	margin := time.Second
+	if !*everyFault {
+		margin = 4 * time.Second // a sample may run on a machine that is busy with other tests
+	}
+	job := newJob(t)
+	o := order{Config: config{Transport: transport, Timeout: faultLimit, Size: 4, Init: "tcp://" + freeAddress(t, "127.0.0.1")}}
+	for o.Config.Rank = range 4 {
+		o.Role, o.Arg = "faulty", call+"/"+fault+"/"
+		if o.Config.Rank == victim {
+			o.Arg += "victim"
+		}
+		job.start(o, "COLLIGO_DUMP_ON_TIMEOUT=1", "COLLIGO_FR_DUMP_TEMP_FILE="+dumps+"/trace_")
+	}
+	job.all("init")
+	job.all("ready")
+	at, open := strike(t, job.procs[victim], fault), 0
+	for rank, p := range job.procs {
+		if rank == victim {
+			continue
+		}
+		r := p.next("done")
+		took := r.When.Sub(at)
+		t.Logf("rank %d after %v: %s", rank, took.Round(time.Millisecond), r.Err)
+		longest = max(longest, took)
+		require.Contains(t, r.Err, fmt.Sprintf("rank %d", victim))
+		require.Less(t, took, faultLimit+margin)
+		if fault == "stopped" {
+			require.Contains(t, r.Err, fmt.Sprintf("rank %d does not answer", victim))
+		}
+		p.ends()
+		d, err := flight.ReadFile(flight.Path(dumps+"/trace_", rank))
+		require.NoError(t, err)
+		open += len(slices.DeleteFunc(d.Entries, func(e flight.Entry) bool { return e.State == flight.Completed }))
+	}
+	if fault != "killed" { // known, it may be, before the next call is recorded
+		require.NotZero(t, open, "in all dumps everything is complete")
+	}
+	goOn(t, job.procs[victim], fault)
+	job.tidy()
+	return longest
+}
+
+// strike lets the fault happen and returns when it did.
+func strike(t *testing.T, p *rankProcess, fault string) time.Time {
+	switch fault {
+	case "killed":
+		time.Sleep(20 * time.Millisecond)
+		defer p.cmd.Process.Kill()
+		return time.Now()
+	case "stopped":
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+		return time.Now()
+	}
+	return p.next("fault").When
+}
+
+// goOn lets the rank at fault go on, whose call fails too.
+func goOn(t *testing.T, p *rankProcess, fault string) {
+	switch fault {
+	case "killed":
+		return
+	case "stopped":
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
+	case "delayed":
+		p.say("go on")
+	}
+	require.NotEmpty(t, p.next("done").Err)
+	p.ends()
+}

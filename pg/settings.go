@@ -1,0 +1,209 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Setting is one environment variable. Its own name comes before its aliases, which are PyTorch's.
+type Setting struct {
+	Name    string
+	Aliases []string
+	Kind    string // "bool", "int", "seconds", "milliseconds", "text", or the words that it may be
+	Default string // empty: see Meaning
+	Meaning string
+}
+
+// String prints the setting on one line.
+func (s Setting) String() string {
+	names := strings.Join(append([]string{s.Name}, s.Aliases...), ", ")
+	if s.Kind == "" {
+		return fmt.Sprintf("%s: %s", names, s.Meaning)
+	}
+	return fmt.Sprintf("%s (%s, default %q): %s", names, s.Kind, s.Default, s.Meaning)
+}
+
+// Settings returns every variable that Init reads besides those of launchers. A field of Config that the program has set
+// comes before its variable. A value that cannot be read is an error of Init. At the end come variables of PyTorch that
+// have no meaning here, without a kind; they and all that are not listed are ignored.
+func Settings() []Setting {
+	all := make([]Setting, len(variables))
+	for i := range variables {
+		all[i] = variables[i].Setting
+	}
+	return all
+}
+
+// setting is a line of the table: what is documented, and what it does. A default is read like a value.
+type setting struct {
+	Setting
+	given func(c *Config) bool // the program has set it
+	apply func(c *Config, name, value string) error
+}
+
+// torch returns the aliases TORCH_NCCL_X and NCCL_X, the older one last.
+func torch(x string) []string { return []string{"TORCH_NCCL_" + x, "NCCL_" + x} }
+
+// variables is the one list of variables.
+var variables = []setting{
+	seconds("COLLIGO_TIMEOUT_SEC", nil, "1800", "limit of one operation, from when it can begin to its end",
+		func(c *Config) *time.Duration { return &c.Timeout }),
+	switched("COLLIGO_BLOCKING_WAIT", torch("BLOCKING_WAIT"), "0", "Work.Wait holds the caller until an operation on a device is done, and no longer than its timeout",
+		func(w *Watch) *Toggle { return &w.BlockingWait }),
+	{Setting{"COLLIGO_ASYNC_ERROR_HANDLING", torch("ASYNC_ERROR_HANDLING"), "0 1 2 3", "2",
+		"when a group has failed: 0 leave devices to who waits, 1 clean up and end the process, 2 clean up, 3 end the process at once; " +
+			"of the aliases 1 and 3 count as 2, for torchrun sets 1 for every process, and no process ends unasked"},
+		func(c *Config) bool { return c.Watch.OnError != 0 }, applyErrorMode},
+	switched("COLLIGO_PROPAGATE_ERROR", []string{"TORCH_NCCL_PROPAGATE_ERROR"}, "0", "put the first error into the group's store, and look for others' there",
+		func(w *Watch) *Toggle { return &w.Propagate }),
+	switched("COLLIGO_NAN_CHECK", []string{"TORCH_NCCL_NAN_CHECK"}, "0", "refuse inputs that hold a NaN",
+		func(w *Watch) *Toggle { return &w.NaNCheck }),
+	{Setting{"COLLIGO_DEBUG", []string{"TORCH_DISTRIBUTED_DEBUG"}, "OFF INFO DETAIL", "OFF",
+		"INFO logs groups as they form; DETAIL also compares what all ranks call before each collective"},
+		func(c *Config) bool { return c.Watch.Debug != 0 }, applyDebug},
+	{Setting{"COLLIGO_INIT_BARRIER", []string{"TORCH_DIST_INIT_BARRIER"}, "bool", "0",
+		"groups that have formed meet once more through the store; those of their own links they always do"},
+		func(c *Config) bool { return c.InitBarrier != 0 },
+		func(c *Config, _, value string) (err error) {
+			c.InitBarrier, err = parseToggle(value)
+			return err
+		}},
+	switched("COLLIGO_DESYNC_DEBUG", torch("DESYNC_DEBUG"), "0", "on a timeout log where every rank is",
+		func(w *Watch) *Toggle { return &w.Desync }),
+	switched("COLLIGO_ENABLE_MONITORING", []string{"TORCH_NCCL_ENABLE_MONITORING"}, "1", "watch the watchdog and whoever drives a group",
+		func(w *Watch) *Toggle { return &w.Monitor }),
+	seconds("COLLIGO_HEARTBEAT_TIMEOUT_SEC", []string{"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"}, "480", "how long these may show no sign of life",
+		func(c *Config) *time.Duration { return &c.Watch.Heartbeat }),
+	millis("COLLIGO_COORD_CHECK_MILSEC", []string{"TORCH_NCCL_COORD_CHECK_MILSEC"}, "1000", "how often the dump pipe and the store are looked at",
+		func(w *Watch) *time.Duration { return &w.CoordCheck }),
+	{Setting{"COLLIGO_FR_BUFFER_SIZE", []string{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, "int", "2000",
+		"operations that the flight recorder keeps; 0 turns it off"},
+		func(c *Config) bool { return c.Watch.Entries != 0 }, applyEntries},
+	switched("COLLIGO_ENABLE_TIMING", torch("ENABLE_TIMING"), "0", "the flight recorder measures durations on devices",
+		func(w *Watch) *Toggle { return &w.Timing }),
+	switched("COLLIGO_DUMP_ON_TIMEOUT", []string{"TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"}, "1", "dump the flight recorder when a group fails",
+		func(w *Watch) *Toggle { return &w.DumpOnError }),
+	switched("COLLIGO_EXTRA_DUMP_ON_EXEC", []string{"TORCH_NCCL_EXTRA_DUMP_ON_EXEC"}, "0", "dump it also when the program ends a group by Abort",
+		func(w *Watch) *Toggle { return &w.DumpOnAbort }),
+	millis("COLLIGO_WAIT_TIMEOUT_DUMP_MILSEC", []string{"TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"}, "15000", "how long a dump may take",
+		func(w *Watch) *time.Duration { return &w.DumpLimit }),
+	path("COLLIGO_FR_DUMP_TEMP_FILE", dumpAliases(), "beginning of a dump's path, the rank follows; by default colligo/trace_rank_ in XDG_CACHE_HOME or in .cache of HOME",
+		func(w *Watch) *string { return &w.DumpFile }),
+	switched("COLLIGO_FR_DUMP_DYNAMIC_FILE_NAME", []string{"TORCH_FR_DUMP_DYNAMIC_FILE_NAME"}, "0", "read that variable again at each dump",
+		func(w *Watch) *Toggle { return &w.DumpFileAnew }),
+	path("COLLIGO_DEBUG_INFO_PIPE_FILE", []string{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"}, "beginning of the path of a named pipe, rank and .pipe follow: whatever is written to it asks for a dump",
+		func(w *Watch) *string { return &w.DumpPipe }),
+	switched("COLLIGO_INCLUDE_STACK_TRACE", []string{"TORCH_INCLUDE_STACK_TRACE"}, "1", "dumps say from where operations were called",
+		func(w *Watch) *Toggle { return &w.DumpStacks }),
+	switched("COLLIGO_INCLUDE_ONLY_ACTIVE", []string{"TORCH_INCLUDE_ONLY_ACTIVE"}, "0", "dumps leave out what is done",
+		func(w *Watch) *Toggle { return &w.DumpOnlyActive }),
+
+	without("TORCH_NCCL_HIGH_PRIORITY", "streams belong to backends, and their priority to the backend's options"),
+	without("TORCH_NCCL_RETHROW_CUDA_ERRORS", "errors of a device are always the group's"),
+	without("TORCH_NCCL_CUDA_EVENT_CACHE", "events are always reused"),
+	without("TORCH_NCCL_AVOID_RECORD_STREAMS", "an operation keeps its tensors alive"),
+	without("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "there is no allocator to hook into"),
+	without("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "there is no C++ stack"),
+	without("TORCH_FR_CPP_STACK", "there is no C++ stack; TORCH_NCCL_TRACE_CPP_STACK is its alias"),
+	without("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "sends and receives have links of their own"),
+}
+
+func dumpAliases() []string {
+	return []string{"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}
+}
+
+func without(name, why string) setting {
+	return setting{Setting: Setting{Name: name, Meaning: "no meaning here: " + why}}
+}
+
+var (
+	errBool   = errors.New("want y, yes, 1, t or true, or n, no, 0, f or false")
+	errNumber = errors.New("want a whole number above 0")
+)
+
+func switched(name string, aliases []string, def, meaning string, field func(*Watch) *Toggle) setting {
+	return setting{Setting{name, aliases, "bool", def, meaning}, func(c *Config) bool { return *field(&c.Watch) != 0 },
+		func(c *Config, _, value string) (err error) {
+			*field(&c.Watch), err = parseToggle(value)
+			return err
+		}}
+}
+
+func parseToggle(value string) (Toggle, error) {
+	switch strings.ToLower(value) {
+	case "y", "yes", "1", "t", "true":
+		return On, nil
+	case "n", "no", "0", "f", "false":
+		return Off, nil
+	}
+	return 0, errBool
+}
+
+func seconds(name string, aliases []string, def, meaning string, field func(*Config) *time.Duration) setting {
+	return limit(name, aliases, "seconds", def, meaning, time.Second, field)
+}
+
+func millis(name string, aliases []string, def, meaning string, field func(*Watch) *time.Duration) setting {
+	return limit(name, aliases, "milliseconds", def, meaning, time.Millisecond, func(c *Config) *time.Duration { return field(&c.Watch) })
+}
+
+func limit(name string, aliases []string, kind, def, meaning string, unit time.Duration, field func(*Config) *time.Duration) setting {
+	return setting{Setting{name, aliases, kind, def, meaning}, func(c *Config) bool { return *field(c) != 0 },
+		func(c *Config, _, value string) error {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 1 || n > math.MaxInt64/int64(unit) {
+				return fmt.Errorf("%w of %s", errNumber, kind)
+			}
+			*field(c) = time.Duration(n) * unit
+			return nil
+		}}
+}
+
+func path(name string, aliases []string, meaning string, field func(*Watch) *string) setting {
+	return setting{Setting{name, aliases, "text", "", meaning}, func(c *Config) bool { return *field(&c.Watch) != "" },
+		func(c *Config, _, value string) error {
+			*field(&c.Watch) = value
+			return nil
+		}}
+}
+
+func applyErrorMode(c *Config, name, value string) error {
+	modes := map[string]ErrorMode{"0": NoHandling, "1": TearDown, "2": CleanUp, "3": SkipCleanUp}
+	m, ok := modes[value]
+	if !ok {
+		return errors.New("want 0, 1, 2 or 3")
+	}
+	if m.ends() && name != "COLLIGO_ASYNC_ERROR_HANDLING" {
+		m = CleanUp
+	}
+	c.Watch.OnError = m
+	return nil
+}
+
+func applyDebug(c *Config, _, value string) error {
+	for l := DebugOff; l <= DebugDetail; l++ {
+		if strings.EqualFold(value, l.String()) {
+			c.Watch.Debug = l
+			return nil
+		}
+	}
+	return errors.New("want OFF, INFO or DETAIL")
+}
+
+func applyEntries(c *Config, _, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxEntries {
+		return fmt.Errorf("want a whole number from 0 to %d", maxEntries)
+	}
+	if c.Watch.Entries = n; n == 0 {
+		c.Watch.Entries = -1
+	}
+	return nil
+}
+
+// maxEntries bounds the memory of the flight recorder.
+const maxEntries = 1 << 24

@@ -1,0 +1,96 @@
+package pg
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func from(vars map[string]string) lookup {
+	return func(name string) (string, bool) {
+		v, ok := vars[name]
+		return v, ok
+	}
+}
+
+// TestSettingsDefaults takes the defaults from the table, which is what is printed.
+func TestSettingsDefaults(t *testing.T) {
+	var c Config
+	require.NoError(t, c.settle(from(nil)))
+	require.Equal(t, DefaultTimeout, c.Timeout)
+	c.Watch.env = nil
+	require.Equal(t, Watch{BlockingWait: Off, OnError: CleanUp, Propagate: Off, NaNCheck: Off, Debug: DebugOff, Desync: Off,
+		Monitor: On, Heartbeat: 480 * time.Second, CoordCheck: time.Second, Entries: 2000, Timing: Off, DumpOnError: On,
+		DumpOnAbort: Off, DumpLimit: 15 * time.Second, DumpFileAnew: Off, DumpStacks: On, DumpOnlyActive: Off}, c.Watch)
+}
+
+// TestSettings reads values, aliases and the program's own choice.
+func TestSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		vars map[string]string
+		set  Watch
+		want func(c *Config) any
+		is   any
+	}{
+		"own name": {map[string]string{"COLLIGO_NAN_CHECK": "Yes"}, Watch{}, func(c *Config) any { return c.Watch.NaNCheck }, On},
+		"alias":    {map[string]string{"TORCH_NCCL_NAN_CHECK": "t"}, Watch{}, func(c *Config) any { return c.Watch.NaNCheck }, On},
+		"own name before alias": {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Watch{},
+			func(c *Config) any { return c.Watch.Entries }, 7},
+		"first alias before second": {map[string]string{"TORCH_NCCL_TRACE_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Watch{},
+			func(c *Config) any { return c.Watch.Entries }, 8},
+		"program before all":   {map[string]string{"COLLIGO_NAN_CHECK": "1"}, Watch{NaNCheck: Off}, func(c *Config) any { return c.Watch.NaNCheck }, Off},
+		"no recorder":          {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "0"}, Watch{}, func(c *Config) any { return c.Watch.Entries }, -1},
+		"milliseconds":         {map[string]string{"TORCH_NCCL_COORD_CHECK_MILSEC": "250"}, Watch{}, func(c *Config) any { return c.Watch.CoordCheck }, 250 * time.Millisecond},
+		"seconds":              {map[string]string{"COLLIGO_TIMEOUT_SEC": "90"}, Watch{}, func(c *Config) any { return c.Timeout }, 90 * time.Second},
+		"torchrun's 1":         {map[string]string{"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}, Watch{}, func(c *Config) any { return c.Watch.OnError }, CleanUp},
+		"tear down":            {map[string]string{"COLLIGO_ASYNC_ERROR_HANDLING": "1"}, Watch{}, func(c *Config) any { return c.Watch.OnError }, TearDown},
+		"PyTorch's 0":          {map[string]string{"NCCL_ASYNC_ERROR_HANDLING": "0"}, Watch{}, func(c *Config) any { return c.Watch.OnError }, NoHandling},
+		"debug":                {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "detail"}, Watch{}, func(c *Config) any { return c.Watch.Debug }, DebugDetail},
+		"empty counts as none": {map[string]string{"COLLIGO_NAN_CHECK": ""}, Watch{}, func(c *Config) any { return c.Watch.NaNCheck }, Off},
+		"path":                 {map[string]string{"TORCH_FR_DUMP_TEMP_FILE": "/x/y_"}, Watch{}, func(c *Config) any { return c.Watch.DumpFile }, "/x/y_"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Config{Watch: c.set}
+			require.NoError(t, got.settle(from(c.vars)))
+			require.Equal(t, c.is, c.want(&got))
+		})
+	}
+}
+
+// TestSettingsRefused names variable and value of what cannot be read.
+func TestSettingsRefused(t *testing.T) {
+	for name, values := range map[string][]string{
+		"COLLIGO_BLOCKING_WAIT": {"2", "maybe", " 1"}, "TORCH_NCCL_ENABLE_TIMING": {"on"},
+		"COLLIGO_ASYNC_ERROR_HANDLING": {"4", "-1", "true"}, "COLLIGO_HEARTBEAT_TIMEOUT_SEC": {"0", "-3", "1.5", "8m", "9999999999999"},
+		"TORCH_FR_BUFFER_SIZE": {"-1", "many", "99999999999"}, "TORCH_DISTRIBUTED_DEBUG": {"VERBOSE"}, "COLLIGO_COORD_CHECK_MILSEC": {"0"},
+	} {
+		for _, value := range values {
+			var c Config
+			require.ErrorContains(t, c.settle(from(map[string]string{name: value})), "environment variable "+name+" is \""+value+"\": want ")
+		}
+	}
+}
+
+// TestWatchRefused refuses what a program cannot mean.
+func TestWatchRefused(t *testing.T) {
+	for says, w := range map[string]Watch{"Watch.Heartbeat is -1s": {Heartbeat: -time.Second}, "Watch.CoordCheck is -1ns": {CoordCheck: -1},
+		"Watch.DumpLimit is -1ns": {DumpLimit: -1}, "OnError 9 and Debug 0": {OnError: 9}, "OnError 0 and Debug 4": {Debug: 4}} {
+		c := Config{Watch: w}
+		require.ErrorContains(t, c.settle(from(nil)), says)
+	}
+}
+
+// TestSettingsTable holds the printed table against itself.
+func TestSettingsTable(t *testing.T) {
+	seen := map[string]bool{}
+	for i, s := range Settings() {
+		for _, name := range append([]string{s.Name}, s.Aliases...) {
+			require.False(t, seen[name], name)
+			seen[name] = true
+		}
+		require.NotEmpty(t, s.Meaning)
+		require.Equal(t, s.Kind == "", variables[i].apply == nil, s.Name)
+		t.Log(s)
+	}
+}

@@ -1,0 +1,206 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// Sparse is a tensor of which only some rows are there, as the gradient of an embedding: PyTorch's COO layout with one sparse
+// dimension.
+type Sparse struct {
+	Rows    int            // of the whole tensor
+	Indices []int64        // the rows that are there, in any order; a row that is named twice has the sum of both
+	Values  colligo.Tensor // the rows one after the other, of shape [len(Indices), ...], contiguous and on the CPU
+}
+
+// width returns the elements of one row.
+func (s *Sparse) width() int {
+	n := 1
+	for _, d := range s.Values.Shape()[1:] {
+		n *= d
+	}
+	return n
+}
+
+// check says what is wrong with a sparse tensor.
+func (s *Sparse) check(op colligo.ReduceOp) error {
+	v := s.Values
+	switch {
+	case !v.Valid():
+		return fmt.Errorf("the values are an invalid tensor")
+	case v.Device().Kind != colligo.CPU || !v.Contiguous():
+		return fmt.Errorf("the values are %v, they must be contiguous and on the CPU", v)
+	case op.Kind() != colligo.KindSum:
+		return fmt.Errorf("%v of sparse tensors, which can only be summed", op)
+	case len(v.Shape()) == 0 || v.Shape()[0] != len(s.Indices):
+		return fmt.Errorf("values %v for %d indices", v, len(s.Indices))
+	}
+	if err := inRange(s.Indices, s.Rows); err != nil {
+		return err
+	}
+	_, err := kernels.Lookup(v.DType(), op.Kind())
+	return err
+}
+
+func inRange(indices []int64, rows int) error {
+	for i, x := range indices {
+		if x < 0 || x >= int64(rows) {
+			return fmt.Errorf("index %d is %d in a tensor of %d rows", i, x, rows)
+		}
+	}
+	return nil
+}
+
+// AllReduceSparse returns the sum of the sparse tensors of all ranks on every rank, bitwise the same: the rows that any
+// rank has, in ascending order, each summed in the order of the ranks. Type, rows and the shape of a row must be the same
+// everywhere; how many rows are there may differ. The ranks exchange how many, then indices and values; Config.MaxObject
+// limits what is taken for them. If the tensor of one rank is wrong every rank gets an error, and the group goes on.
+// c10d: all_reduce of sparse tensors.
+func (g *Group) AllReduceSparse(ctx context.Context, s Sparse, op colligo.ReduceOp) (Sparse, error) {
+	if !g.IsMember() {
+		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w", ErrNotMember)
+	}
+	bad := s.check(op)
+	counts, err := g.sparseSizes(ctx, &s, bad)
+	if err != nil {
+		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w", err)
+	}
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	width, d := s.width(), s.Values.DType()
+	indices, values := make([]int64, total), make([]byte, total*width*d.Size())
+	if err := g.AllGather(ctx, inParts(colligo.Of(indices), counts, 1), colligo.Of(s.Indices)); err != nil {
+		return Sparse{}, err
+	}
+	all := colligo.Bytes(values, d)
+	if err := g.AllGather(ctx, inParts(all, counts, width), s.Values); err != nil {
+		return Sparse{}, err
+	}
+	if err := inRange(indices, s.Rows); err != nil {
+		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w: %w", colligo.ErrCorrupt, err)
+	}
+	rows := slices.Clone(indices)
+	slices.Sort(rows)
+	rows = slices.Compact(rows)
+	out, err := s.shaped(rows)
+	if err != nil {
+		return Sparse{}, err
+	}
+	return out, sumRows(&out, indices, values)
+}
+
+// AllReduceSparseAt is AllReduceSparse where the ranks have agreed beforehand which rows to sum: a list in ascending order, the
+// same on all ranks, that holds all indices of every rank. It costs one AllReduce of these rows and no exchange of
+// indices; rows that no rank has are zero. c10d: _allreduce_sparse, _set_sparse_metadata.
+func (g *Group) AllReduceSparseAt(ctx context.Context, s Sparse, rows []int64, op colligo.ReduceOp) (Sparse, error) {
+	var err error = ErrNotMember
+	if g.IsMember() {
+		err = s.check(op)
+	}
+	if err == nil {
+		err = inRange(rows, s.Rows)
+	}
+	for i := 1; i < len(rows) && err == nil; i++ {
+		if rows[i] <= rows[i-1] {
+			err = fmt.Errorf("row %d comes after row %d in the list of rows", rows[i], rows[i-1])
+		}
+	}
+	var out Sparse
+	if err == nil {
+		if out, err = s.shaped(slices.Clone(rows)); err == nil {
+			err = sumRows(&out, s.Indices, s.Values.CPUBytes())
+		}
+	}
+	if err != nil {
+		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w", err)
+	}
+	r := g.allReduce(out.Values, op)
+	r.as(OpAllReduceSparse)
+	return out, g.run(ctx, r)
+}
+
+// absent stands in the place of a number of rows if the rank's tensor is wrong.
+const absent = -1
+
+// sparseSizes exchanges how many rows the ranks have, and checks that the rest is alike.
+func (g *Group) sparseSizes(ctx context.Context, s *Sparse, bad error) ([]int, error) {
+	own := []int64{absent, 0, 0}
+	if bad == nil {
+		own = []int64{int64(len(s.Indices)), int64(s.Rows), int64(s.width())}
+	}
+	all := make([]int64, 3*g.size)
+	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil || bad != nil {
+		if bad != nil {
+			err = bad
+		}
+		return nil, err
+	}
+	counts := make([]int, g.size)
+	limit := g.maxObject()
+	row := 8 + own[2]*int64(s.Values.DType().Size())
+	for r := range counts {
+		n, rows, width := all[3*r], all[3*r+1], all[3*r+2]
+		switch {
+		case n == absent:
+			return nil, fmt.Errorf("the tensor of rank %d is wrong", r)
+		case rows != own[1] || width != own[2]:
+			return nil, &classed{fmt.Errorf("rank %d has a tensor of %d rows of %d elements, this rank one of %d rows of %d", r,
+				rows, width, own[1], own[2]), colligo.ErrMismatch}
+		case n < 0 || n > limit/row:
+			return nil, fmt.Errorf("rank %d announces %d rows of %d elements; MaxObject is %s", r, n, width, colligo.FormatBytes(limit))
+		}
+		limit -= n * row
+		counts[r] = int(n)
+	}
+	return counts, nil
+}
+
+// inParts cuts a tensor into counts of rows.
+func inParts(t colligo.Tensor, counts []int, width int) []colligo.Tensor {
+	parts, at := make([]colligo.Tensor, len(counts)), 0
+	for i, n := range counts {
+		parts[i] = t.Slice(at, at+n*width)
+		at += n * width
+	}
+	return parts
+}
+
+// shaped returns a tensor of zeros like s with other rows.
+func (s *Sparse) shaped(rows []int64) (Sparse, error) {
+	d, shape := s.Values.DType(), slices.Clone(s.Values.Shape())
+	if w := s.width() * d.Size(); w > 0 && len(rows) > int(^uint(0)>>1)/w {
+		return Sparse{}, fmt.Errorf("%d rows of %d bytes", len(rows), w)
+	}
+	shape[0] = len(rows)
+	return Sparse{s.Rows, rows, colligo.Bytes(make([]byte, len(rows)*s.width()*d.Size()), d, shape...)}, nil
+}
+
+// sumRows adds rows of zeros and the given ones, in their order. The rows of the sum ascend.
+func sumRows(sum *Sparse, indices []int64, values []byte) error {
+	k, err := kernels.Lookup(sum.Values.DType(), colligo.KindSum)
+	if err != nil {
+		return err
+	}
+	dst, n := sum.Values.CPUBytes(), sum.width()*sum.Values.DType().Size()
+	begun := make([]bool, len(sum.Indices))
+	for i, x := range indices {
+		at, ok := slices.BinarySearch(sum.Indices, x)
+		if !ok {
+			return fmt.Errorf("row %d is not in the list of rows", x)
+		}
+		to, from := dst[at*n:(at+1)*n], values[i*n:(i+1)*n]
+		if begun[at] {
+			k.Reduce(to, to, from)
+		} else {
+			copy(to, from)
+			begun[at] = true
+		}
+	}
+	return nil
+}

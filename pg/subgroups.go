@@ -1,0 +1,154 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/colligo-go/colligo"
+)
+
+// NewSubgroups cuts this group into groups of equal size, each of ranks that follow one another. It returns the one that
+// this rank is in, and all. Every rank calls it, and one barrier ends it. c10d: new_subgroups.
+func (g *Group) NewSubgroups(ctx context.Context, size int, o GroupOptions) (mine *Group, all []*Group, err error) {
+	if !g.IsMember() {
+		return nil, nil, fmt.Errorf("pg: subgroups of %d ranks: %w", size, ErrNotMember)
+	}
+	if size < 1 || size > g.size || g.size%size != 0 {
+		return nil, nil, fmt.Errorf("pg: subgroups of %d ranks: a group of %d cannot be cut into them", size, g.size)
+	}
+	var lists [][]int
+	for first := 0; first < g.size; first += size {
+		l := make([]int, size)
+		for i := range l {
+			l[i] = first + i
+		}
+		lists = append(lists, l)
+	}
+	return g.NewSubgroupsByEnumeration(ctx, lists, o)
+}
+
+// NewSubgroupsByEnumeration makes a group of each list of this group's ranks; a rank may be in one of them or in none. It
+// returns the one that this rank is in, nil if there is none, and all. Every rank calls it with the same lists, and one
+// barrier ends it. c10d: new_subgroups_by_enumeration.
+func (g *Group) NewSubgroupsByEnumeration(ctx context.Context, ranks [][]int, o GroupOptions) (mine *Group, all []*Group, err error) {
+	lists, err := disjoint(ranks)
+	if err == nil {
+		all, err = g.make(ctx, lists, &o)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("pg: subgroups %v: %w", ranks, err)
+	}
+	for _, n := range all {
+		if n.rank != colligo.NoRank {
+			mine = n
+		}
+	}
+	return mine, all, nil
+}
+
+// disjoint sorts each list and refuses a rank that two of them name.
+func disjoint(ranks [][]int) ([]list, error) {
+	if len(ranks) == 0 {
+		return nil, errors.New("no lists of ranks")
+	}
+	in := map[int]int{}
+	lists := make([]list, len(ranks))
+	for i, l := range ranks {
+		lists[i].ranks = slices.Sorted(slices.Values(l))
+		for _, r := range l {
+			if first, named := in[r]; named && first != i {
+				return nil, fmt.Errorf("rank %d is in both %v and %v", r, ranks[first], l)
+			}
+			in[r] = i
+		}
+	}
+	return lists, nil
+}
+
+// SplitGroup cuts this group into the given lists of its ranks and returns the group that this rank is in; a rank that is
+// in none gets a handle outside, of a group without ranks. Every rank calls it with the same lists, and one barrier ends
+// it. Where no Desc is given it is that of this group, ":split:" and the number of the call. c10d: split_group.
+func (g *Group) SplitGroup(ctx context.Context, splits [][]int, o GroupOptions) (*Group, error) {
+	lists, err := disjoint(splits)
+	var n *Group
+	if err == nil {
+		n, err = g.split(ctx, lists, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pg: split %v: %w", splits, err)
+	}
+	return n, nil
+}
+
+// NoColor is the colour of a rank that will be in no group of a split.
+const NoColor = -1
+
+// SplitByColor is SplitGroup where each rank says only where it belongs: ranks of one colour make a group, in the order of
+// their keys and where these are equal in the order of their ranks here. A rank may have NoColor. MPI: MPI_Comm_split.
+func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions) (*Group, error) {
+	if !g.IsMember() {
+		return nil, fmt.Errorf("pg: split by color: %w", ErrNotMember)
+	}
+	if color < NoColor {
+		return nil, fmt.Errorf("pg: split by color: color %d", color)
+	}
+	all := make([]int64, 2*g.size)
+	mine := []int64{int64(color), int64(key)}
+	if err := g.AllGatherInto(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
+		return nil, fmt.Errorf("pg: split by color: %w", err)
+	}
+	lists := byColor(all)
+	if len(lists) == 0 {
+		return g.outside(list{name: g.name + "/none"}, g.config, &o), nil
+	}
+	n, err := g.split(ctx, lists, o)
+	if err != nil {
+		return nil, fmt.Errorf("pg: split by color %d, key %d: %w", color, key, err)
+	}
+	return n, nil
+}
+
+// byColor groups ranks, whose colour and key are at 2*rank, by colour in ascending order.
+func byColor(all []int64) []list {
+	ranks := make([]int, 0, len(all)/2)
+	for r := range len(all) / 2 {
+		if all[2*r] != NoColor {
+			ranks = append(ranks, r)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return slices.Compare(all[2*a:2*a+2], all[2*b:2*b+2]) })
+	var lists []list
+	for i, r := range ranks {
+		if i == 0 || all[2*r] != all[2*ranks[i-1]] {
+			lists = append(lists, list{})
+		}
+		l := &lists[len(lists)-1]
+		l.ranks = append(l.ranks, r)
+	}
+	return lists
+}
+
+// split makes the groups of a split and returns this rank's.
+func (g *Group) split(ctx context.Context, lists []list, o GroupOptions) (*Group, error) {
+	if !g.IsMember() {
+		return nil, ErrNotMember
+	}
+	if g.mu.Lock(); o.Desc == "" {
+		o.Desc = fmt.Sprintf("%s:split:%d", g.form.desc, g.form.splits)
+	}
+	g.form.splits++
+	g.mu.Unlock()
+	all, err := g.make(ctx, lists, &o)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range all {
+		if n.rank != colligo.NoRank {
+			return n, nil
+		}
+	}
+	c := all[0].config
+	return g.outside(list{name: g.name + "/none"}, c, &o), nil
+}
