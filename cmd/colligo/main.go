@@ -1,9 +1,10 @@
-// Colligo starts the ranks of a job on this machine, serves the store through which ranks meet, and examines what a machine
-// has for collectives.
+// Colligo starts the ranks of a job on this machine, serves the store through which ranks meet, examines what a machine has
+// for collectives, and says from the dumps of a job what went wrong.
 //
 //	colligo run -n 4 [--] PROGRAM [ARGUMENTS]
 //	colligo store -listen :29500
 //	colligo doctor
+//	colligo trace FOLDER
 //
 // Invariants:
 //
@@ -13,6 +14,7 @@
 //  3. Arguments that make no sense exit with code 2 before anything is started.
 //  4. doctor exits with code 1 if something is missing that this machine should have, and says what; a machine without
 //     GPUs misses none.
+//  5. trace exits with code 1 if the dumps of a job show that something is wrong, and says what on the first line.
 //
 // The program never restarts a rank and never schedules across machines: launchers such as Slurm and Kubernetes do.
 package main
@@ -48,7 +50,8 @@ const usage = `usage:
   colligo run -n RANKS [flags] [--] PROGRAM [ARGUMENTS]    start PROGRAM once for each rank on this machine
   colligo store -listen HOST:PORT                          serve a TCP store until a signal
   colligo doctor [flags]                                   say what this machine has for collectives, and what is missing
-"colligo run -help", "colligo store -help" and "colligo doctor -help" list the flags.
+  colligo trace [flags] FOLDER...                          say from the flight recorders' dumps who is missing, differs or is slow
+"colligo run -help" and so on list the flags.
 `
 
 // run returns the exit code.
@@ -64,6 +67,8 @@ func run(args []string, s system) int {
 		return s.serveStore(args[1:])
 	case "doctor":
 		return s.doctor(args[1:])
+	case "trace":
+		return s.trace(args[1:])
 	case "help", "-help", "-h", "--help":
 		fmt.Fprint(s.stdout, usage)
 		return 0

@@ -1,0 +1,181 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+// channel is the sends from one rank to another and their receives, by ranks in the group.
+type channel struct{ from, to int }
+
+// ends are the two sides of a channel, in the order of the calls.
+type ends struct{ sends, receives []*flight.Entry }
+
+// parsePair reads "nccl:send 0->1" and "nccl:recv 1<-0". A receive from any rank has a negative peer.
+func parsePair(name string) (at channel, send, ok bool) {
+	op, rest, _ := strings.Cut(opName(name), " ")
+	arrow := map[string]string{"send": "->", "recv": "<-"}[op]
+	if arrow == "" {
+		return channel{}, false, false
+	}
+	mine, peer, _ := strings.Cut(rest, arrow)
+	me, err1 := strconv.Atoi(mine)
+	other, err2 := strconv.Atoi(peer)
+	if op == "send" {
+		return channel{me, other}, true, err1 == nil && err2 == nil
+	}
+	return channel{other, me}, false, err1 == nil && err2 == nil
+}
+
+// messages compares sends with receives.
+func (c *comparison) messages() {
+	channels := map[channel]*ends{}
+	fromAny := map[int]bool{} // ranks whose receives may take anybody's sends
+	for _, m := range c.members {
+		for _, e := range m.pairs {
+			at, send, ok := parsePair(e.Name)
+			switch {
+			case !ok:
+				continue
+			case at.from < 0:
+				fromAny[at.to] = true
+				continue
+			case channels[at] == nil:
+				channels[at] = &ends{}
+			}
+			if x := channels[at]; send {
+				x.sends = append(x.sends, e)
+			} else {
+				x.receives = append(x.receives, e)
+			}
+		}
+	}
+	order := make([]channel, 0, len(channels))
+	for at := range channels {
+		order = append(order, at)
+	}
+	slices.SortFunc(order, func(a, b channel) int { return (a.from-b.from)<<20 + a.to - b.to })
+	for _, at := range order {
+		from, to := c.at(at.from), c.at(at.to)
+		if from.told() && to.told() && !fromAny[at.to] {
+			c.channel(from, to, channels[at])
+		}
+	}
+}
+
+// at is the member with a rank in the group, nil if there is none.
+func (c *comparison) at(rank int) *member {
+	if rank < 0 || rank >= len(c.members) {
+		return nil
+	}
+	return c.members[rank]
+}
+
+// told reports whether there is a dump of what a member did.
+func (m *member) told() bool { return m != nil && m.dump != nil && m.dump.Entries != nil }
+
+// channel compares the two ends of a channel. Messages of one size may pass one another, as tags allow. Where a recorder has lost its
+// first operations only those that wait are compared: the others are done, as far as can be known.
+func (c *comparison) channel(from, to *member, x *ends) {
+	sends, receives := x.sends, x.receives
+	if from.lost || to.lost {
+		sends, receives = pending(sends), pending(receives)
+	}
+	waiting, met := map[string][]*flight.Entry{}, map[*flight.Entry]bool{}
+	for _, r := range receives {
+		waiting[message(r)] = append(waiting[message(r)], r)
+	}
+	var alone []*flight.Entry
+	for _, s := range sends {
+		fit := waiting[message(s)]
+		if len(fit) == 0 {
+			alone = append(alone, s)
+			continue
+		}
+		c.summary.Messages++
+		c.halfDone(from, to, s, fit[0])
+		waiting[message(s)], met[fit[0]] = fit[1:], true
+	}
+	receives = slices.DeleteFunc(slices.Clone(receives), func(r *flight.Entry) bool { return met[r] })
+	both := min(len(alone), len(receives))
+	for i := range both {
+		c.unlike(from, to, alone[i], receives[i])
+	}
+	c.lonely(from, to, alone[both:], "send", "receive")
+	c.lonely(to, from, receives[both:], "receive", "send")
+}
+
+func pending(all []*flight.Entry) []*flight.Entry {
+	return slices.DeleteFunc(slices.Clone(all), func(e *flight.Entry) bool { return e.State == flight.Completed })
+}
+
+// message is the element type and number of elements of a message.
+func message(e *flight.Entry) string {
+	if len(e.InSizes) > 0 {
+		return dtype(e) + " " + elements(e.InSizes)
+	}
+	return dtype(e) + " " + elements(e.OutSizes)
+}
+
+// pairFinding adds a finding about messages; the first entry's caller is named.
+func (c *comparison) pairFinding(f Finding, caller *flight.Entry, entries ...Entry) {
+	f.Group, f.Op, f.Entries = c.name, "message", entries
+	if at := place(caller); at != "" {
+		f.Details = append([]string{fmt.Sprintf("rank %d called at %s", entries[0].Rank, at)}, f.Details...)
+	}
+	c.findings = append(c.findings, f)
+}
+
+// unlike notes a send and a receive that do not fit.
+func (c *comparison) unlike(from, to *member, s, r *flight.Entry) {
+	f := Finding{Kind: SizeMismatch, Ranks: []int{from.rank, to.rank}}
+	what := "the sizes differ"
+	if dtype(s) != dtype(r) {
+		f.Kind, what = DTypeMismatch, "the element types differ"
+	}
+	f.Text = fmt.Sprintf("message from rank %d to rank %d in %s: %s: rank %d sends %s, rank %d receives %s", from.rank, to.rank,
+		c.label(), what, from.rank, tensors(s), to.rank, tensors(r))
+	c.pairFinding(f, s, Entry{from.rank, s.ID}, Entry{to.rank, r.ID})
+}
+
+// lonely notes operations that have no other end.
+func (c *comparison) lonely(here, there *member, left []*flight.Entry, has, lacks string) {
+	if len(left) == 0 {
+		return
+	}
+	e, way := left[0], "to"
+	if has == "receive" {
+		way = "from"
+	}
+	f := Finding{Kind: Unmatched, Ranks: []int{there.rank}}
+	f.Text = fmt.Sprintf("rank %d %ss %s %s rank %d in %s, which does not %s it", here.rank, has, tensors(e), way, there.rank, c.label(),
+		lacks)
+	if e.State == flight.Completed {
+		f.Text += fmt.Sprintf("; the %s is done all the same", has)
+	} else {
+		f.Waiting = []int{here.rank}
+		f.Details = append(f.Details, c.whereabouts(there.rank))
+	}
+	if n := len(left) - 1; n > 0 {
+		f.Details = append(f.Details, fmt.Sprintf("and %d more like it", n))
+	}
+	var entries []Entry
+	for _, l := range left {
+		entries = append(entries, Entry{here.rank, l.ID})
+	}
+	c.pairFinding(f, e, entries...)
+}
+
+// halfDone notes a message whose two ends are called and that does not arrive.
+func (c *comparison) halfDone(from, to *member, s, r *flight.Entry) {
+	if r.State == flight.Completed {
+		return
+	}
+	text := fmt.Sprintf("message from rank %d to rank %d in %s (%s): both have called, and it has not arrived", from.rank, to.rank,
+		c.label(), tensors(s))
+	c.pairFinding(Finding{Kind: Stuck, Waiting: []int{to.rank}, Text: text}, r, Entry{to.rank, r.ID}, Entry{from.rank, s.ID})
+}

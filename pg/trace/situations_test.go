@@ -1,0 +1,228 @@
+package trace
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the results of the situations instead of comparing them")
+
+// TestSituations plays each file of testdata/situations: what ranks did, and under "--" the report.
+//
+//	group NAME DESC RANKS              a group, of the ranks "0-3" or "0,2"
+//	RANKS OP [TYPE SIZES] [WORDS]      what ranks call in the last group; OP "send 0->1" takes ranks of the group
+//	dump RANKS                         ranks that leave a dump, else all do
+//	version V RANKS, lost N RANKS      the version of dumps; ranks that forget their first N operations
+//	active RANKS                       ranks whose dumps leave out what is completed
+//
+// WORDS are: waits (started), scheduled, gives-up (started and retired), same (number as the call before), in=SIZES and out=SIZES
+// (several with ";"), at=FILE:LINE, and with a duration late (called later), ends (after the call), took and ahead (the clock). Time
+// goes on by a millisecond with each line, and with "pause DURATION".
+func TestSituations(t *testing.T) {
+	files, err := filepath.Glob("testdata/situations/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			script, want, _ := strings.Cut(strings.ReplaceAll(string(text), "\r\n", "\n"), "--\n")
+			got := Analyze(play(t, script)).String()
+			if *rewrite {
+				require.NoError(t, os.WriteFile(file, []byte(script+"--\n"+got), 0o644))
+				return
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// TestTorch reads dumps of PyTorch's.
+func TestTorch(t *testing.T) {
+	for name, want := range map[string]string{
+		"well": "all well: 2 ranks, 2 groups: 15 collectives and 1 message agree\n",
+		"skip": "all_reduce #15 (Float [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
+			"       rank 0 called it at job.py:43 (main)\n" +
+			"       rank 1 is done with its last, recv 1<-0 (Byte [100]) of group 1, called at job.py:40 (main)\n",
+	} {
+		dumps := map[int]*flight.Dump{}
+		for rank := range 2 {
+			d, err := flight.ReadFile(flight.Path("../flight/testdata/torch-2.11/"+name+"_rank_", rank))
+			require.NoError(t, err)
+			dumps[rank] = d
+		}
+		require.Equal(t, want, Analyze(dumps).String()[:len(want)])
+	}
+}
+
+// stage is what the lines of a script build up.
+type stage struct {
+	dumps map[int]*flight.Dump
+	group string
+	seqs  map[string]uint64 // by rank and group
+	now   int64
+}
+
+func play(t testing.TB, script string) map[int]*flight.Dump {
+	s := &stage{dumps: map[int]*flight.Dump{}, seqs: map[string]uint64{}, now: 1_700_000_000_000_000_000}
+	for line := range strings.Lines(script) {
+		if f := strings.Fields(line); len(f) > 0 && !strings.HasPrefix(f[0], "#") {
+			s.line(t, f)
+		}
+	}
+	return s.dumps
+}
+
+func (s *stage) line(t testing.TB, f []string) {
+	s.now += 1_000_000
+	switch f[0] {
+	case "group":
+		s.group = f[1]
+		for _, r := range ranksOf(t, f[3]) {
+			if s.dumps[r] == nil {
+				s.dumps[r] = &flight.Dump{Version: "2.10", Groups: map[string]flight.Group{}, Entries: []flight.Entry{}}
+			}
+			s.dumps[r].Groups[f[1]] = flight.Group{Name: f[1], Desc: f[2], Ranks: ranksOf(t, f[3])}
+		}
+	case "dump":
+		for rank := range s.dumps {
+			if !slices.Contains(ranksOf(t, f[1]), rank) {
+				delete(s.dumps, rank)
+			}
+		}
+	case "active":
+		for _, r := range ranksOf(t, f[1]) {
+			d := s.dumps[r]
+			d.Status = map[string]flight.Status{"0": {LastEnqueued: int64(s.seqs[fmt.Sprint(r, s.group)])}}
+			d.Entries = slices.DeleteFunc(d.Entries, func(e flight.Entry) bool { return e.State == flight.Completed })
+		}
+	case "pause":
+		d, err := time.ParseDuration(f[1])
+		require.NoError(t, err)
+		s.now += int64(d)
+	case "version":
+		for _, r := range ranksOf(t, f[2]) {
+			s.dumps[r].Version = f[1]
+		}
+	case "lost":
+		n, err := strconv.Atoi(f[1])
+		require.NoError(t, err)
+		for _, r := range ranksOf(t, f[2]) {
+			s.dumps[r].Entries = s.dumps[r].Entries[n:]
+		}
+	default:
+		for _, r := range ranksOf(t, f[0]) {
+			s.call(t, r, f[1:])
+		}
+	}
+}
+
+func (s *stage) call(t testing.TB, rank int, f []string) {
+	d := s.dumps[rank]
+	e := flight.Entry{ID: int64(len(d.Entries)), Group: s.group, Desc: d.Groups[s.group].Desc, Name: "nccl:" + f[0], State: flight.Completed,
+		Created: s.now, DiscoveredStarted: s.now + 1000, DiscoveredCompleted: s.now + 500_000, Duration: -1, Timeout: 30 * time.Second, Retired: true}
+	key := fmt.Sprint(rank, s.group)
+	f = f[1:]
+	if e.P2P = e.Name == "nccl:send" || e.Name == "nccl:recv"; e.P2P {
+		e.Name, f = e.Name+" "+f[0], f[1:]
+	} else {
+		s.seqs[key]++
+	}
+	e.Seq = s.seqs[key]
+	if len(f) >= 2 && f[1][0] == '[' {
+		e.InTypes, e.OutTypes = []string{f[0]}, []string{f[0]}
+		e.InSizes, e.OutSizes = sizesOf(t, f[1]), sizesOf(t, f[1])
+		f = f[2:]
+	}
+	for _, word := range f {
+		s.word(t, &e, word, key)
+	}
+	d.Entries = append(d.Entries, e)
+}
+
+func (s *stage) word(t testing.TB, e *flight.Entry, word, key string) {
+	name, value, _ := strings.Cut(word, "=")
+	switch name {
+	case "waits", "gives-up":
+		e.State, e.DiscoveredCompleted, e.Retired = flight.Started, 0, name == "gives-up"
+	case "scheduled":
+		e.State, e.DiscoveredStarted, e.DiscoveredCompleted, e.Retired = flight.Scheduled, 0, 0, false
+	case "in":
+		e.InSizes = sizesOf(t, value)
+	case "out":
+		e.OutSizes = sizesOf(t, value)
+	case "late", "took", "ahead", "ends":
+		d, err := time.ParseDuration(value)
+		require.NoError(t, err)
+		switch name {
+		case "late":
+			e.Created, e.DiscoveredStarted = e.Created+int64(d), e.DiscoveredStarted+int64(d)
+		case "took":
+			e.Duration = d
+		case "ends":
+			e.DiscoveredCompleted = e.Created + int64(d)
+		case "ahead":
+			e.Created, e.DiscoveredStarted, e.DiscoveredCompleted = e.Created+int64(d), e.DiscoveredStarted+int64(d), e.DiscoveredCompleted+int64(d)
+		}
+	case "at":
+		file, line, _ := strings.Cut(value, ":")
+		n, err := strconv.Atoi(line)
+		require.NoError(t, err)
+		e.Frames = []flight.Frame{{Name: "github.com/colligo-go/colligo/pg.(*Group).run", File: "/m/pg/group.go", Line: 1}, {Name: "main.train", File: "/src/" + file, Line: n}}
+	case "same":
+		s.seqs[key]--
+		e.Seq = s.seqs[key]
+	default:
+		t.Fatalf("word %q", word)
+	}
+}
+
+// ranksOf reads "0-3,7".
+func ranksOf(t testing.TB, s string) []int {
+	var all []int
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, ok := strings.Cut(part, "-")
+		if !ok {
+			to = from
+		}
+		a, err := strconv.Atoi(from)
+		require.NoError(t, err)
+		b, err := strconv.Atoi(to)
+		require.NoError(t, err)
+		for ; a <= b; a++ {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// sizesOf reads "[2,3];[4]".
+func sizesOf(t testing.TB, s string) [][]int64 {
+	all := [][]int64{}
+	for part := range strings.SplitSeq(s, ";") {
+		sizes := []int64{}
+		for n := range strings.SplitSeq(strings.Trim(part, "[]"), ",") {
+			if n == "" {
+				continue
+			}
+			i, err := strconv.ParseInt(n, 10, 64)
+			require.NoError(t, err)
+			sizes = append(sizes, i)
+		}
+		if part != "" {
+			all = append(all, sizes)
+		}
+	}
+	return all
+}

@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+// event is one line of Chrome's trace format, which Perfetto reads too. Times are microseconds.
+type event struct {
+	Name     string         `json:"name"`
+	Category string         `json:"cat,omitempty"`
+	Phase    string         `json:"ph"`
+	Rank     int            `json:"pid"`
+	Thread   int            `json:"tid"`
+	Time     float64        `json:"ts"`
+	Duration *float64       `json:"dur,omitempty"`
+	Color    string         `json:"cname,omitempty"`
+	Args     map[string]any `json:"args,omitempty"`
+}
+
+// WriteTimeline writes what ranks did as a trace that chrome://tracing and Perfetto show: a process for each rank, a thread for each
+// group; operations that overlap lie in threads of their own. What the report finds wrong is red.
+func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
+	events := []event{}
+	thread := 0
+	p := draw(dumps, r)
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if i == 0 || p.lanes[i-1].rank != l.rank {
+			events = append(events, about("process_name", l.rank, 0, "name", fmt.Sprintf("rank %d", l.rank)),
+				about("process_sort_index", l.rank, 0, "sort_index", l.rank))
+		}
+		for row := range l.rows {
+			events = append(events, about("thread_name", l.rank, thread+row, "name", l.group))
+		}
+		for j := range l.bars {
+			events = append(events, l.bars[j].event(l, thread))
+		}
+		thread += l.rows
+	}
+	err := json.NewEncoder(w).Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ms",
+		"otherData": map[string]any{"verdict": r.Verdict(), "start_ns": fmt.Sprint(p.start)}})
+	if err != nil {
+		return fmt.Errorf("write timeline: %w", err)
+	}
+	return nil
+}
+
+// about says something about a process or a thread.
+func about(what string, rank, thread int, key string, value any) event {
+	return event{Name: what, Phase: "M", Rank: rank, Thread: thread, Args: map[string]any{key: value}}
+}
+
+func (b *bar) event(l *lane, thread int) event {
+	e := b.entry
+	dur := float64(b.to-b.from) / 1000
+	args := map[string]any{"seq": e.Seq, "op_id": e.OpID, "record_id": e.ID, "state": e.State.String()}
+	if t := tensors(e); t != "" {
+		args["tensors"] = t
+	}
+	if at := place(e); at != "" {
+		args["called at"] = at
+	}
+	if b.started >= 0 {
+		args["waited_us"] = float64(b.started-b.from) / 1000
+	}
+	ev := event{Name: b.title(), Category: l.group, Phase: "X", Rank: l.rank, Thread: thread + b.row, Time: float64(b.from) / 1000,
+		Duration: &dur, Args: args}
+	if b.finding != nil {
+		ev.Color = "terrible"
+		args["finding"] = b.finding.Text
+	}
+	return ev
+}

@@ -1,0 +1,132 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+// count is a number of things.
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return strconv.Itoa(n) + " " + of + "s"
+}
+
+// ranksText names ranks, runs of them as "0-3".
+func ranksText(ranks []int) string {
+	if len(ranks) == 0 {
+		return "no ranks"
+	}
+	ranks = slices.Clone(ranks)
+	slices.Sort(ranks)
+	var parts []string
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(ranks[i])
+		switch {
+		case j == i+1:
+			part += ", " + strconv.Itoa(ranks[j])
+		case j > i:
+			part += "-" + strconv.Itoa(ranks[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	if len(ranks) == 1 {
+		return "rank " + parts[0]
+	}
+	return "ranks " + strings.Join(parts, ", ")
+}
+
+// verb is the form of a word for one rank or several: "waits" or "wait".
+func verb(ranks []int, one, many string) string {
+	if len(ranks) == 1 {
+		return one
+	}
+	return many
+}
+
+// label names a group.
+func label(name, desc string) string {
+	if desc == "" || desc == name || desc == "undefined" {
+		return "group " + name
+	}
+	return fmt.Sprintf("group %s (%s)", name, desc)
+}
+
+// opName is an operation's name without the backend before it.
+func opName(profiling string) string {
+	_, op, ok := strings.Cut(profiling, ":")
+	if !ok {
+		return profiling
+	}
+	return op
+}
+
+// shapes describes the tensors of one side.
+func shapes(sizes [][]int64) string {
+	const most = 3
+	parts := make([]string, 0, most+1)
+	for i, s := range sizes {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d more", len(sizes)-most))
+			break
+		}
+		parts = append(parts, fmt.Sprint(s))
+	}
+	return strings.Join(parts, " ")
+}
+
+// tensors describes what an operation works on, such as "Float [2 3]", or "Float [4] -> [8]" where output and input differ.
+func tensors(e *flight.Entry) string {
+	in, out := shapes(e.InSizes), shapes(e.OutSizes)
+	switch {
+	case in == "" || in == out:
+		in = out
+	case out != "":
+		in += " -> " + out
+	}
+	return strings.TrimSpace(dtype(e) + " " + in)
+}
+
+// dtype is the element type of an operation, "" where it has no tensors.
+func dtype(e *flight.Entry) string {
+	for _, types := range [][]string{e.InTypes, e.OutTypes} {
+		if len(types) > 0 {
+			return types[0]
+		}
+	}
+	return ""
+}
+
+// describe names an operation: "all_reduce #17 (Float [2 3])", "send 0->1 (Byte [8])".
+func describe(e *flight.Entry) string {
+	s := opName(e.Name)
+	if !e.P2P {
+		s += fmt.Sprintf(" #%d", e.Seq)
+	}
+	if t := tensors(e); t != "" {
+		s += " (" + t + ")"
+	}
+	return s
+}
+
+// duration rounds to what one can read.
+func duration(ns int64) string {
+	d := time.Duration(ns)
+	for unit := time.Second; unit > time.Nanosecond; unit /= 1000 {
+		if d >= unit {
+			return d.Round(unit / 100).String()
+		}
+	}
+	return d.String()
+}
