@@ -1,0 +1,143 @@
+package ddp
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/colligo-go/colligo"
+)
+
+// Finish ends a step: it waits for all reductions and brings the results to the gradients. For gradients on a device they
+// are there for what the context's stream does next.
+func (r *Reducer) Finish(ctx context.Context) error {
+	err := r.finish(ctx)
+	r.reset()
+	if err != nil {
+		return fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), err)
+	}
+	return nil
+}
+
+func (r *Reducer) finish(ctx context.Context) error {
+	missing := r.Missing()
+	if len(missing) > 0 && !r.o.FindUnused {
+		return fmt.Errorf("the step is over without gradients of %d of %d parameters (%s): if they are not used in every step, set FindUnused",
+			len(missing), len(r.params), r.names(missing))
+	}
+	if err := r.fillIn(ctx, missing); err != nil {
+		return err
+	}
+	used, err := r.usedAnywhere(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for _, b := range r.buckets {
+		if err := r.take(ctx, b, used); err != nil {
+			return fmt.Errorf("bucket %d: %w", b.Index, err)
+		}
+	}
+	return r.follow(ctx)
+}
+
+// fillIn lets parameters without a gradient count as zeros.
+func (r *Reducer) fillIn(ctx context.Context, missing []int) error {
+	for _, i := range missing {
+		at := r.at[i]
+		b := r.buckets[at.bucket]
+		if !r.o.BucketView {
+			g := b.Grads[at.index]
+			if err := r.clear(ctx, i, g); err != nil {
+				return fmt.Errorf("zeros for %s: %w", r.params[i].Name, err)
+			}
+		}
+		b.pending--
+	}
+	return r.launch(ctx)
+}
+
+// clear makes a gradient in a bucket zero.
+func (r *Reducer) clear(ctx context.Context, i int, g colligo.Tensor) error {
+	if !r.zeros[i].Valid() {
+		z, err := r.o.Memory.Alloc(g.Device(), g.DType(), g.Len())
+		if err != nil {
+			return err
+		}
+		r.zeros[i] = z
+	}
+	return r.o.Memory.Copy(ctx, g, r.zeros[i])
+}
+
+// usedAnywhere returns for each parameter whether some rank had its gradient; nil means all.
+func (r *Reducer) usedAnywhere(ctx context.Context, missing []int) ([]uint8, error) {
+	if !r.o.FindUnused {
+		return nil, nil
+	}
+	used := make([]uint8, len(r.params))
+	for i := range used {
+		used[i] = 1
+	}
+	for _, i := range missing {
+		used[i] = 0
+	}
+	return used, r.g.AllReduce(ctx, colligo.Of(used), colligo.Max)
+}
+
+// take brings a bucket's result to its gradients.
+func (r *Reducer) take(ctx context.Context, b *Bucket, used []uint8) error {
+	t, err := b.result.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	if t.Len() != b.Buffer.Len() || t.DType() != b.Buffer.DType() {
+		return fmt.Errorf("the hook returned %v for a bucket of %v", t, b.Buffer)
+	}
+	if t.Addr() != b.Buffer.Addr() {
+		if err := r.o.Memory.Copy(ctx, b.Buffer, t); err != nil {
+			return err
+		}
+	}
+	if r.o.BucketView {
+		return nil
+	}
+	for i, p := range b.Params {
+		if used != nil && used[p] == 0 {
+			continue
+		}
+		if err := r.o.Memory.Copy(ctx, r.params[p].Grad, b.Grads[i]); err != nil {
+			return fmt.Errorf("gradient of %s: %w", r.params[p].Name, err)
+		}
+	}
+	return nil
+}
+
+// follow makes the buckets anew after the first step, in the order in which rank 0's gradients became ready.
+func (r *Reducer) follow(ctx context.Context) error {
+	if r.stepped || r.o.BucketView {
+		return nil
+	}
+	r.stepped = true
+	if len(r.Missing()) > 0 && !r.o.FindUnused {
+		return nil
+	}
+	order := make([]int64, len(r.params))
+	for i, p := range append(r.order, r.Missing()...) {
+		order[i] = int64(p)
+	}
+	if err := r.g.Broadcast(ctx, colligo.Of(order), 0); err != nil {
+		return fmt.Errorf("order of the gradients: %w", err)
+	}
+	next := make([]int, len(order))
+	for i, p := range order {
+		next[i] = int(p)
+	}
+	return r.fill(next)
+}
+
+// reset begins the next step.
+func (r *Reducer) reset() {
+	r.next, r.order = 0, r.order[:0]
+	clear(r.ready)
+	for _, b := range r.buckets {
+		b.pending, b.result = len(b.Params), nil
+	}
+}

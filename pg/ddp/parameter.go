@@ -1,0 +1,91 @@
+package ddp
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// Parameter is a tensor of a model whose gradient is reduced.
+type Parameter struct {
+	Name string // for messages
+	// Grad is where the caller puts the gradient and finds the reduced one. With Options.BucketView only its element type,
+	// shape, strides and device count; the gradient's place is Reducer.Grad.
+	Grad colligo.Tensor
+	// Value, if valid, is set to rank 0's when the reducer is made.
+	Value colligo.Tensor
+}
+
+// String names the parameter and says what it is, such as "fc1.weight (float32 [10 2])".
+func (p *Parameter) String() string {
+	return fmt.Sprintf("%s (%v %v)", p.Name, p.Grad.DType(), p.Grad.Shape())
+}
+
+// layout is a number that is equal for parameters that can be reduced together: type, shape and strides.
+func (p *Parameter) layout() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, p.Grad.DType(), p.Grad.Shape(), p.Grad.Strides(), p.Grad.Device().Kind)
+	return h.Sum64()
+}
+
+// checkOwn refuses parameters that cannot be reduced.
+func checkOwn(params []Parameter) error {
+	if len(params) == 0 {
+		return fmt.Errorf("no parameters")
+	}
+	for i := range params {
+		p := &params[i]
+		if p.Name == "" {
+			p.Name = fmt.Sprintf("parameter %d", i)
+		}
+		d := p.Grad.DType()
+		switch {
+		case !p.Grad.Valid():
+			return fmt.Errorf("%s has no gradient tensor: was the model's shape not yet known?", p.Name)
+		case !d.Float() && !d.Complex() || d.Size() == 1:
+			return fmt.Errorf("%v: gradients of this type have no mean", p)
+		case p.Grad.Device().Kind != params[0].Grad.Device().Kind:
+			return fmt.Errorf("%v is on %v, %v is on %v: all must be on one kind of device", p, p.Grad.Device(), &params[0], params[0].Grad.Device())
+		}
+	}
+	return nil
+}
+
+// agree makes sure that all ranks have the same parameters as rank 0. Every rank learns of any difference.
+func agree(ctx context.Context, g *pg.Group, params []Parameter, refused error) error {
+	counts, own := make([]int64, g.Size()), int64(len(params))
+	if refused != nil {
+		own = -1
+	}
+	if err := g.AllGatherInto(ctx, colligo.Of(counts), colligo.Of([]int64{own})); err != nil {
+		return err
+	}
+	for rank, n := range counts {
+		switch {
+		case n < 0:
+			return fmt.Errorf("the parameters of rank %d were refused there", rank)
+		case n != counts[0]:
+			return fmt.Errorf("rank 0 has %d parameters, rank %d has %d", counts[0], rank, n)
+		}
+	}
+	mine := make([]int64, len(params))
+	for i := range params {
+		mine[i] = int64(params[i].layout())
+	}
+	all := make([]int64, len(params)*g.Size())
+	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(mine)); err != nil {
+		return err
+	}
+	for rank := range g.Size() {
+		for i := range params {
+			if all[rank*len(params)+i] != all[i] {
+				return fmt.Errorf("on rank %d type, shape or strides of %s are not those of rank 0; on rank %d it is %v with strides %v",
+					rank, params[i].Name, g.Rank(), &params[i], params[i].Grad.Strides())
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package ddp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// The sizes of buckets where Options leave them zero, in bytes. The first is small so that reducing begins early.
+const (
+	DefaultFirstBucketBytes = 1 << 20
+	DefaultBucketBytes      = 25 << 20
+)
+
+// Options say how a reducer works; the same on all ranks. The zero value is the default.
+type Options struct {
+	FirstBucketBytes int  // the first bucket of an element type is full when it has so many
+	BucketBytes      int  // and later ones when they have so many
+	BucketView       bool // gradients live in the buckets: nothing is copied, and Reducer.Grad says where they are
+	// FindUnused lets a step do without some gradients. They count as zeros; those that no rank had stay what they were. It
+	// costs one small all-reduce a step.
+	FindUnused bool
+	Hook       Hook   // nil takes AllReduce
+	Memory     Memory // nil takes the CPU's
+}
+
+// Reducer reduces the gradients of a set of parameters, step after step.
+type Reducer struct {
+	g       *pg.Group
+	params  []Parameter
+	o       Options
+	buckets []*Bucket
+	at      []place                // by parameter
+	ready   []bool                 // by parameter
+	order   []int                  // in which the gradients of this step became ready
+	next    int                    // first bucket that is not being reduced
+	stepped bool                   // one step is over
+	zeros   map[int]colligo.Tensor // by parameter that was missing once
+}
+
+// New makes a reducer for parameters that must be the same on all ranks, in the same order; gradients are expected from the
+// last to the first. Valid Values are set to rank 0's. Every rank calls it. c10d: DistributedDataParallel's constructor.
+func New(ctx context.Context, g *pg.Group, params []Parameter, o Options) (*Reducer, error) {
+	r := &Reducer{g: g, params: slices.Clone(params), o: o, zeros: map[int]colligo.Tensor{}}
+	if r.o.FirstBucketBytes <= 0 {
+		r.o.FirstBucketBytes = DefaultFirstBucketBytes
+	}
+	if r.o.BucketBytes <= 0 {
+		r.o.BucketBytes = DefaultBucketBytes
+	}
+	if r.o.Hook == nil {
+		r.o.Hook = AllReduce
+	}
+	if r.o.Memory == nil {
+		r.o.Memory = host{}
+	}
+	refused := checkOwn(r.params)
+	if err := errors.Join(refused, r.meet(ctx, refused)); err != nil {
+		return nil, fmt.Errorf("ddp: rank %d: %w", g.Rank(), err)
+	}
+	return r, nil
+}
+
+// meet compares the parameters with the other ranks', hands out the values, and makes the buckets. A rank whose own
+// parameters are refused takes part, so that the others are not left waiting.
+func (r *Reducer) meet(ctx context.Context, refused error) error {
+	if err := agree(ctx, r.g, r.params, refused); err != nil {
+		return err
+	}
+	for i := range r.params {
+		if v := r.params[i].Value; v.Valid() {
+			if err := r.g.Broadcast(ctx, v, 0); err != nil {
+				return fmt.Errorf("value of %s: %w", r.params[i].Name, err)
+			}
+		}
+	}
+	expected := make([]int, len(r.params))
+	for i := range expected {
+		expected[i] = len(expected) - 1 - i
+	}
+	return r.fill(expected)
+}
+
+// fill makes the buckets for gradients that come in an order.
+func (r *Reducer) fill(order []int) error {
+	r.buckets, r.at, r.ready = nil, make([]place, len(r.params)), make([]bool, len(r.params))
+	for _, members := range assign(r.params, order, r.o.FirstBucketBytes, r.o.BucketBytes) {
+		b, err := newBucket(r.o.Memory, r.params, members)
+		if err != nil {
+			return fmt.Errorf("bucket %d: %w", len(r.buckets), err)
+		}
+		b.Index = len(r.buckets)
+		for i, p := range members {
+			r.at[p] = place{b.Index, i}
+		}
+		r.buckets = append(r.buckets, b)
+	}
+	r.buckets[len(r.buckets)-1].Last = true
+	return nil
+}
+
+// Buckets returns the buckets in the order of their reductions. The buckets of a reducer without BucketView change once,
+// after the first step, to follow the order in which gradients became ready.
+func (r *Reducer) Buckets() []*Bucket { return slices.Clone(r.buckets) }
+
+// Grad returns the place of a parameter's gradient: a view of its bucket with BucketView, else the parameter's own.
+func (r *Reducer) Grad(i int) colligo.Tensor {
+	if !r.o.BucketView {
+		return r.params[i].Grad
+	}
+	at := r.at[i]
+	return r.buckets[at.bucket].Grads[at.index]
+}
+
+// Ready says that a parameter's gradient is there, once in a step. It starts the reduction of every bucket that is full and
+// whose turn it is. On an error the step is lost.
+func (r *Reducer) Ready(ctx context.Context, i int) error {
+	if i < 0 || i >= len(r.params) {
+		return fmt.Errorf("ddp: rank %d: parameter %d of %d", r.g.Rank(), i, len(r.params))
+	}
+	if r.ready[i] {
+		return fmt.Errorf("ddp: rank %d: the gradient of %s was ready twice in one step: is it shared by two uses, or was the step not finished?",
+			r.g.Rank(), r.params[i].Name)
+	}
+	r.order = append(r.order, i)
+	if err := r.put(ctx, i); err != nil {
+		return fmt.Errorf("ddp: rank %d: gradient of %s: %w", r.g.Rank(), r.params[i].Name, err)
+	}
+	return nil
+}
+
+// put brings a gradient to its bucket.
+func (r *Reducer) put(ctx context.Context, i int) error {
+	at := r.at[i]
+	b := r.buckets[at.bucket]
+	if !r.o.BucketView {
+		if err := r.o.Memory.Copy(ctx, b.Grads[at.index], r.params[i].Grad); err != nil {
+			return err
+		}
+	}
+	r.ready[i] = true
+	b.pending--
+	return r.launch(ctx)
+}
+
+// launch starts the reduction of the full buckets whose turn it is.
+func (r *Reducer) launch(ctx context.Context) error {
+	for ; r.next < len(r.buckets) && r.buckets[r.next].pending == 0; r.next++ {
+		b := r.buckets[r.next]
+		f, err := r.o.Hook(ctx, r.g, b)
+		if err != nil {
+			return fmt.Errorf("bucket %d: %w", b.Index, err)
+		}
+		b.result = f
+	}
+	return nil
+}
+
+// Missing returns the parameters whose gradients of this step are not there.
+func (r *Reducer) Missing() []int {
+	var missing []int
+	for i, ready := range r.ready {
+		if !ready {
+			missing = append(missing, i)
+		}
+	}
+	return missing
+}
+
+// names lists parameters for a message.
+func (r *Reducer) names(params []int) string {
+	const most = 8
+	var s []string
+	for _, i := range params[:min(len(params), most)] {
+		s = append(s, r.params[i].Name)
+	}
+	if len(params) > most {
+		s = append(s, fmt.Sprintf("and %d more", len(params)-most))
+	}
+	return strings.Join(s, ", ")
+}
