@@ -5,6 +5,7 @@
 //	colligo store -listen :29500
 //	colligo doctor
 //	colligo trace FOLDER
+//	colligo settings
 //
 // Invariants:
 //
@@ -51,6 +52,7 @@ const usage = `usage:
   colligo store -listen HOST:PORT                          serve a TCP store until a signal
   colligo doctor [flags]                                   say what this machine has for collectives, and what is missing
   colligo trace [flags] FOLDER...                          say from the flight recorders' dumps who is missing, differs or is slow
+  colligo settings                                         list the environment variables that groups read
 "colligo run -help" and so on list the flags.
 `
 
@@ -69,6 +71,8 @@ func run(args []string, s system) int {
 		return s.doctor(args[1:])
 	case "trace":
 		return s.trace(args[1:])
+	case "settings":
+		return s.settings(args[1:])
 	case "help", "-help", "-h", "--help":
 		fmt.Fprint(s.stdout, usage)
 		return 0
