@@ -60,12 +60,15 @@ func onCPULine(c plan.Coll, medium string, ranks int, x winner) string {
 func onGPULine(c plan.Coll, ranks int, x winner) string {
 	for _, l := range x.variant.choices {
 		if l.Coll == c {
-			tile := ""
+			registered, tile := "", ""
+			if l.Registered {
+				registered = " Registered: true,"
+			}
 			if l.Tile > 0 {
 				tile = ", Tile: " + sourceBytes(l.Tile)
 			}
-			return fmt.Sprintf("\t{Coll: %s, MaxSize: %d,%s Way: %s, Blocks: %d, Threads: %d%s},\n", sourceName(c), ranks,
-				sourceBound(x.most), sourceWay(l.Way), l.Blocks, l.Threads, tile)
+			return fmt.Sprintf("\t{Coll: %s, MaxSize: %d,%s%s Way: %s, Blocks: %d, Threads: %d%s},\n", sourceName(c), ranks,
+				sourceBound(x.most), registered, sourceWay(l.Way), l.Blocks, l.Threads, tile)
 		}
 	}
 	return ""
@@ -90,6 +93,18 @@ func sourceWay(w peer.Way) string {
 		return "Tiles"
 	case peer.Ring:
 		return "Ring"
+	case peer.Rows:
+		return "Rows"
+	case peer.RowsTwoShot:
+		return "RowsTwoShot"
+	case peer.Copies:
+		return "Copies"
+	case peer.Direct:
+		return "Direct"
+	case peer.Turns:
+		return "Turns"
+	case peer.Chain:
+		return "Chain"
 	}
 	return fmt.Sprintf("%q", string(w))
 }

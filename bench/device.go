@@ -81,6 +81,8 @@ func (o *options) checkDevice() error {
 		return nil
 	case o.compare != "":
 		return fmt.Errorf("-compare nccl: NCCL knows tensors on GPUs only; this is -device %s", o.device)
+	case o.register:
+		return fmt.Errorf("-register: only memory of GPUs can be registered; this is -device %s", o.device)
 	case o.graph > 0:
 		return fmt.Errorf("-graph: only operations on GPUs can be captured; this is -device %s", o.device)
 	}

@@ -12,6 +12,9 @@ import (
 // stagingBytes is what is copied between host and device at a time.
 const stagingBytes = 32 << 20
 
+// leastStretch is the least memory that is taken, in bytes.
+const leastStretch = 4096
+
 // gpu is one rank's device: its memory, its stream, and the events that time what runs there.
 type gpu struct {
 	device    *cuda.Device
@@ -33,7 +36,7 @@ func openGPU(d *cuda.Driver, index, bytes, workers int) (*gpu, error) {
 	if err != nil {
 		return nil, errors.Join(err, device.Close())
 	}
-	err = g.take(t, max(bytes, 4096))
+	err = g.take(t, max(bytes, leastStretch))
 	t.Leave()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tensors of %s on %v: %w", formatSize(bytes), device, err), g.close())

@@ -72,6 +72,16 @@ func TestSimulatedTable(t *testing.T) {
 	require.Equal(t, []string{"0", "tiles"}, row[8:])
 }
 
+// TestSimulatedRegistered takes a way that registered memory alone has.
+func TestSimulatedRegistered(t *testing.T) {
+	o := onSim(t, 2, "all_reduce", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "64Ki", "-e", "64Ki", "-algo", "direct",
+		"-register")
+	require.Zero(t, o.code, o.stderr)
+	lines := strings.Split(o.stdout, "\n")
+	require.Equal(t, "# tensors: in memory that is registered with colligo", lines[2])
+	require.Equal(t, []string{"0", "direct"}, strings.Fields(lines[7])[8:])
+}
+
 // TestSimulatedTuning expects a table that compiles in place of the backend's.
 func TestSimulatedTuning(t *testing.T) {
 	o := onSim(t, 2, "all_reduce", "broadcast", "-threads", "-transport", "inproc", "-tune", "-n", "1", "-w", "0", "-b", "1Ki",
@@ -92,6 +102,7 @@ func TestSimulatedMisuse(t *testing.T) {
 		{"-nccl x: only -compare", []string{"all_reduce", "-nccl", "x"}},
 		{"-graph -1", []string{"all_reduce", "-graph", "-1"}},
 		{"-algo halving: there are all_reduce: packets", []string{"all_reduce", "-algo", "halving"}},
+		{"-register: only memory of GPUs", []string{"all_reduce", "-register", "-device", "cpu"}},
 		{"-tune and -compare", []string{"all_reduce", "-tune", "-compare", "nccl"}},
 		{"-tune tries all", []string{"all_reduce", "-tune", "-algo", "ring"}},
 		{"none of these collectives has a table", []string{"sendrecv", "-tune"}},

@@ -27,6 +27,7 @@ type options struct {
 	threads           bool
 	graph             int
 	compare, nccl     string
+	register          bool
 	choices, tune     bool
 	algo              string
 	begin, end        size
@@ -78,6 +79,7 @@ func (o *options) flags() *flag.FlagSet {
 	f.IntVar(&o.graph, "graph", 0, "capture `K` operations into a CUDA graph and time its launches, per operation")
 	f.StringVar(&o.compare, "compare", "", "`nccl`: take turns with NCCL on the same GPU tensors and stream")
 	f.StringVar(&o.nccl, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")
+	f.BoolVar(&o.register, "register", false, "register the GPU tensors' memory with the group, and with NCCL if it is compared")
 	f.BoolVar(&o.choices, "choices", false, "print the tables by which algorithms are picked, and do nothing else")
 	f.BoolVar(&o.tune, "tune", false, "measure what there is to choose from and print the best as a table in Go")
 	f.Var(&o.begin, "b", "first size in `bytes`, or with Ki, Mi, Gi")

@@ -18,6 +18,15 @@ type rival struct {
 	gpu     *gpu
 	version string
 	nvls    string // what the environment says
+	noted   bool   // the memory is registered
+}
+
+// register registers memory with the communicator, if the library can.
+func (v *rival) register(at cuda.Pointer, bytes int) error {
+	return v.gpu.onDevice(func(cuda.Thread) (err error) {
+		v.noted, err = v.comm.Register(at, bytes)
+		return err
+	})
 }
 
 // openRival joins a communicator of the group's ranks. All ranks call it.

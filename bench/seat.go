@@ -50,9 +50,31 @@ func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p proce
 		return s, ctx, err
 	}
 	if o.compare != "" {
-		s.rival, err = openRival(ctx, g, s.gpu, o.nccl, p.getenv(nvlsSwitch))
+		if s.rival, err = openRival(ctx, g, s.gpu, o.nccl, p.getenv(nvlsSwitch)); err != nil {
+			return s, ctx, err
+		}
+	}
+	if o.register {
+		err = s.register(ctx, g, max(o.largest(), leastStretch))
 	}
 	return s, ctx, err
+}
+
+// register registers both stretches. The group's Close, and the communicator's, undo it.
+func (s *seat) register(ctx context.Context, g *pg.Group, bytes int) error {
+	for _, at := range s.gpu.stretches {
+		t := colligo.OnDevice(s.gpu.device.Place(), uintptr(at), bytes, colligo.Uint8)
+		if _, err := peer.Register(ctx, g, t); err != nil {
+			return err
+		}
+		if s.rival == nil {
+			continue
+		}
+		if err := s.rival.register(at, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // begin runs the first all_reduce, which opens the backend, and takes the time.

@@ -51,6 +51,13 @@ func (r *report) method() []string {
 	}
 	lines := []string{fmt.Sprintf("method: %d loops of %s back to back on one stream, timed by CUDA events; the slowest rank of "+
 		"each loop, the median loop; barrier: the host's time. %d ranks, %s", batches, what, o.ranks, place)}
+	if o.register {
+		with := "colligo"
+		if v := r.seat.rival; v != nil && v.noted {
+			with = "colligo and NCCL"
+		}
+		lines = append(lines, "tensors: in memory that is registered with "+with)
+	}
 	if v := r.seat.rival; v != nil {
 		lines = append(lines, fmt.Sprintf("compared with %v, %s=%s: same tensors, same stream, a loop of each by turns; ratio is "+
 			"time(NCCL) / time(colligo)", v, nvlsSwitch, v.nvls))

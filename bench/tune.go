@@ -13,9 +13,10 @@ import (
 
 const (
 	tunedTile = 32 << 10
-	// packetsMost and twoShotMost bound what is tried: beyond it the backend's heap makes it take another way.
+	// packetsMost, twoShotMost and rowsMost bound what is tried: beyond it the backend's heap makes it take another way.
 	packetsMost = 512 << 10
 	twoShotMost = 1 << 20
+	rowsMost    = 4 << 20
 	// worthIt is how much faster another algorithm has to be for a new line of the table.
 	worthIt = 1.03
 )
@@ -44,7 +45,7 @@ func (o *options) candidatesOnCPU() ([]*variant, error) {
 	return all, nil
 }
 
-// grids are those that are tried for each way on GPUs.
+// grids are those that are tried for each way on GPUs, the registered ones with -register.
 func grids() []peer.Choice {
 	return []peer.Choice{
 		{Way: peer.Packets, Blocks: 8, Threads: 128, MaxBytes: packetsMost},
@@ -59,6 +60,17 @@ func grids() []peer.Choice {
 		{Way: peer.Tiles, Blocks: 32, Threads: 512, Tile: tunedTile},
 		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: 16 << 10},
 		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: tunedTile},
+		{Way: peer.Rows, Blocks: 64, Threads: 512, MaxBytes: rowsMost},
+		{Way: peer.Rows, Blocks: 128, Threads: 512, MaxBytes: rowsMost},
+		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512, MaxBytes: rowsMost},
+		{Way: peer.RowsTwoShot, Blocks: 128, Threads: 512, MaxBytes: rowsMost},
+		{Way: peer.Tiles, Blocks: 256, Threads: 256},
+		{Way: peer.Direct, Registered: true, Blocks: 128, Threads: 256},
+		{Way: peer.Direct, Registered: true, Blocks: 256, Threads: 256},
+		{Way: peer.Copies, Registered: true, Blocks: 256, Threads: 256},
+		{Way: peer.Turns, Blocks: 256, Threads: 256},
+		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 16 << 10},
 		{Way: peer.Ring, Blocks: 16, Threads: 512},
 		{Way: peer.Ring, Blocks: 32, Threads: 512},
 	}
@@ -69,6 +81,9 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 	table := peer.DefaultChoices()
 	var all []*variant
 	for _, g := range grids() {
+		if g.Registered && !o.register {
+			continue
+		}
 		v := &variant{tuned: map[plan.Coll]int{}}
 		most := g.MaxBytes
 		g.MaxBytes = 0

@@ -57,7 +57,7 @@ func TestSourceForm(t *testing.T) {
 
 // TestCandidates holds that every way of the table is tried for every collective that has it.
 func TestCandidates(t *testing.T) {
-	o := &options{collectives: collectives(), device: onCUDA, ranks: 2, tune: true}
+	o := &options{collectives: collectives(), device: onCUDA, ranks: 2, tune: true, register: true}
 	variants, err := o.variants()
 	require.NoError(t, err)
 	tried := map[string]bool{}

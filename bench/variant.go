@@ -83,7 +83,8 @@ func waysOf(table []peer.Choice, c plan.Coll) []string {
 	return all
 }
 
-// oneWay returns the table with -algo for the collectives that have it. The grids stay those of the sizes.
+// oneWay returns the table with -algo for the collectives that have it. The grids stay those of the sizes. A way that only
+// registered tensors have comes before all others.
 func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 	var known []string
 	named := map[plan.Coll]bool{}
@@ -94,10 +95,18 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 			known = append(known, c.name+": "+strings.Join(ways, " "))
 		}
 	}
-	var all []peer.Choice
+	var first, all []peer.Choice
 	found := false
 	for _, l := range table {
-		if named[l.Coll] {
+		switch {
+		case !named[l.Coll]:
+		case !forAnyTensor(table, l.Coll, o.algo):
+			if found = true; string(l.Way) == o.algo {
+				l.MaxBytes = 0
+				first = append(first, l)
+				continue
+			}
+		default:
 			l.Way, l.Tile, found = peer.Way(o.algo), cmp.Or(l.Tile, tunedTile), true
 		}
 		all = append(all, l)
@@ -105,13 +114,18 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 	if !found {
 		return nil, fmt.Errorf("-algo %s: there are %s", o.algo, strings.Join(known, "; "))
 	}
-	return all, nil
+	return append(first, all...), nil
+}
+
+// forAnyTensor reports whether a way is open to tensors that are not registered.
+func forAnyTensor(table []peer.Choice, c plan.Coll, way string) bool {
+	return slices.ContainsFunc(table, func(l peer.Choice) bool { return l.Coll == c && string(l.Way) == way && !l.Registered })
 }
 
 // wayOf returns the way of an operation on GPUs, as the table's own rule picks it.
-func wayOf(table []peer.Choice, c plan.Coll, ranks, bytes int) string {
+func wayOf(table []peer.Choice, c plan.Coll, ranks, bytes int, registered bool) string {
 	for _, l := range table {
-		if l.Coll == c && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+		if l.Coll == c && (registered || !l.Registered) && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
 			return string(l.Way)
 		}
 	}

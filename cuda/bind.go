@@ -23,7 +23,7 @@ func (l *library) driver() *Driver {
 func (l *library) bindErrors(d *Driver) {
 	text := func(s symbol, code Result) string {
 		var p *byte
-		if l.callOut(s, uintptr(unsafe.Pointer(&p)), uintptr(code)) != Success || p == nil {
+		if l.callOut(s, int32Word(int32(code)), uintptr(unsafe.Pointer(&p))) != Success || p == nil {
 			return "unknown to the driver"
 		}
 		n := 0

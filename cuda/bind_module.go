@@ -27,6 +27,9 @@ func (l *library) bindModules(d *Driver) {
 		return r
 	}
 	d.LaunchKernel = l.launch
+	if l.address[cuLaunchKernelEx] != 0 {
+		d.LaunchAhead = l.launchAhead
+	}
 }
 
 func (l *library) loadModule(image []byte) (Module, string, Result) {
@@ -50,4 +53,13 @@ func (l *library) bindGraphs(d *Driver) {
 	d.GraphLaunch = func(e GraphExec, s Stream) Result { return l.call(cuGraphLaunch, uintptr(e), uintptr(s)) }
 	d.GraphExecDestroy = func(e GraphExec) Result { return l.call(cuGraphExecDestroy, uintptr(e)) }
 	d.GraphDestroy = func(g Graph) Result { return l.call(cuGraphDestroy, uintptr(g)) }
+	d.GraphGetNodes = func(g Graph) (GraphNode, Result) {
+		var n GraphNode
+		count := uintptr(1)
+		r := l.callOut(cuGraphGetNodes, uintptr(g), uintptr(unsafe.Pointer(&n)), uintptr(unsafe.Pointer(&count)))
+		return n, r
+	}
+	if l.address[cuGraphExecKernelNodeSetParams] != 0 {
+		d.GraphExecKernelNodeSetParams = l.setKernel
+	}
 }

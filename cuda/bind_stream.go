@@ -28,12 +28,7 @@ func (l *library) bindCapture(d *Driver) {
 		r := l.callOut(cuStreamEndCapture, uintptr(s), uintptr(unsafe.Pointer(&g)))
 		return g, r
 	}
-	d.StreamGetCaptureInfo = func(s Stream) (CaptureStatus, uint64, Result) {
-		var status CaptureStatus
-		var id uint64
-		r := l.callOut(cuStreamGetCaptureInfo, uintptr(s), uintptr(unsafe.Pointer(&status)), uintptr(unsafe.Pointer(&id)), 0, 0, 0)
-		return status, id, r
-	}
+	d.StreamGetCaptureInfo = l.captureInfo
 	d.ThreadExchangeStreamCaptureMode = func(m CaptureMode) (CaptureMode, Result) {
 		r := l.callOut(cuThreadExchangeStreamCaptureMode, uintptr(unsafe.Pointer(&m)))
 		return m, r

@@ -85,9 +85,17 @@ type Driver struct {
 	FuncLoad func(Function) Result
 	// LaunchKernel's grid and blocks have one dimension; args is the kernel's only parameter.
 	LaunchKernel func(f Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result
+	// LaunchAhead is LaunchKernelEx with programmatic stream serialization: a kernel may begin while the one before it on the
+	// stream ends. Drivers before CUDA 11.8 have none: it is nil.
+	LaunchAhead func(f Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result
 
 	GraphInstantiate func(Graph) (GraphExec, Result)
 	GraphLaunch      func(GraphExec, Stream) Result
 	GraphExecDestroy func(GraphExec) Result
 	GraphDestroy     func(Graph) Result
+	// GraphGetNodes returns the node of a graph that has one.
+	GraphGetNodes func(Graph) (GraphNode, Result)
+	// GraphExecKernelNodeSetParams changes what later launches of e launch in place of the kernel of node n. Drivers before
+	// CUDA 12.0 have none: it is nil.
+	GraphExecKernelNodeSetParams func(e GraphExec, n GraphNode, f Function, blocks, threads, shared uint32, args unsafe.Pointer) Result
 }

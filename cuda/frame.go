@@ -5,13 +5,47 @@ import (
 	"unsafe"
 )
 
-// A frame is what one call hands to C: the words, room for one result, and the list of kernel parameters. Frames are
-// reused, so that the calls that make up a collective allocate nothing.
+// A frame is what one call hands to C: the words, room for one result, the list of kernel parameters, and how a kernel is
+// launched ahead. Frames are reused, so that the calls that make up a collective allocate nothing.
 type frame struct {
-	words  [16]uintptr
-	out    uintptr
-	params [1]unsafe.Pointer
+	words     [16]uintptr
+	out       uintptr
+	status    CaptureStatus
+	params    [1]unsafe.Pointer
+	config    launchConfig
+	attribute launchAttribute
+	node      kernelNode
 }
+
+// launchConfig is CUlaunchConfig.
+type launchConfig struct {
+	grid, block [3]uint32
+	shared, _   uint32
+	stream      Stream
+	attributes  *launchAttribute
+	count, _    uint32
+}
+
+// launchAttribute is CUlaunchAttribute.
+type launchAttribute struct {
+	id, _ uint32
+	value uint32
+	_     [60]byte
+}
+
+// kernelNode is CUDA_KERNEL_NODE_PARAMS_v2.
+type kernelNode struct {
+	function    Function
+	grid, block [3]uint32
+	shared, _   uint32
+	params      *[1]unsafe.Pointer
+	extra       uintptr
+	kernel      uintptr
+	context     Context
+}
+
+// streamSerialization is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+const streamSerialization = 6
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
@@ -40,6 +74,44 @@ func (l *library) launch(fn Function, blocks, threads, shared uint32, s Stream, 
 	f.params[0] = nil
 	frames.Put(f)
 	return r
+}
+
+// launchAhead is launch with the attribute that lets the kernel begin early.
+func (l *library) launchAhead(fn Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result {
+	f := frames.Get().(*frame)
+	f.params[0] = args
+	f.attribute = launchAttribute{id: streamSerialization, value: 1}
+	f.config = launchConfig{grid: [3]uint32{blocks, 1, 1}, block: [3]uint32{threads, 1, 1}, shared: shared, stream: s,
+		attributes: &f.attribute, count: 1}
+	f.words[0], f.words[1] = uintptr(unsafe.Pointer(&f.config)), uintptr(fn)
+	f.words[2], f.words[3] = uintptr(unsafe.Pointer(&f.params)), 0
+	r := callC(l.address[cuLaunchKernelEx], f.words[:4])
+	f.params[0] = nil
+	frames.Put(f)
+	return r
+}
+
+// setKernel makes the kernel of a graph's node another one.
+func (l *library) setKernel(e GraphExec, n GraphNode, fn Function, blocks, threads, shared uint32, args unsafe.Pointer) Result {
+	f := frames.Get().(*frame)
+	f.params[0] = args
+	f.node = kernelNode{function: fn, grid: [3]uint32{blocks, 1, 1}, block: [3]uint32{threads, 1, 1}, shared: shared, params: &f.params}
+	f.words[0], f.words[1], f.words[2] = uintptr(e), uintptr(n), uintptr(unsafe.Pointer(&f.node))
+	r := callC(l.address[cuGraphExecKernelNodeSetParams], f.words[:3])
+	f.params[0] = nil
+	frames.Put(f)
+	return r
+}
+
+// captureInfo is call for a query that small collectives make.
+func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
+	f := frames.Get().(*frame)
+	f.status, f.out = 0, 0
+	f.words = [16]uintptr{uintptr(s), uintptr(unsafe.Pointer(&f.status)), uintptr(unsafe.Pointer(&f.out))}
+	r := callC(l.address[cuStreamGetCaptureInfo], f.words[:6])
+	status, id := f.status, uint64(f.out)
+	frames.Put(f)
+	return status, id, r
 }
 
 // current is call for the one query of the hot path.

@@ -11,6 +11,7 @@ type (
 	Function   uintptr
 	Graph      uintptr
 	GraphExec  uintptr
+	GraphNode  uintptr
 	Allocation uint64 // physical memory made by MemCreate or imported
 )
 

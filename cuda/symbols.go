@@ -79,7 +79,10 @@ const (
 	cuGraphLaunch
 	cuGraphExecDestroy
 	cuGraphDestroy
-	cuFuncLoad // the one that may be absent
+	cuGraphGetNodes
+	cuFuncLoad // from here on they may be absent
+	cuLaunchKernelEx
+	cuGraphExecKernelNodeSetParams
 	numSymbols
 )
 
@@ -115,6 +118,8 @@ var names = [numSymbols]string{
 	cuModuleGetFunction: "cuModuleGetFunction", cuFuncGetAttribute: "cuFuncGetAttribute", cuLaunchKernel: "cuLaunchKernel",
 	cuGraphInstantiate: "cuGraphInstantiateWithFlags", cuGraphLaunch: "cuGraphLaunch",
 	cuGraphExecDestroy: "cuGraphExecDestroy", cuGraphDestroy: "cuGraphDestroy", cuFuncLoad: "cuFuncLoad",
+	cuLaunchKernelEx: "cuLaunchKernelEx", cuGraphGetNodes: "cuGraphGetNodes",
+	cuGraphExecKernelNodeSetParams: "cuGraphExecKernelNodeSetParams_v2",
 }
 
 // A library is the driver's library: where it lies and where its functions are.
@@ -129,7 +134,7 @@ func resolve(path string, lookup func(name string) uintptr) (*library, error) {
 	var missing []string
 	for s, name := range names {
 		l.address[s] = lookup(name)
-		if l.address[s] == 0 && symbol(s) != cuFuncLoad {
+		if l.address[s] == 0 && symbol(s) < cuFuncLoad {
 			missing = append(missing, name)
 		}
 	}

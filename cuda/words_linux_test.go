@@ -52,6 +52,8 @@ func TestWordsOfEachCall(t *testing.T) {
 func callsOfStreams(d *Driver) []wordCase {
 	minus := uintptr(uint32(0xffffffff))
 	return []wordCase{
+		{"GetErrorName", func() { d.GetErrorName(700) }, []uintptr{700, out}},
+		{"GetErrorString", func() { d.GetErrorString(-1) }, []uintptr{minus, out}},
 		{"Init", func() { d.Init() }, []uintptr{0}},
 		{"DeviceGet", func() { d.DeviceGet(3) }, []uintptr{out, 3}},
 		{"DeviceGetName", func() { d.DeviceGetName(3) }, []uintptr{out, 256, 3}},

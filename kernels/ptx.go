@@ -39,6 +39,8 @@ const (
 	LocalFamily  Family = "local"   // ReduceTwo, ReduceMany
 	PacketFamily Family = "packets" // AllReduceOneShot, AllReduceTwoShot, ReduceScatterPackets
 	TileFamily   Family = "tiles"   // AllReduceTiles, ReduceScatterTiles
+	RowFamily    Family = "rows"    // AllReduceRows, AllReduceRowsTwoShot
+	DirectFamily Family = "direct"  // AllReduceDirect
 )
 
 // A Module is GPU kernels that are loaded together. The zero Module is none.
@@ -104,8 +106,24 @@ func (m Module) Name() string { return m.archive.name + "/" + m.module.name }
 // Entries returns the entry points. The slice is shared and must not be changed.
 func (m Module) Entries() []Entry { return m.entries }
 
-// PTX returns the module's source for the driver's compiler, decompressed anew by each call.
+// PTX returns the module's source for the driver's compiler, decompressed anew by each call. It is for all devices.
 func (m Module) PTX() ([]byte, error) {
+	ptx, err := m.source()
+	return bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";\n"), nil), err
+}
+
+// AheadPTX is PTX for devices of compute capability 9.0 and later, where every kernel of the module that is launched ahead
+// waits itself for what comes before it on its stream, unless it is one of a local or unary module.
+func (m Module) AheadPTX() ([]byte, error) {
+	ptx, err := m.source()
+	for _, r := range [][2]string{{"\t.pragma \"griddepcontrol.wait\";", "\tgriddepcontrol.wait;"},
+		{".version 7.0\n.target sm_80\n", ".version 7.8\n.target sm_90\n"}} {
+		ptx = bytes.ReplaceAll(ptx, []byte(r[0]), []byte(r[1]))
+	}
+	return ptx, err
+}
+
+func (m Module) source() ([]byte, error) {
 	packed, err := ptxFiles.ReadFile("ptx/" + m.archive.name + ".ptx.zst")
 	if err != nil {
 		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)

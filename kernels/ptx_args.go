@@ -34,9 +34,22 @@ func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
 // StateBytes is described with FlagBytes.
 func StateBytes(blocks int) int { return 64 + blocks*MaxRanks*4 }
 
+// RowQuad is what a warp stores of rows at a time, with RowData bytes of data.
+const (
+	RowQuad = 512
+	RowData = 480
+)
+
+// RowBytes returns the length of a rank's row memory.
+func RowBytes(size, slot int) int { return 2 * size * slot }
+
+// MarkBytes returns the length of a rank's marks for at most so many blocks.
+func MarkBytes(blocks int) int { return blocks * MaxRanks * 4 }
+
 // StopBytes is the length of the host words: word 0 stops every loop of every kernel that looks at it when the host makes
-// it not 0; word 1+q is made 1 by a stopped loop that waited for rank q. After a stop the group's memory is worthless.
-const StopBytes = 4 * (1 + MaxRanks)
+// it not 0; word 1+q is made 1 by a stopped loop that waited for rank q, word 1+MaxRanks+q by a kernel that has another
+// mark than rank q, and then stops its rank. After a stop the group's memory is worthless.
+const StopBytes = 4 * (1 + 2*MaxRanks)
 
 // tileDepth is how many tiles of one pair of ranks are in flight.
 const tileDepth = 4
@@ -59,6 +72,28 @@ type AllReduceArgs struct {
 	Tile           uint32 // bytes, a multiple of 16, at most TileSlot
 }
 
+// RowsArgs is AllReduceArgs by rows. RowMemory starts as zeros and belongs to the kernels.
+type RowsArgs struct {
+	Group          GroupArgs
+	Rows           [MaxRanks]uint64 // each rank's row memory, RowBytes long
+	In, Out, Bytes uint64
+	Part           uint64 // as in AllReduceArgs
+	Divisor        uint32
+	Slot           uint32 // bytes that row memory has for one peer in one half, a multiple of RowQuad
+}
+
+// DirectArgs folds every rank's In, in rank order, into every rank's output. In may be this rank's output.
+type DirectArgs struct {
+	Group         GroupArgs
+	Outs          [MaxRanks]uint64 // each rank's output as this device sees it, multiples of 16
+	In, Bytes     uint64
+	Part          uint64 // as in AllReduceArgs
+	Marks         uint64 // where a rank's MarkBytes begin, in bytes from its flag words
+	Divisor, Tile uint32
+	Mark          uint32 // equal on all ranks; where it is not, nothing is stored and the stop words tell
+	Keep          uint32 // not 0: every rank's output gets its own part only
+}
+
 // ReduceScatterArgs folds part d of every rank's In into the Out of the rank at place d. A reduce to a root is the same
 // with all parts but the root's empty. Out may be this rank's part of In.
 type ReduceScatterArgs struct {
@@ -75,6 +110,28 @@ type ExchangeArgs struct {
 	Send, SendBytes, Recv, RecvBytes [MaxRanks]uint64
 	Tile                             uint32
 	_                                uint32
+}
+
+// DirectExchangeArgs sends SendBytes[d] at Send[d] to Recv[d], which lies in the output of the rank at place d.
+type DirectExchangeArgs struct {
+	Group                 GroupArgs
+	Send, SendBytes, Recv [MaxRanks]uint64
+	Marks                 uint64 // as in DirectArgs, and Mark
+	Mark                  uint32
+	_                     uint32
+}
+
+// ChainArgs hands the Bytes at the root's In on from rank to rank, into the Out of all others.
+type ChainArgs struct {
+	Group         GroupArgs
+	In, Out       uint64
+	Next          uint64 // with Direct: Out of the next rank as this device sees it
+	Bytes         uint64
+	Marks         uint64 // as in DirectArgs, and Mark
+	Before, After uint32 // places of the ranks before and after this one, 0 for none
+	Tile, Mark    uint32
+	Direct        uint32 // 1: from output to output
+	_             uint32
 }
 
 // CopyArgs copies Bytes from In to Out, which do not overlap.

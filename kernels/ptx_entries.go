@@ -21,11 +21,19 @@ const (
 	ReduceScatterPackets = "reduce_scatter_packets" // ReduceScatterArgs; each of Bytes at most PacketSlot/2
 	ExchangePackets      = "exchange_packets"       // ExchangeArgs; each of the bytes at most PacketSlot/2
 
+	// The row kernels: as the packet kernels, with whole warps, between devices linked by NVLink.
+	AllReduceRows        = "all_reduce_rows"          // RowsArgs; Slot holds a quad for each RowData of Bytes
+	AllReduceRowsTwoShot = "all_reduce_rows_two_shot" // RowsArgs; Slot holds two for each of Part, Bytes above (Size-1)·Part
+
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
 	// for so many blocks at least.
 	AllReduceTiles     = "all_reduce_tiles"     // AllReduceArgs
 	ReduceScatterTiles = "reduce_scatter_tiles" // ReduceScatterArgs
 	ExchangeTiles      = "exchange_tiles"       // ExchangeArgs
+	ExchangeTurns      = "exchange_turns"       // ExchangeArgs; all lengths of places other than 0 equal on all ranks
+	ExchangeDirect     = "exchange_direct"      // DirectExchangeArgs
+	BroadcastChain     = "broadcast_chain"      // ChainArgs
+	AllReduceDirect    = "all_reduce_direct"    // DirectArgs
 
 	CopyBytes   = "copy"         // CopyArgs; any grid
 	CopyStrided = "copy_strided" // StridedArgs; any grid
@@ -49,11 +57,19 @@ var (
 		{AllReduceTiles, unsafe.Sizeof(AllReduceArgs{})},
 		{ReduceScatterTiles, unsafe.Sizeof(ReduceScatterArgs{})},
 	}
-	moveEntries = []Entry{
+	rowEntries = []Entry{
+		{AllReduceRows, unsafe.Sizeof(RowsArgs{})},
+		{AllReduceRowsTwoShot, unsafe.Sizeof(RowsArgs{})},
+	}
+	directEntries = []Entry{{AllReduceDirect, unsafe.Sizeof(DirectArgs{})}}
+	moveEntries   = []Entry{
 		{CopyBytes, unsafe.Sizeof(CopyArgs{})},
 		{CopyStrided, unsafe.Sizeof(StridedArgs{})},
 		{ExchangePackets, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeTiles, unsafe.Sizeof(ExchangeArgs{})},
+		{ExchangeTurns, unsafe.Sizeof(ExchangeArgs{})},
+		{ExchangeDirect, unsafe.Sizeof(DirectExchangeArgs{})},
+		{BroadcastChain, unsafe.Sizeof(ChainArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},
@@ -70,6 +86,10 @@ func familyEntries(f Family) []Entry {
 		return packetEntries
 	case TileFamily:
 		return tileEntries
+	case RowFamily:
+		return rowEntries
+	case DirectFamily:
+		return directEntries
 	}
 	panic("kernels: no family " + string(f))
 }

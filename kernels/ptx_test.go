@@ -30,7 +30,7 @@ func everyModule(t *testing.T, f func(m Module)) {
 }
 
 func everyFamily(t *testing.T, d colligo.DType, k colligo.OpKind, f func(m Module)) {
-	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily} {
+	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily, RowFamily, DirectFamily} {
 		m, err := ReduceModule(d, k, family)
 		_, _, want := k.Check(d)
 		require.Equal(t, want, err)
@@ -90,7 +90,7 @@ func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", PTXTarg
 
 func TestArgsAreLaidOutAsInC(t *testing.T) {
 	structs := map[string]reflect.Type{}
-	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, ExchangeArgs{}, CopyArgs{},
+	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, RowsArgs{}, DirectArgs{}, DirectExchangeArgs{}, ChainArgs{}, ExchangeArgs{}, CopyArgs{},
 		StridedArgs{}, UnaryArgs{}, FindNaNArgs{}} {
 		structs[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -123,6 +123,8 @@ func TestMemoryLengths(t *testing.T) {
 	require.Equal(t, 2*4*512<<10, PacketBytes(4, 512<<10))
 	require.Equal(t, 64*2*3*4*16<<10, TileBytes(4, 16<<10, 64))
 	require.Equal(t, 64*64, FlagBytes(64))
+	require.Equal(t, 64*32, MarkBytes(64))
+	require.Equal(t, 2*4*2<<20, RowBytes(4, 2<<20))
 	require.Equal(t, 64+64*32, StateBytes(64))
 }
 
@@ -135,4 +137,31 @@ func TestDamagedArchiveIsAnError(t *testing.T) {
 	a.name = "absent"
 	_, err = Module{&a, m.module, nil}.PTX()
 	require.ErrorContains(t, err, "absent")
+}
+
+// TestAheadPTX holds the two forms of a module apart by target and by the instruction that waits.
+func TestAheadPTX(t *testing.T) {
+	m, err := ReduceModule(colligo.Float32, colligo.KindSum, PacketFamily)
+	require.NoError(t, err)
+	for _, m := range []Module{m, MoveModule()} {
+		everywhere, err := m.PTX()
+		require.NoError(t, err)
+		require.NotContains(t, string(everywhere), "griddepcontrol")
+		ahead, err := m.AheadPTX()
+		require.NoError(t, err)
+		require.Contains(t, string(ahead[:60]), ".version 7.8\n.target sm_90\n")
+		require.NotContains(t, string(ahead), "pragma \"griddepcontrol")
+		waits := 0
+		for _, e := range m.Entries() {
+			_, body, found := strings.Cut(string(ahead), ".entry "+e.Name+"(")
+			require.True(t, found, e.Name)
+			body, _, _ = strings.Cut(body, ".visible .entry")
+			if strings.Contains(body, "griddepcontrol.wait;") {
+				waits++
+			} else {
+				require.Equal(t, CopyStrided, e.Name, "it would begin before it may")
+			}
+		}
+		require.Positive(t, waits)
+	}
 }

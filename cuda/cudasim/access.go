@@ -1,9 +1,9 @@
 package cudasim
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
-	"sync/atomic"
 )
 
 const (
@@ -50,7 +50,7 @@ func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.st
 
 func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 	m, at := b.at(addr, 4, 4)
-	before := atomic.SwapUint32(m.word(at), v)
+	before := m.swap(at, v)
 	b.strand.sim.post(b.who(), m, at, before, v, publish())
 	b.strand.breathe()
 }
@@ -82,6 +82,7 @@ func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
 	v, published, newest := st.sim.load(st.actor, m, at)
 	if newest {
 		st.look(m, at, at+4)
+		st.saw(v)
 	} else {
 		st.paused = true // there is more to see: the next Yield does not wait
 	}
@@ -117,10 +118,7 @@ func (b *Block) exchange(addr uint64, f func(uint32) uint32) uint32 {
 	} else if last := w.values[len(w.values)-1]; last.published != nil {
 		a.join(last.published)
 	}
-	before := atomic.LoadUint32(m.word(at))
-	for !atomic.CompareAndSwapUint32(m.word(at), before, f(before)) {
-		before = atomic.LoadUint32(m.word(at))
-	}
+	before := m.change(at, f)
 	s.post(b.who(), m, at, before, f(before), a.release())
 	b.strand.breathe()
 	return before
@@ -137,12 +135,11 @@ func (b *Block) StorePackets(addr uint64, data []byte, f uint32) {
 		return
 	}
 	m, at := b.at(addr, n*packetBytes, packetBytes)
-	var half [4]byte
+	if len(data) < n*packetData {
+		data = append(bytes.Clone(data), make([]byte, packetData)...)
+	}
 	for i := range 2 * n {
-		clear(half[:])
-		copy(half[:], data[min(4*i, len(data)):])
-		atomic.StoreUint32(m.word(at+8*i), binary.LittleEndian.Uint32(half[:]))
-		atomic.StoreUint32(m.word(at+8*i+4), f)
+		m.setHalf(at+8*i, uint64(f)<<32|uint64(binary.LittleEndian.Uint32(data[4*i:])))
 	}
 	published := b.strand.actor.relaxed()
 	b.strand.sim.touch(b.who(), m, at, n*packetBytes, packet, true, published)
@@ -152,23 +149,28 @@ func (b *Block) StorePackets(addr uint64, data []byte, f uint32) {
 	b.strand.breathe()
 }
 
-// LoadPackets takes what StorePackets has stored, if all flags are f; else it returns false and has read nothing.
+// LoadPackets takes what StorePackets has stored, if all flags are f; else it returns false, and what is in data then means
+// nothing.
 func (b *Block) LoadPackets(addr uint64, data []byte, f uint32) bool {
 	n := (len(data) + packetData - 1) / packetData
 	if n == 0 {
 		return true
 	}
 	m, at := b.at(addr, n*packetBytes, packetBytes)
+	whole := data
+	if len(data) < n*packetData {
+		whole = make([]byte, n*packetData)
+	}
 	for i := range 2 * n {
-		if atomic.LoadUint32(m.word(at+8*i+4)) != f {
+		half := m.half(at + 8*i)
+		if uint32(half>>32) != f {
 			b.strand.look(m, at, at+n*packetBytes)
 			return false
 		}
+		binary.LittleEndian.PutUint32(whole[4*i:], uint32(half))
 	}
-	var half [4]byte
-	for i := range 2 * n {
-		binary.LittleEndian.PutUint32(half[:], atomic.LoadUint32(m.word(at+8*i)))
-		copy(data[min(4*i, len(data)):], half[:])
+	if len(data) < len(whole) {
+		copy(data, whole)
 	}
 	m.stamps(at, at+n*packetBytes, b.strand.actor.observe)
 	b.strand.sim.touch(b.who(), m, at, n*packetBytes, packet, false, nil)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 )
 
 // deadlock fails every call that waits, and drops everything that does: nothing has moved for Config.Patience.
@@ -109,7 +108,7 @@ func (st *strand) describe() string {
 	var looks []string
 	for _, l := range st.looked {
 		if l.hi-l.lo == 4 {
-			looks = append(looks, fmt.Sprintf("word %d of %v, which is %d", l.lo/4, l.memory, atomic.LoadUint32(l.memory.word(l.lo))))
+			looks = append(looks, fmt.Sprintf("word %d of %v, which is %d", l.lo/4, l.memory, l.memory.get(l.lo)))
 		} else {
 			looks = append(looks, fmt.Sprintf("packets at bytes %d to %d of %v", l.lo, l.hi, l.memory))
 		}

@@ -2,9 +2,7 @@ package cudasim
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
-	"unsafe"
 )
 
 // hostPoll is how often words of host memory are looked at that kernels and streams wait for: the host changes them
@@ -93,6 +91,7 @@ func (s *Sim) wait(p *Process, what string, until func() bool) bool {
 // Close ends the executor and what still runs. Calls that wait fail.
 func (s *Sim) Close() {
 	s.lock()
+	again := s.closed
 	s.closed = true
 	running := s.running
 	if running {
@@ -102,6 +101,19 @@ func (s *Sim) Close() {
 	if running {
 		<-s.exited
 	}
+	if !again {
+		s.givePages()
+	}
+}
+
+// givePages gives back the devices' memory, when nothing runs on them any more.
+func (s *Sim) givePages() {
+	s.lock()
+	defer s.unlock()
+	for _, b := range s.pages {
+		givePages(b)
+	}
+	s.pages = nil
 }
 
 func (s *Sim) execute() {
@@ -276,13 +288,10 @@ func (s *Sim) recheck() bool {
 	return woken
 }
 
-// word is the place of an aligned word of four bytes; the host may look at it or change it at the same time.
-func (m *memory) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&m.data[at])) }
-
 func (m *memory) words(lo, hi int) []uint32 {
 	w := make([]uint32, 0, (hi-lo)/4)
 	for ; lo+4 <= hi; lo += 4 {
-		w = append(w, atomic.LoadUint32(m.word(lo)))
+		w = append(w, m.get(lo))
 	}
 	return w
 }

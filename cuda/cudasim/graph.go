@@ -3,6 +3,7 @@ package cudasim
 import (
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
 )
@@ -62,7 +63,8 @@ func (c *call) graphLaunch(h cuda.GraphExec, st *stream) cuda.Result {
 		st.capture.broken = true
 		return cuda.StreamCaptureUnsupported
 	}
-	o, r := c.enqueue(st, "GraphLaunch", x.launch, x.last)
+	now := *x // what is changed later is for later launches
+	o, r := c.enqueue(st, "GraphLaunch", now.launch, x.last)
 	if r == cuda.Success {
 		x.last = o
 	}
@@ -114,6 +116,29 @@ func (x *graphExec) launch(s *Sim, o *op) status {
 // inStream is a captured operation's origin, in the stream of the launch.
 func inStream(n *origin, launch *op) *origin {
 	return &origin{n.name + " (graph)", n.process, n.device, launch.stream, n.pcs}
+}
+
+// graphGetNodes returns the number of the only node.
+func (c *call) graphGetNodes(h cuda.Graph) (cuda.GraphNode, cuda.Result) {
+	g := c.process.graphs[h]
+	if g == nil || len(g.nodes) != 1 {
+		return 0, cuda.InvalidValue
+	}
+	return 1, cuda.Success
+}
+
+func (c *call) graphExecKernelNodeSetParams(e cuda.GraphExec, n cuda.GraphNode, h cuda.Function, g grid, args unsafe.Pointer) cuda.Result {
+	x, f := c.process.execs[e], c.process.functions[h]
+	switch {
+	case x == nil || n != 1 || len(x.nodes) != 1:
+		return cuda.InvalidValue
+	case f == nil || f.module.context != x.context:
+		return cuda.InvalidHandle
+	case g.blocks == 0 || g.threads == 0 || g.threads > 1024 || args == nil:
+		return cuda.InvalidValue
+	}
+	x.nodes = []*node{{x.nodes[0].origin, f.body(g, args), nil}}
+	return cuda.Success
 }
 
 func (c *call) graphExecDestroy(h cuda.GraphExec) cuda.Result {

@@ -126,14 +126,19 @@ func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Poi
 			return r
 		}
 	}
+	return c.simple(st, "kernel "+f.kernel.name, f.body(g, args))
+}
+
+// body is what a launch does.
+func (f *function) body(g grid, args unsafe.Pointer) body {
 	params := make([]byte, roundUp(f.kernel.args, 8))[:f.kernel.args]
 	copy(params, unsafe.Slice((*byte)(args), f.kernel.args))
-	return c.simple(st, "kernel "+f.kernel.name, func(s *Sim, o *op) status {
+	return func(s *Sim, o *op) status {
 		l := &Launch{Block: &Block{Index: -1, Threads: g.threads}, Name: f.kernel.name, Grid: g.blocks, Shared: g.shared,
 			Params: slices.Clone(params)}
 		o.queue.actor.fence()
 		l.strand = s.newStrand(o, &o.queue.actor, -1, func() { f.kernel.twin(l) })
 		s.schedule(l.strand)
 		return going
-	})
+	}
 }

@@ -61,18 +61,21 @@ const (
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
-// newMemory takes bytes of a device, or says that there are not so many.
+// newMemory takes bytes of a device, or says that there are not so many; for the host, -1, it takes none.
 func (s *Sim) newMemory(p *Process, device, bytes int) *memory {
-	if device >= 0 {
-		d := s.devices[device]
-		if bytes > s.config.Memory-d.used {
-			return nil
-		}
-		d.used += bytes
-	}
 	s.lastMemory++
-	return &memory{id: s.lastMemory, device: device, process: p.id, data: make([]byte, bytes), shadow: newShadow(bytes),
-		flags: map[int]*word{}}
+	m := &memory{id: s.lastMemory, device: device, process: p.id, flags: map[int]*word{}}
+	if device < 0 {
+		return m
+	}
+	d := s.devices[device]
+	if bytes > s.config.Memory-d.used {
+		return nil
+	}
+	d.used += bytes
+	m.data, m.shadow = takePages(bytes), newShadow(bytes)
+	s.pages = append(s.pages, m.data)
+	return m
 }
 
 // drop takes one reference back.
@@ -81,6 +84,9 @@ func (s *Sim) drop(m *memory) {
 		s.devices[m.device].used -= len(m.data)
 		if m.freed {
 			delete(s.exports, string(s.token(m)))
+			if !s.closed {
+				emptyPages(m.data)
+			}
 		}
 	}
 }

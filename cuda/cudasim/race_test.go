@@ -157,6 +157,24 @@ var rightPatterns = []pattern{
 			}
 		})
 	}},
+	{"rows there and back", func(c *scene) {
+		ask, answer := make([]byte, 200), make([]byte, 200)
+		c.run(c.u, "answer", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			for i := range uint32(3) {
+				l.Poll(func() bool { return l.LoadRows(a.B, answer, i+1) })
+				l.StoreRows(a.A, answer, i+1)
+			}
+		})
+		c.run(c.s, "ask", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			for i := range uint32(3) {
+				ask[199] = byte(i + 1)
+				l.StoreRows(a.B, ask, i+1)
+				l.Poll(func() bool { return l.LoadRows(a.A, ask, i+1) && ask[199] == byte(i+1) })
+			}
+		})
+	}},
 	{"double buffer", func(c *scene) { doubleBuffer(c, 2) }},
 	{"grid after grid", func(c *scene) {
 		for range 2 {
@@ -239,6 +257,19 @@ var wrongPatterns = []pattern{
 			a := cudasim.Args[addresses](l)
 			l.Store(a.A, 64)
 			l.StorePackets(a.B, data, 1)
+		})
+	}},
+	{"rows say nothing of plain data", func(c *scene) {
+		data := make([]byte, 8)
+		c.run(c.u, "take", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			l.Poll(func() bool { return l.LoadRows(a.B, data, 1) })
+			l.Load(a.A, 64)
+		})
+		c.run(c.s, "send", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			l.Store(a.A, 64)
+			l.StoreRows(a.B, data, 1)
 		})
 	}},
 	{"packets overwritten", func(c *scene) {

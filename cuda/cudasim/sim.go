@@ -21,6 +21,7 @@ type Sim struct {
 	processes []*Process
 	kernels   map[kernelKey]*kernel
 	exports   map[string]*memory // by token
+	pages     [][]byte           // of devices, until Close
 	host      *host              // of all processes, unless each has its own
 
 	races  raceSet

@@ -179,3 +179,10 @@ func (st *strand) look(m *memory, lo, hi int) {
 	}
 	st.looked = append(st.looked, l)
 }
+
+// saw says what the last look at a word has found: the host can have stored since.
+func (st *strand) saw(v uint32) {
+	if l := &st.looked[len(st.looked)-1]; l.before != nil {
+		l.before[0] = v
+	}
+}

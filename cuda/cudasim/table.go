@@ -133,6 +133,7 @@ func (p *Process) bindStreams(d *cuda.Driver) {
 			return c.launchKernel(f, grid{blocks, threads, shared}, st, args)
 		})(h)
 	}
+	d.LaunchAhead = d.LaunchKernel // its twin would wait first
 	d.GraphLaunch = func(g cuda.GraphExec, h cuda.Stream) cuda.Result {
 		return on("GraphLaunch", needsContext, func(c *call, st *stream) cuda.Result { return c.graphLaunch(g, st) })(h)
 	}
@@ -158,6 +159,14 @@ func (p *Process) bindCapture(d *cuda.Driver) {
 	}
 	d.GraphInstantiate = func(g cuda.Graph) (cuda.GraphExec, cuda.Result) {
 		return get(p, "GraphInstantiate", needsContext, func(c *call) (cuda.GraphExec, cuda.Result) { return c.graphInstantiate(g) })
+	}
+	d.GraphGetNodes = func(g cuda.Graph) (cuda.GraphNode, cuda.Result) {
+		return get(p, "GraphGetNodes", needsContext, func(c *call) (cuda.GraphNode, cuda.Result) { return c.graphGetNodes(g) })
+	}
+	d.GraphExecKernelNodeSetParams = func(e cuda.GraphExec, n cuda.GraphNode, f cuda.Function, blocks, threads, shared uint32, args unsafe.Pointer) cuda.Result {
+		return p.do("GraphExecKernelNodeSetParams", needsContext, func(c *call) cuda.Result {
+			return c.graphExecKernelNodeSetParams(e, n, f, grid{blocks, threads, shared}, args)
+		})
 	}
 	d.GraphExecDestroy = func(g cuda.GraphExec) cuda.Result {
 		return p.do("GraphExecDestroy", needsContext, func(c *call) cuda.Result { return c.graphExecDestroy(g) })

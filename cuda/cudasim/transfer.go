@@ -3,7 +3,6 @@ package cudasim
 import (
 	"encoding/binary"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/colligo-go/colligo/cuda"
 )
@@ -53,7 +52,11 @@ func (c *call) memcpyAsync(dst, src cuda.Pointer, bytes int, st *stream) cuda.Re
 		if !ok {
 			return finished
 		}
-		s.touch(o.who(), from, b, bytes, plain, false, nil)
+		how := plain
+		if to.host() { // host code may look at flags while they are stored: each word is old or new
+			how = flag
+		}
+		s.touch(o.who(), from, b, bytes, how, false, nil)
 		s.touch(o.who(), to, a, bytes, plain, true, nil)
 		copy(to.data[a:a+bytes], from.data[b:b+bytes])
 		return finished
@@ -98,7 +101,7 @@ func (c *call) streamWriteValue32(st *stream, at cuda.Pointer, value uint32) cud
 	}
 	return c.simple(st, "StreamWriteValue32", func(s *Sim, o *op) status {
 		if m, offset, ok := o.at(s, at, 4); ok {
-			before := atomic.SwapUint32(m.word(offset), value)
+			before := m.swap(offset, value)
 			s.post(o.who(), m, offset, before, value, o.queue.actor.release())
 		}
 		return finished
@@ -140,10 +143,11 @@ func (c *call) streamWaitValue32(st *stream, at cuda.Pointer, value, flags uint3
 		if !ok {
 			return finished
 		}
+		before := m.words(offset, offset+4) // what the host stores after this look wakes the operation
 		published, ok := s.fits(&o.queue.actor, m, offset, func(v uint32) bool { return compare(v, value, flags) })
 		if !ok {
 			s.park(o)
-			s.watch(m, watcher{lo: offset, hi: offset + 4, task: o, before: m.words(offset, offset+4)})
+			s.watch(m, watcher{lo: offset, hi: offset + 4, task: o, before: before})
 			o.waits = func() string { return waitText(m, offset, value, flags) }
 			return waiting
 		}
@@ -169,5 +173,5 @@ func compare(now, value, flags uint32) bool {
 
 func waitText(m *memory, at int, value, flags uint32) string {
 	how := [...]string{"is at least", "is", "has a bit of", "lacks a bit of"}[flags]
-	return fmt.Sprintf("waits until word %d of %v, which is %d, %s %d", at/4, m, atomic.LoadUint32(m.word(at)), how, value)
+	return fmt.Sprintf("waits until word %d of %v, which is %d, %s %d", at/4, m, m.get(at), how, value)
 }

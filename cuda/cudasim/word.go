@@ -1,7 +1,5 @@
 package cudasim
 
-import "sync/atomic"
-
 // A word is a flag's values in the order in which they were stored, and what each store published. Memory order lets a
 // load return any value from the last one on that the loader knows of. A load returns the oldest, the next load of the
 // same actor the next; a wait ends with the oldest value that fits. So what a flag orders does not depend on how late
@@ -91,7 +89,7 @@ func (w *word) oldest(a *actor) int {
 // word returns the word at an offset, nil if it was never stored as a flag.
 func (s *Sim) word(m *memory, at int) *word {
 	if m.host() {
-		return s.flagAt(m, at, atomic.LoadUint32(m.word(at)))
+		return s.flagAt(m, at, m.get(at))
 	}
 	return m.flags[at]
 }
@@ -101,7 +99,7 @@ func (s *Sim) load(a *actor, m *memory, at int) (value uint32, published *stamp,
 	w := s.word(m, at)
 	if w == nil {
 		m.stamps(at, at+4, func(s *stamp) { published = s })
-		return atomic.LoadUint32(m.word(at)), published, true
+		return m.get(at), published, true
 	}
 	i := len(w.values) - 1
 	if !m.host() {
@@ -125,7 +123,7 @@ func (s *Sim) fits(a *actor, m *memory, at int, fit func(uint32) bool) (publishe
 	w := s.word(m, at)
 	if w == nil {
 		m.stamps(at, at+4, func(s *stamp) { published = s })
-		return published, fit(atomic.LoadUint32(m.word(at)))
+		return published, fit(m.get(at))
 	}
 	i := len(w.values) - 1
 	if !m.host() {

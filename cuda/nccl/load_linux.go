@@ -56,7 +56,7 @@ func load(path string) (*Library, error) {
 	l := &Library{Path: path}
 	for s, name := range names {
 		at, err := purego.Dlsym(handle, name)
-		if err != nil && symbol(s) != getLastError {
+		if err != nil && symbol(s) < getLastError {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		l.table[s] = at

@@ -59,6 +59,17 @@ func (c *Comm) Close() error {
 // Abort destroys the communicator without the others, and ends what is pending on it.
 func (c *Comm) Abort() error { return c.library.check(commAbort, c.library.call(commAbort, c.handle)) }
 
+// Register tells the library that memory will be used often, so that it may map it; it reports whether the library has that
+// function. Close ends it.
+func (c *Comm) Register(at cuda.Pointer, bytes int) (bool, error) {
+	if c.library.table[commRegister] == 0 {
+		return false, nil
+	}
+	handle := new(uintptr)
+	err := c.library.check(commRegister, c.library.call(commRegister, c.handle, uintptr(at), uintptr(bytes), uintptr(unsafe.Pointer(handle))))
+	return err == nil, err
+}
+
 // AllReduce enqueues ncclAllReduce of count elements.
 func (c *Comm) AllReduce(in, out cuda.Pointer, count int, d colligo.DType, k colligo.OpKind, s cuda.Stream) error {
 	dt, op, err := codes(d, k)

@@ -20,9 +20,10 @@ const (
 	groupStart
 	groupEnd
 	getLastError // since 2.13; may be missing
+	commRegister // since 2.19; may be missing
 	numSymbols
 )
 
 var names = [numSymbols]string{"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy", "ncclCommAbort",
 	"ncclGetErrorString", "ncclAllReduce", "ncclReduce", "ncclReduceScatter", "ncclAllGather", "ncclBroadcast", "ncclSend",
-	"ncclRecv", "ncclGroupStart", "ncclGroupEnd", "ncclGetLastError"}
+	"ncclRecv", "ncclGroupStart", "ncclGroupEnd", "ncclGetLastError", "ncclCommRegister"}

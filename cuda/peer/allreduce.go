@@ -11,8 +11,9 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// allReduce goes by packets, two shots of packets, tiles, or a ring. With B bytes and n ranks every rank stores
-// (n-1)·B·2 as packets, 2(n-1)/n·B·2 in two shots, else 2(n-1)/n·B. Sums are in rank order, but for rings.
+// allReduce goes by packets or rows, by two shots of either, by tiles, by tiles straight into registered outputs, by
+// tiles and copy engines into them, or by a ring. With B bytes and n ranks every rank stores (n-1)·B in one shot and 2(n-1)/n·B in two, twice that as packets and
+// 16/15 of it as rows; tiles are two shots. Sums are in rank order, but for rings.
 func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	bytes := c.Count * c.DType.Size()
 	if bytes == 0 {
@@ -28,43 +29,96 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 	if b.size == 1 {
 		return b.copy(t, out, in, bytes, s)
 	}
-	choice := b.pick(plan.AllReduce, bytes)
-	a := &b.args.allReduce
-	a.In, a.Out, a.Bytes, a.Divisor = uint64(in), uint64(out), uint64(bytes), b.divisor(c.Op)
-	part := up((bytes+b.size-1)/b.size, 16)
-	a.Part = uint64(part)
-	way := b.fitting(choice.Way, bytes, part)
-	if way == Ring {
-		return b.ringAllReduce(ctx, t, c, &choice, s)
+	o := &sum{Call: c, in: in, out: out, bytes: bytes, part: up((bytes+b.size-1)/b.size, 16), window: b.window(out, bytes)}
+	o.choice = b.pickFor(plan.AllReduce, bytes, o.window, out)
+	if o.choice.Way == Copies && !o.window.whole {
+		o.choice.Way = Direct
 	}
-	family := kernels.PacketFamily
-	if way == Tiles {
-		family = kernels.TileFamily
+	switch o.choice.Way = b.fitting(o.choice.Way, bytes, o.part); o.choice.Way {
+	case Ring:
+		return b.ringAllReduce(ctx, t, o, s)
+	case Rows, RowsTwoShot:
+		return b.reduceRows(ctx, t, o, s)
+	case Direct, Copies:
+		return b.reduceDirect(ctx, t, o, s)
 	}
-	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), family)
-	if err != nil {
-		return err
-	}
-	f, grid := r.oneShot, choice.lineGrid(bytes)
-	switch way {
-	case TwoShot:
-		f, grid = r.twoShot, choice.lineGrid(part*(b.size-1))
-	case Tiles:
-		f = r.tiles
-		grid, a.Tile = b.tileGrid(&choice, part)
-	}
-	return t.Launch(f, grid, unsafe.Pointer(a), s)
+	return b.reduceStaged(ctx, t, o, s)
+}
+
+// sum is an all-reduce on its way.
+type sum struct {
+	*pg.Call
+	in, out     cuda.Pointer
+	bytes, part int
+	window      *window // that the output lies in, nil if it is not registered
+	choice      Choice
 }
 
 // fitting returns the way, or the nearest one that takes so many bytes.
 func (b *backend) fitting(way Way, bytes, part int) Way {
-	if way == TwoShot && (part > b.layout.packetSlot/4 || bytes <= (b.size-1)*part) {
-		way = Packets
+	two := bytes > (b.size-1)*part
+	switch way {
+	case Rows, RowsTwoShot:
+		way = b.fittingRows(way, bytes, part, two)
+	case TwoShot:
+		if part > b.layout.packetSlot/4 || !two {
+			way = Packets
+		}
 	}
 	if way == Packets && bytes > b.layout.packetSlot/2 || way == Ring && bytes < b.size*lanes*ringUnit {
 		way = Tiles
 	}
 	return way
+}
+
+func (b *backend) fittingRows(way Way, bytes, part int, two bool) Way {
+	rows := func(n int) int { return (n + kernels.RowData - 1) / kernels.RowData * kernels.RowQuad }
+	switch {
+	case !b.linked:
+		return Packets
+	case way == RowsTwoShot && two && 2*rows(part) <= b.layout.rowSlot:
+		return RowsTwoShot
+	case rows(bytes) <= b.layout.rowSlot:
+		return Rows
+	}
+	return Tiles
+}
+
+// reduceStaged goes by packets or tiles.
+func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	family := kernels.PacketFamily
+	if o.choice.Way == Tiles {
+		family = kernels.TileFamily
+	}
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), family)
+	if err != nil {
+		return err
+	}
+	a := &b.args.allReduce
+	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
+	f, grid := r.oneShot, o.choice.lineGrid(o.bytes)
+	switch o.choice.Way {
+	case TwoShot:
+		f, grid = r.twoShot, o.choice.lineGrid(o.part*(b.size-1))
+	case Tiles:
+		f = r.tiles
+		grid, a.Tile = b.tileGrid(&o.choice, o.part)
+	}
+	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
+}
+
+// reduceRows goes by rows.
+func (b *backend) reduceRows(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.RowFamily)
+	if err != nil {
+		return err
+	}
+	a := &b.args.rows
+	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
+	if o.choice.Way == Rows {
+		return b.code.launch(t, r.rows, o.choice.quadGrid(o.bytes, b.multiprocessors), unsafe.Pointer(a), s)
+	}
+	return b.code.launch(t, r.rowsTwoShot, o.choice.quadGrid(o.part*(b.size-1), b.multiprocessors), unsafe.Pointer(a), s)
 }
 
 // divisor returns what sums are divided by, 0 for nothing.

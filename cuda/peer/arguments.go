@@ -11,8 +11,12 @@ import (
 // when the backend is opened; the driver has copied the rest when a launch returns.
 type arguments struct {
 	allReduce kernels.AllReduceArgs
+	rows      kernels.RowsArgs
+	direct    kernels.DirectArgs
 	scatter   kernels.ReduceScatterArgs
 	exchange  kernels.ExchangeArgs
+	into      kernels.DirectExchangeArgs
+	chain     kernels.ChainArgs
 	reduce    kernels.ReduceArgs
 	copy      kernels.CopyArgs
 	unary     kernels.UnaryArgs
@@ -22,11 +26,16 @@ func newArguments(b *backend) *arguments {
 	l := &b.layout
 	g := kernels.GroupArgs{State: uint64(b.heap) + uint64(l.state), Stop: uint64(b.stop.Device), Rank: uint32(b.rank),
 		Size: uint32(b.size), PacketSlot: uint32(l.packetSlot), TileSlot: uint32(l.tileSlot)}
+	a := &arguments{}
 	for q := range b.peers {
 		at, d := uint64(b.peers[q].at), b.place(q)
+		a.rows.Rows[d] = at + uint64(l.rows)
 		g.Packets[d], g.Tiles[d], g.Flags[d] = at+uint64(l.packets), at+uint64(l.tiles), at+uint64(l.flags)
 	}
-	a := &arguments{}
+	a.rows.Group, a.direct.Group = g, g
+	a.into.Group, a.chain.Group = g, g
+	a.rows.Slot, a.direct.Marks = uint32(l.rowSlot), uint64(kernels.FlagBytes(maxBlocks))
+	a.into.Marks, a.chain.Marks = a.direct.Marks, a.direct.Marks
 	a.allReduce.Group, a.scatter.Group, a.exchange.Group = g, g, g
 	a.reduce.Sources = 2
 	return a
@@ -41,6 +50,18 @@ func (c *Choice) lineGrid(bytes int) cuda.Grid {
 	return cuda.Grid{Blocks: uint32(min(blocks, c.Blocks)), Threads: uint32(c.Threads)}
 }
 
+// quadGrid returns a grid with a warp for each quad of rows, or as many as the choice allows, as many quads for each, spread
+// over the multiprocessors. All blocks have to be on the device at once, for they wait for one another by way of the peers:
+// 512 threads of a multiprocessor are sure to be.
+func (c *Choice) quadGrid(bytes, multiprocessors int) cuda.Grid {
+	quads := (bytes + kernels.RowData - 1) / kernels.RowData
+	most := min(c.Blocks*c.Threads, multiprocessors*512) / 32
+	rounds := (quads + most - 1) / most
+	warps := (quads + rounds - 1) / rounds
+	block := min(max((warps+multiprocessors-1)/multiprocessors, 2), c.Threads/32)
+	return cuda.Grid{Blocks: uint32(min((warps+block-1)/block, most/block)), Threads: uint32(32 * block)}
+}
+
 // leastTile is the smallest piece for which a block is worth its barriers, in bytes.
 const leastTile = 2 << 10
 
@@ -50,7 +71,8 @@ func (b *backend) tileGrid(c *Choice, part int) (cuda.Grid, uint32) {
 	if c.Tile > 0 {
 		most = min(most, up(c.Tile, 16))
 	}
-	tile := min(max(up((part+c.Blocks-1)/c.Blocks, 512), leastTile), most)
+	rounds := (part + c.Blocks*most - 1) / (c.Blocks * most) // as many tiles for each block
+	tile := min(max(up((part+c.Blocks*rounds-1)/(c.Blocks*rounds), 512), leastTile), most)
 	blocks := max(min((part+tile-1)/tile, c.Blocks), 1)
 	return cuda.Grid{Blocks: uint32(blocks), Threads: uint32(c.Threads)}, uint32(tile)
 }
@@ -66,5 +88,5 @@ func (b *backend) copy(t cuda.Thread, out, in cuda.Pointer, bytes int, s cuda.St
 		return nil
 	}
 	b.args.copy = kernels.CopyArgs{Out: uint64(out), In: uint64(in), Bytes: uint64(bytes)}
-	return t.Launch(b.code.move.copy, moveGrid(bytes), unsafe.Pointer(&b.args.copy), s)
+	return b.code.launch(t, b.code.move.copy, moveGrid(bytes), unsafe.Pointer(&b.args.copy), s)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -12,10 +14,37 @@ import (
 
 // code is the kernels that are on the device.
 type code struct {
+	log     *slog.Logger
+	ahead   bool // kernels are launched ahead
+	repeats repeats
 	modules []cuda.Module
-	move    struct{ copy, exchangePackets, exchangeTiles cuda.Function }
+	move    moves
 	reduce  map[reduction]*reducers
 	scale   map[colligo.DType]cuda.Function
+}
+
+// moves are the entry points that know no element type.
+type moves struct {
+	copy, exchangePackets, exchangeTiles          cuda.Function
+	exchangeTurns, exchangeDirect, broadcastChain cuda.Function
+}
+
+// put stores an entry point.
+func (m *moves) put(name string, f cuda.Function) {
+	switch name {
+	case kernels.CopyBytes:
+		m.copy = f
+	case kernels.ExchangePackets:
+		m.exchangePackets = f
+	case kernels.ExchangeTiles:
+		m.exchangeTiles = f
+	case kernels.ExchangeTurns:
+		m.exchangeTurns = f
+	case kernels.ExchangeDirect:
+		m.exchangeDirect = f
+	case kernels.BroadcastChain:
+		m.broadcastChain = f
+	}
 }
 
 // reduction is a kind of reduction on an element type.
@@ -29,6 +58,7 @@ type reducers struct {
 	two                              cuda.Function
 	oneShot, twoShot, scatterPackets cuda.Function
 	tiles, scatterTiles              cuda.Function
+	rows, rowsTwoShot, direct        cuda.Function
 }
 
 func (r *reducers) has(f kernels.Family) bool {
@@ -37,6 +67,10 @@ func (r *reducers) has(f kernels.Family) bool {
 		return r.two != 0
 	case kernels.PacketFamily:
 		return r.oneShot != 0
+	case kernels.RowFamily:
+		return r.rows != 0
+	case kernels.DirectFamily:
+		return r.direct != 0
 	}
 	return r.tiles != 0
 }
@@ -56,12 +90,22 @@ func (r *reducers) put(name string, f cuda.Function) {
 		r.tiles = f
 	case kernels.ReduceScatterTiles:
 		r.scatterTiles = f
+	case kernels.AllReduceRows:
+		r.rows = f
+	case kernels.AllReduceRowsTwoShot:
+		r.rowsTwoShot = f
+	case kernels.AllReduceDirect:
+		r.direct = f
 	}
 }
 
 // load puts a module on the device and hands its entry points to put.
 func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, f cuda.Function)) error {
-	ptx, err := m.PTX()
+	source := m.PTX
+	if c.ahead {
+		source = m.AheadPTX
+	}
+	ptx, err := source()
 	if err != nil {
 		return err
 	}
@@ -70,7 +114,9 @@ func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, f cud
 	if err != nil {
 		return err
 	}
+	start := time.Now()
 	err = c.compile(t, m, ptx, put)
+	c.log.Debug("kernels loaded", "module", m.Name(), "ptx", len(ptx), "took", time.Since(start))
 	_, err2 := t.ExchangeCaptureMode(before)
 	return errors.Join(err, err2)
 }
@@ -78,7 +124,7 @@ func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, f cud
 func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(name string, f cuda.Function)) error {
 	mod, err := t.LoadModule(m.Name(), ptx)
 	if err != nil {
-		return err
+		return c.rejected(t, err)
 	}
 	c.modules = append(c.modules, mod)
 	for _, e := range m.Entries() {
@@ -86,27 +132,39 @@ func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(nam
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name(), err)
 		}
+		if err := c.repeats.add(t, f, e.Args); err != nil {
+			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
+		}
 		put(e.Name, f)
 	}
 	return nil
 }
 
+// rejected says what driver and device did not take a module.
+func (c *code) rejected(t cuda.Thread, err error) error {
+	major, minor, err2 := t.Driver().Version()
+	if err2 != nil {
+		return err
+	}
+	text := fmt.Sprintf("the driver, which is CUDA %d.%d's", major, minor)
+	capability, err2 := t.Attribute(cuda.ComputeCapabilityMajor)
+	below, err3 := t.Attribute(cuda.ComputeCapabilityMinor)
+	if err2 == nil && err3 == nil {
+		text += fmt.Sprintf(", for %v of compute capability %d.%d,", t.Device, capability, below)
+	}
+	if errors.Is(err, cuda.UnsupportedPTXVersion) {
+		return fmt.Errorf("%s is too old for the kernels: %w", text, err)
+	}
+	return fmt.Errorf("%s does not take the kernels: %w", text, err)
+}
+
 func (c *code) loadMoves(t cuda.Thread) error {
 	c.reduce, c.scale = map[reduction]*reducers{}, map[colligo.DType]cuda.Function{}
-	return c.load(t, kernels.MoveModule(), func(name string, f cuda.Function) {
-		switch name {
-		case kernels.CopyBytes:
-			c.move.copy = f
-		case kernels.ExchangePackets:
-			c.move.exchangePackets = f
-		case kernels.ExchangeTiles:
-			c.move.exchangeTiles = f
-		}
-	})
+	return c.load(t, kernels.MoveModule(), c.move.put)
 }
 
 func (c *code) unload(t cuda.Thread) error {
-	var errs []error
+	errs := []error{c.repeats.free(t)}
 	for _, m := range c.modules {
 		errs = append(errs, t.UnloadModule(m))
 	}

@@ -2,9 +2,14 @@
 // imports it for its effect; groups then use it for tensors on CUDA devices.
 //
 // Every rank has one heap on its device, laid out alike on all ranks and mapped into every peer: by address within a
-// process, by an IPC handle between processes. Small collectives are one kernel that stores packets into the peers' heaps;
-// larger ones are one kernel that pushes tiles. A table may also take rings of copy engines and reduce kernels, enqueued
-// whole. Tensors are never registered and never mapped.
+// process, by an IPC handle between processes. Small collectives are one kernel that stores packets into the peers' heaps,
+// those of some MiB may go by rows, larger ones are one kernel that pushes tiles. A table may also take rings of copy
+// engines and reduce kernels, enqueued whole. A tensor is mapped into the peers only if the program asks for it (Register);
+// then results go straight to where they belong.
+//
+// Where some GPUs of a group cannot reach each other, its ranks are on several hosts, or they are more than eight, the ranks
+// find out together when they open, say so once, and stage everything through pinned host memory and the transport that
+// links them on the CPU. Calls look the same, but a graph cannot capture them, for the CPU takes part.
 //
 // How a call runs (numbers are those of the comments in the code):
 //
@@ -15,6 +20,7 @@
 //	    the later one waits for the earlier one by an event; on one stream nothing is needed.
 //	(4) No number of an operation is part of a launch or a stream write: counters lie in device memory, ring flags are
 //	    reset by whoever waited. So a captured graph may be replayed any number of times, on all ranks alike.
+//	    A message's first slot says what it is, and a receive waits for nothing else.
 //	(5) Operations in flight are bounded by marks: events that the host waits for when too many are open.
 //
 // Invariants:
@@ -25,7 +31,11 @@
 //  3. A kernel's waiting ends when the group fails: the stop word in host memory is set. Streams that wait for flags are
 //     released by setting the flags.
 //  4. The streams of OnStream live until the group is closed, or until an operation has run on another stream.
-//  5. Ranks run an operation with the same way, grid and tile, which follow from what all ranks know.
+//  5. Ranks run an operation with the same way, grid and tile, which follow from what all ranks know: for registered tensors
+//     from where each rank's lie, too, which the contract of Registration makes equal.
+//  6. A peer's registered tensor is written only in an operation that the peer has entered, and where the peer's input lay
+//     only after that was read.
+//  7. Of an operation that is staged the host calls no driver after Run has returned: it looks at words of host memory.
 //
-// The package never reads the environment and never changes a tensor other than the output.
+// The package never reads the environment and never changes a tensor other than the output; a peer changes those of registered memory.
 package peer

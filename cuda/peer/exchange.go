@@ -41,12 +41,25 @@ func (b *backend) exchangeCall(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 			}
 		}
 	}
-	longest := 0
+	e := &move{coll: c.Coll, unknown: c.RecvCounts != nil}
 	for q := range b.size {
-		longest = max(longest, elem*shape.PartLen(q))
+		e.longest = max(e.longest, elem*shape.PartLen(q))
 	}
-	// Only a pair knows what it exchanges with splits of its own, so all take the way that fits any length.
-	return b.launchExchange(t, c.Coll, longest, c.RecvCounts != nil, s)
+	if c.Coll == plan.AllGather || c.Coll == plan.AllToAll && !e.unknown {
+		e.even, e.out, e.offset = c.Counts == nil && !e.unknown, c.Out, elem*shape.PartOff(b.rank)
+	}
+	return b.launchExchange(t, e, s)
+}
+
+// move is an exchange on its way.
+type move struct {
+	coll    plan.Coll
+	longest int  // bytes of the longest range of all pairs, equal on all ranks
+	unknown bool // it is not: with splits of its own only a pair knows what it exchanges
+	even    bool // every rank sends each peer as much
+	// Where what this rank sends goes to in every peer's output, whose twin out is; invalid for lists and where it differs.
+	out    colligo.Tensor
+	offset int
 }
 
 // ranges are the parts of one tensor, or a tensor for each rank.
@@ -77,90 +90,43 @@ func (b *backend) receives(q int, at cuda.Pointer, bytes int) {
 	a.Recv[d], a.RecvBytes[d] = uint64(at), uint64(bytes)
 }
 
-// launchExchange enqueues the exchange at hand. longest is the longest range of all pairs, equal on all ranks, unless
-// unknown: then the grid is that of long ones.
-func (b *backend) launchExchange(t cuda.Thread, coll plan.Coll, longest int, unknown bool, s cuda.Stream) error {
-	if longest == 0 && !unknown {
+// launchExchange enqueues the exchange at hand. With unknown lengths the way is one that fits any, and the grid that of long
+// ones.
+func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
+	if e.longest == 0 && !e.unknown {
 		return nil
 	}
 	a := &b.args.exchange
 	if b.size == 1 {
 		return b.copy(t, cuda.Pointer(a.Recv[0]), cuda.Pointer(a.Send[0]), int(a.SendBytes[0]), s)
 	}
-	if unknown {
-		longest = 1 << 30
+	if e.unknown {
+		e.longest = 1 << 30
 	}
-	choice := b.pick(coll, longest)
-	f, grid := b.code.move.exchangePackets, choice.lineGrid(longest)
-	if choice.Way != Packets || longest > b.layout.packetSlot/2 {
+	at := addressOf(e.out)
+	w := b.window(at, e.out.Size())
+	choice := b.pickFor(e.coll, e.longest, w, at)
+	if choice.Way == Direct {
+		return b.exchangeDirect(t, e, &choice, w, s)
+	}
+	f, grid := b.code.move.exchangePackets, choice.lineGrid(e.longest*b.size)
+	if choice.Way != Packets || e.longest > b.layout.packetSlot/2 {
 		f = b.code.move.exchangeTiles
-		grid, a.Tile = b.tileGrid(&choice, longest)
+		if choice.Way == Turns && e.even {
+			f = b.code.move.exchangeTurns
+		}
+		grid, a.Tile = b.tileGrid(&choice, e.longest)
 	}
-	return t.Launch(f, grid, unsafe.Pointer(a), s)
+	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }
 
-// broadcastByParts is how many bytes make it worth to scatter a broadcast before all ranks gather it.
-const broadcastByParts = 128 << 10
-
-// broadcast sends B bytes to each peer; large ones are scattered, and then gathered by all, so that no rank sends more
-// than 2(n-1)/n·B.
-func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	bytes, at := c.Count*c.DType.Size(), addressOf(c.Out)
-	if b.rank == c.Root {
-		at = addressOf(c.In)
-	}
-	if b.size == 1 || bytes == 0 {
-		return nil
-	}
-	if bytes < broadcastByParts {
-		b.spread(c.Root, func(int) (cuda.Pointer, int) { return at, bytes })
-		return b.launchExchange(t, plan.Broadcast, bytes, false, s)
-	}
-	part := up((bytes+b.size-1)/b.size, 512)
-	piece := func(q int) (cuda.Pointer, int) {
-		from := min(q*part, bytes)
-		return at + cuda.Pointer(from), min(part, bytes-from)
-	}
-	b.spread(c.Root, piece)
-	if err := b.launchExchange(t, plan.Broadcast, part, false, s); err != nil {
-		return err
-	}
-	b.collect(c.Root, piece)
-	return b.launchExchange(t, plan.Broadcast, part, false, s)
-}
-
-// spread sets an exchange in which the root sends each peer the piece for it.
-func (b *backend) spread(root int, piece func(q int) (cuda.Pointer, int)) {
-	clear(b.args.exchange.SendBytes[:])
-	clear(b.args.exchange.RecvBytes[:])
-	if b.rank != root {
-		at, n := piece(b.rank)
-		b.receives(root, at, n)
-		return
-	}
+// exchangeDirect stores in the peers' registered outputs.
+func (b *backend) exchangeDirect(t cuda.Thread, e *move, choice *Choice, w *window, s cuda.Stream) error {
+	x, a := &b.args.exchange, &b.args.into
+	at := addressOf(e.out)
+	a.Send, a.SendBytes, a.Mark = x.Send, x.SendBytes, w.mark(at, e.out.Size())
 	for q := range b.size {
-		if q != root {
-			at, n := piece(q)
-			b.sends(q, at, n)
-		}
+		a.Recv[b.place(q)] = uint64(w.peerAt(q, at)) + uint64(e.offset)
 	}
-}
-
-// collect sets an exchange in which every rank sends its piece to all peers but the root, which has them.
-func (b *backend) collect(root int, piece func(q int) (cuda.Pointer, int)) {
-	clear(b.args.exchange.SendBytes[:])
-	clear(b.args.exchange.RecvBytes[:])
-	own, n := piece(b.rank)
-	for q := range b.size {
-		if q == b.rank {
-			continue
-		}
-		if q != root {
-			b.sends(q, own, n)
-		}
-		if b.rank != root {
-			at, m := piece(q)
-			b.receives(q, at, m)
-		}
-	}
+	return b.code.launch(t, b.code.move.exchangeDirect, choice.lineGrid(e.longest), unsafe.Pointer(a), s)
 }

@@ -1,12 +1,15 @@
 package peer
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +24,11 @@ import (
 
 var child = flag.String("peer.child", "", "run one rank of TestGPUProcesses: its address in the group")
 
+var (
+	loop  = flag.Bool("peer.loop", false, "with peer.child: reduce until a rank is lost")
+	start = flag.Bool("peer.start", false, "with peer.child: reduce once and say when that was done")
+)
+
 const gpuHalf = 160 << 20
 
 // gpus returns the driver and the number of devices.
@@ -29,16 +37,31 @@ func gpus(t testing.TB) (*cuda.Driver, int) {
 	if os.Getenv("COLLIGO_GPU") == "" {
 		t.Skip("COLLIGO_GPU is not set")
 	}
+	kept, err := contexts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(kept) == 0 {
+		t.Fatal("no devices")
+	}
+	return kept[0].Driver(), len(kept)
+}
+
+// contexts opens all devices once: to make a context and to destroy it takes a good part of a second, too long for each test.
+var contexts = sync.OnceValues(func() ([]*cuda.Device, error) {
 	d, err := cuda.Open()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	n, err := d.Devices()
-	if err != nil {
-		t.Fatal(err)
+	all := make([]*cuda.Device, n)
+	for i := range all {
+		var err2 error
+		all[i], err2 = d.Device(i)
+		err = errors.Join(err, err2)
 	}
-	return d, n
-}
+	return all, err
+})
 
 // sizes are the group sizes to test with so many devices.
 func sizes(devices int) []int {
@@ -93,7 +116,8 @@ func gpuRank(r *rank) error {
 		return err
 	}
 	for _, n := range []int{0, 1, 5, 1000, 1 << 14, 1<<17 + 3, 1<<20 + 1} {
-		if err := first(r.moves(n), r.lists(n), r.reduces(colligo.Float32, n), r.reduces(colligo.BFloat16, n), r.pairs(n)); err != nil {
+		if err := first(r.moves(n), r.lists(n), r.reduces(colligo.Float32, n), r.reduces(colligo.BFloat16, n), r.pairs(n),
+			r.splits(n), r.folds(colligo.Float32, colligo.Sum, n), r.folds(colligo.BFloat16, colligo.PremulSum(0.5), n)); err != nil {
 			return err
 		}
 	}
@@ -108,9 +132,9 @@ func (r *rank) pairs(n int) error {
 	return r.mail(n)
 }
 
-// TestGPUProcesses runs every rank in a process of its own.
-func TestGPUProcesses(t *testing.T) {
-	_, n := gpus(t)
+// children are the commands that run TestGPUChild for each rank of a group.
+func children(t *testing.T, size int, flags ...string) (all []*exec.Cmd) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -119,13 +143,20 @@ func TestGPUProcesses(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	size := max(n, 2)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	done := make(chan error, size)
 	for i := range size {
 		url := fmt.Sprintf("tcp://%s?rank=%d&world_size=%d", at, i, size)
-		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestGPUChild$", "-test.v", "-peer.child="+url)
+		all = append(all, exec.CommandContext(t.Context(), os.Args[0], append(flags, "-test.run=^TestGPUChild$", "-test.v",
+			"-test.timeout=90s", "-peer.child="+url)...))
+	}
+	return all
+}
+
+// TestGPUProcesses runs every rank in a process of its own.
+func TestGPUProcesses(t *testing.T) {
+	_, n := gpus(t)
+	size := max(n, 2)
+	done := make(chan error, size)
+	for i, c := range children(t, size) {
 		go func() {
 			out, err := c.CombinedOutput()
 			if err != nil {
@@ -141,22 +172,89 @@ func TestGPUProcesses(t *testing.T) {
 	}
 }
 
-// TestGPUChild is one rank of TestGPUProcesses.
+// TestGPUChild is one rank of TestGPUProcesses, or of TestGPUKilled.
 func TestGPUChild(t *testing.T) {
 	if *child == "" {
-		t.Skip("only TestGPUProcesses runs this")
+		t.Skip("only other tests run this")
 	}
 	d, n := gpus(t)
-	g, err := pg.Init(t.Context(), pg.Config{Init: *child})
+	c := pg.Config{Init: *child}
+	if *start {
+		c.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	g, err := pg.Init(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	work := gpuRank
-	if g.Size() > n {
+	switch {
+	case *stages:
+		work = stagedRank
+	case *start:
+		work = (*rank).once
+	case *loop:
+		work = func(r *rank) error {
+			begun := make(chan struct{})
+			go func() {
+				<-begun
+				fmt.Println(loops)
+			}()
+			err := r.untilLost(begun, g.Size()-1)
+			fmt.Println("lost rank", g.Size()-1, g.Err())
+			return err
+		}
+	case g.Size() > n:
 		work = sharedRank
 	}
-	if err := life(t.Context(), g, d, g.Rank()%n, gpuHalf, Options{}, work); err != nil {
+	if err := life(t.Context(), g, d, g.Rank()%n, gpuHalf, Options{Staged: *stages}, work); err != nil {
 		t.Error(err)
+	}
+}
+
+// once sums once and says when the sum was there.
+func (r *rank) once() error {
+	x := r.tensor(0, colligo.Float32, 0, 1<<20)
+	if err := first(r.put(x, make([]byte, x.Size())), r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)); err != nil {
+		return err
+	}
+	fmt.Println(firstDone, time.Now().UnixNano())
+	return nil
+}
+
+const firstDone = "reduced at"
+
+// TestGPUStart logs how long it takes from the start of a process to the end of its first sum, and to load each module,
+// without what the driver has kept of earlier compilations and with it.
+func TestGPUStart(t *testing.T) {
+	_, n := gpus(t)
+	for _, env := range []string{"CUDA_CACHE_DISABLE=1", "CUDA_CACHE_DISABLE=0"} {
+		type result struct {
+			text string
+			err  error
+		}
+		began, results := time.Now(), make(chan result)
+		size := max(min(n, 4), 2)
+		for _, c := range children(t, size, "-peer.start=true") {
+			c.Env = append(os.Environ(), env)
+			go func() {
+				out, err := c.CombinedOutput()
+				results <- result{string(out), err}
+			}()
+		}
+		for i := range size {
+			r := <-results
+			if r.err != nil {
+				t.Errorf("%v\n%s", r.err, r.text)
+			}
+			for line := range strings.Lines(r.text) {
+				var at int64
+				if k, _ := fmt.Sscanf(line, firstDone+" %d", &at); k == 1 {
+					t.Logf("%s: first all_reduce of 4 MiB %v after the start", env, time.Unix(0, at).Sub(began).Round(time.Millisecond))
+				} else if i == 0 && strings.Contains(line, "kernels loaded") {
+					t.Logf("%s: %s", env, strings.TrimSpace(line))
+				}
+			}
+		}
 	}
 }
 

@@ -70,10 +70,54 @@ func (r *rank) launch(g cuda.GraphExec) error {
 }
 
 func TestGraph(t *testing.T) {
+	t.Parallel()
 	for _, way := range []Way{Packets, TwoShot, Tiles, Ring} {
 		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
 			onSim(t, 3, small(way), func(r *rank) error { return first(r.replayed(5000), r.replayed(30_000)) },
 				reduction{colligo.Float32, colligo.KindMax})
+		})
+	}
+}
+
+// capturedFirst captures an operation for which nothing is there yet: no backend, no code. It is captured alone.
+func (r *rank) capturedFirst() error {
+	d, n := colligo.Float32, 3000
+	x := r.tensor(0, d, 0, n)
+	want, err := reduced(d, colligo.Max, r.g.Size(), n)
+	if err != nil {
+		return err
+	}
+	own := values(d, colligo.KindMax, r.g.Rank(), n)
+	if err := r.put(x, own); err != nil {
+		return err
+	}
+	graph, err := r.captured(func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) })
+	if err != nil {
+		return fmt.Errorf("capturing the first operation: %w", err)
+	}
+	if err := r.expect("tensor that only a graph is to change", x, own); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := r.try(fmt.Sprintf("replay %d", i), x, own, x, want, func() error { return r.launch(graph) }); err != nil {
+			return err
+		}
+	}
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return t.DestroyGraph(graph)
+}
+
+func TestCaptureFirst(t *testing.T) {
+	t.Parallel()
+	for _, way := range []Way{Packets, Tiles, Ring} {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, 2, small(way), (*rank).capturedFirst, reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
 }

@@ -15,23 +15,27 @@ const (
 	ringSlots = 2 // of a lane
 	mailSlots = 2 // of a mailbox
 	testBytes = 1 << 10
+
+	largePage   = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
+	rowSlotMost = 9 << 19 // has room for 4 MiB of data
 )
 
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
 //
 //	state     counters of this rank's kernels
-//	flags     flag words of the tile kernels
+//	flags     flag words of the tile kernels, then the marks of the direct ones
 //	words     flag words that streams wait for
 //	test      what the self-test receives from each rank, then what it sends to each
 //	packets   two halves of one slot for each rank
+//	rows      the same for rows
 //	tiles     for each block, phase and peer a circle of tiles
 //	ring      for each lane a circle of slots, filled by the rank before this one
 //	mail      for each sending rank a circle of slots
 type layout struct {
-	size                                                  int
-	packetSlot, tileSlot, ringSlot, mailSlot              int
-	state, flags, words, test, packets, tiles, ring, mail int
-	bytes                                                 int
+	size                                                        int
+	packetSlot, rowSlot, tileSlot, ringSlot, mailSlot           int
+	state, flags, words, test, packets, rows, tiles, ring, mail int
+	bytes                                                       int
 }
 
 // newLayout shares out at most memory bytes among the parts for a group of the given size.
@@ -39,13 +43,14 @@ func newLayout(size, memory int) (layout, error) {
 	l := layout{size: size}
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = down(min(memory/8/(2*size), 1<<20), 4<<10)
+	l.rowSlot = down(min(memory*3/16/(2*size), rowSlotMost), 2*kernels.RowQuad)
 	circles := maxBlocks * 2 * max(size-1, 1)
-	l.tileSlot = down(min(memory*11/16/(circles*tileDepth), 32<<10), 1<<10)
+	l.tileSlot = down(min(memory*10/16/(circles*tileDepth), 32<<10), 1<<10)
 	if l.tileSlot > 4<<10 {
 		l.tileSlot = down(l.tileSlot, 4<<10) // whole rounds of 256 threads
 	}
 	l.mailSlot = down(min(memory/16/(size*mailSlots), 2<<20), 4<<10)
-	rest := memory - 2*size*l.packetSlot - kernels.TileBytes(size, l.tileSlot, maxBlocks) - size*mailSlots*l.mailSlot
+	rest := memory - 2*size*l.packetSlot - kernels.RowBytes(size, l.rowSlot) - kernels.TileBytes(size, l.tileSlot, maxBlocks) - size*mailSlots*l.mailSlot
 	l.ringSlot = down(rest/(lanes*ringSlots), 64<<10)
 	if l.ringSlot > 1<<20 {
 		l.ringSlot = down(l.ringSlot, 1<<20)
@@ -64,14 +69,15 @@ func (l *layout) place() {
 		next += (n + 4095) &^ 4095
 	}
 	take(&l.state, 64+4*maxBlocks*maxRanks)
-	take(&l.flags, 4*maxBlocks*2*maxRanks)
-	take(&l.words, 4*l.numWords())
+	take(&l.flags, kernels.FlagBytes(maxBlocks)+kernels.MarkBytes(maxBlocks))
+	take(&l.words, 4*(l.numWords()+l.numTags()))
 	take(&l.test, 2*l.size*testBytes)
 	take(&l.packets, 2*l.size*l.packetSlot)
+	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
 	take(&l.tiles, kernels.TileBytes(l.size, l.tileSlot, maxBlocks))
 	take(&l.ring, lanes*ringSlots*l.ringSlot)
 	take(&l.mail, l.size*mailSlots*l.mailSlot)
-	l.bytes = next
+	l.bytes = up(next, largePage)
 }
 
 // Words. A slot that one rank fills and another empties has two: arrived, with the slot, is set by the sender; free, on
@@ -94,11 +100,20 @@ func (l *layout) mailAt(from, to, slot int) (data, arrived, free int) {
 	return l.mail + in*l.mailSlot, l.arrivedWords() + 4*(lanes*ringSlots+in), l.freeWords() + 4*(lanes*ringSlots+out)
 }
 
+// numTags counts the words, behind the others, that say what has arrived in a mailbox. See mailTags.
+func (l *layout) numTags() int { return 2 * l.size * mailSlots }
+
+// mailTags returns the places, on the receiving rank, of the words check and label of a slot that rank from fills.
+func (l *layout) mailTags(from, slot int) (check, label int) {
+	at := l.words + 4*(l.numWords()+2*(from*mailSlots+slot))
+	return at, at + 4
+}
+
 // String says how large the parts are.
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
-	return fmt.Sprintf("heap %s: packets %s, tiles %s (%d blocks of %s), ring %d lanes of %d × %s, mailboxes %s",
-		f(l.bytes), f(2*l.size*l.packetSlot), f(l.ring-l.tiles), maxBlocks, f(l.tileSlot), lanes, ringSlots, f(l.ringSlot),
+	return fmt.Sprintf("heap %s: packets %s, rows %s, tiles %s (%d blocks of %s), ring %d lanes of %d × %s, mailboxes %s",
+		f(l.bytes), f(2*l.size*l.packetSlot), f(2*l.size*l.rowSlot), f(l.ring-l.tiles), maxBlocks, f(l.tileSlot), lanes, ringSlots, f(l.ringSlot),
 		f(l.bytes-l.mail))
 }
 

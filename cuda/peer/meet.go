@@ -12,6 +12,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // address is what a rank tells its peers. It travels as JSON, filled up to addressBytes with spaces.
@@ -38,13 +39,16 @@ type mapping struct {
 // process names this process among all of the world.
 var process = sync.OnceValue(rand.Text)
 
+// home is equal for ranks that share an address space and a driver.
+func (b *backend) home() string { return fmt.Sprintf("%s/%p", process(), b.options.Driver) }
+
 // meet exchanges addresses and maps the peers' heaps. It is collective.
 func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	own, err := b.address(t)
 	if err != nil {
 		return err
 	}
-	all, err := b.exchange(ctx, own)
+	all, err := exchange(ctx, b.group, own)
 	if err != nil {
 		return err
 	}
@@ -55,11 +59,11 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 			return fmt.Errorf("rank %d was opened with other options: %s %s; here %s %s", q, all[q].Layout, all[q].Choices,
 				own.Layout, own.Choices)
 		}
-		if err := b.mapPeer(t, q, &all[q], own); err != nil {
-			return fmt.Errorf("mapping the heap of rank %d on device %d (%s): %w", q, all[q].Device, all[q].UUID, err)
+		if err := b.mapPeer(t, q, &all[q], own); err != nil && b.why == "" {
+			b.why = b.barred(q, &all[q], err)
 		}
 	}
-	return nil
+	return b.findLinks(ctx, all)
 }
 
 func (b *backend) address(t cuda.Thread) (*address, error) {
@@ -67,7 +71,7 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &address{Process: fmt.Sprintf("%s/%p", process(), b.options.Driver), Device: b.device.Index(), UUID: uuid,
+	a := &address{Process: b.home(), Device: b.device.Index(), UUID: uuid,
 		Nonce: rand.Text(), Heap: uint64(b.heap), Layout: b.layout.String(), Choices: digest(b.options.Choices)}
 	// Containers can forbid handles. Ranks of one process do without; others miss it when they map.
 	if h, err := t.IPCHandle(b.heap); err == nil {
@@ -76,8 +80,8 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 	return a, nil
 }
 
-// exchange gives every rank the addresses of all.
-func (b *backend) exchange(ctx context.Context, own *address) ([]address, error) {
+// exchange gives every rank what all of them tell.
+func exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
 	text, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
@@ -86,11 +90,11 @@ func (b *backend) exchange(ctx context.Context, own *address) ([]address, error)
 	if copy(in, text) < len(text) {
 		return nil, fmt.Errorf("an address of %d bytes, there is room for %d", len(text), addressBytes)
 	}
-	out := make([]byte, b.size*addressBytes)
-	if err := b.group.AllGatherInto(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
+	out := make([]byte, g.Size()*addressBytes)
+	if err := g.AllGatherInto(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
 		return nil, fmt.Errorf("exchanging addresses: %w", err)
 	}
-	all := make([]address, b.size)
+	all := make([]T, g.Size())
 	for q := range all {
 		if err := json.Unmarshal(out[q*addressBytes:(q+1)*addressBytes], &all[q]); err != nil {
 			return nil, fmt.Errorf("address of rank %d: %w", q, err)
@@ -104,7 +108,10 @@ func (b *backend) mapPeer(t cuda.Thread, q int, a, own *address) (err error) {
 	m := &b.peers[q]
 	if a.Process != own.Process {
 		if len(a.Handle) != len(cuda.IPCHandle{}) {
-			return errors.New("its driver gives no IPC handle of it")
+			return errors.New("its driver gives no IPC handle of its memory")
+		}
+		if err := b.denied(a.UUID); err != nil {
+			return err
 		}
 		m.at, err = t.OpenIPC(cuda.IPCHandle(a.Handle))
 		m.opened = err == nil
@@ -127,9 +134,9 @@ func (b *backend) mapPeer(t cuda.Thread, q int, a, own *address) (err error) {
 	return t.EnablePeer(m.device)
 }
 
-// unmap undoes mapPeer.
+// unmap undoes mapPeer and closes what is registered.
 func (b *backend) unmap(t cuda.Thread) error {
-	var errs []error
+	errs := []error{b.closeWindows(t)}
 	for _, m := range b.peers {
 		if m.opened {
 			errs = append(errs, t.CloseIPC(m.at))
@@ -146,10 +153,11 @@ func (b *backend) unmap(t cuda.Thread) error {
 const farewell = time.Second
 
 // awaitPeers waits until the peers' devices are idle, too, because memory should not be given back that another process
-// still has mapped. A peer that comes late loses nothing: it writes into no heap but for an operation that this rank
-// takes part in. A failed group has no such order.
+// still has mapped. A peer that comes late to a group's peaceful end loses nothing: it writes into no heap but for an
+// operation that this rank takes part in. After a failure its kernels may still write here, until they see the stop word;
+// the dead never come, so the wait takes its time then.
 func (b *backend) awaitPeers() error {
-	if !b.peaceful() || !slices.ContainsFunc(b.peers, func(m mapping) bool { return m.opened }) {
+	if !slices.ContainsFunc(b.peers, func(m mapping) bool { return m.opened }) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
@@ -160,7 +168,7 @@ func (b *backend) awaitPeers() error {
 		time.Sleep(time.Millisecond)
 		n, err = b.group.Store().Add(ctx, left, 0)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && b.peaceful() {
 		return fmt.Errorf("telling the peers that rank %d leaves: %w", b.rank, err)
 	}
 	return nil

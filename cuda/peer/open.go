@@ -23,23 +23,38 @@ type backend struct {
 	layout     layout
 	device     *cuda.Device
 	heap       cuda.Pointer
+	why        string   // the ranks cannot reach one another's memory; empty if they can
+	staging    *staging // then
+	stage      stage
+	known      known
 	peers      []mapping // by rank; the own heap at this rank's place
 	family     string
+	linked     bool // NVLink everywhere: rows arrive whole
 	stop       *cuda.Host
+	page       *cuda.Host // through which the host reads tensors
+	reading    sync.Mutex // held while page is used
+	words      *cuda.Host // what the watchdog sees of the heap's words
+	blind      bool       // it cannot look any more
 	code       code
 	streams    streams
 	args       *arguments
 
+	registered      uint32 // calls of Register so far
+	multiprocessors int    // of the device
+
 	mu      sync.Mutex // held while an operation is enqueued, and by the watchdog
 	turns   [numQueues]turn
-	last    cuda.Stream // of the last operation
-	ops     uint64
 	weight  int // enqueued since the last mark
 	marks   marks
 	ends    marks
-	mails   mailCounts
-	watch   watch
+	mails   [maxRanks]mail
+	timers  timers
+	windows []*window
+	watches [numQueues]watch
 	closing bool
+
+	progress [numQueues]progress
+	stopWord stopWord
 
 	failure failure
 	helpers sync.WaitGroup // goroutines that Close waits for
@@ -59,36 +74,64 @@ func open(ctx context.Context, g *pg.Group, d colligo.Device) (pg.Backend, error
 }
 
 func (b *backend) open(ctx context.Context, d colligo.Device) error {
-	if b.size > maxRanks {
-		return fmt.Errorf("a group of %d ranks; GPUs that reach each other's memory are at most %d", b.size, maxRanks)
-	}
 	var err error
-	if b.options, err = optionsOf(ctx, b.group); err != nil {
-		return err
-	}
-	if b.layout, err = newLayout(b.size, b.options.Memory); err != nil {
+	if b.options, err = optionsOf(ctx); err != nil {
 		return err
 	}
 	if b.device, err = b.options.Driver.Device(d.Index); err != nil {
+		if n, err2 := b.options.Driver.Devices(); err2 == nil && d.Index >= n {
+			err = fmt.Errorf("this process sees %d devices: %w", n, err)
+		}
 		return err
+	}
+	// Opening can wait for the device with a lock of the process held. Until all ranks are here, the device may be waiting
+	// for one that has to enqueue something of another group first.
+	if b.size > 1 {
+		if b.why, err = b.survey(ctx); err != nil {
+			return err
+		}
+	}
+	if b.why == "" {
+		if b.layout, err = newLayout(b.size, b.options.Memory); err != nil {
+			return fmt.Errorf("%w; %d MiB would do", err, leastMemory(b.size)>>20)
+		}
 	}
 	t, err := b.device.Enter()
 	if err != nil {
 		return err
 	}
 	defer t.Leave()
+	// The first operation may be one that a graph captures.
+	return relaxed(t, func() error { return b.openOn(ctx, t) })
+}
+
+// openOn makes what the backend has on its device.
+func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 	if err := b.makeStreams(t); err != nil {
 		return err
+	}
+	if b.why != "" {
+		return b.openStaged(ctx, t, b.why)
 	}
 	if err := b.makeHeap(t); err != nil {
 		return err
 	}
+	if b.device.Repeats() {
+		b.code.repeats = repeats{of: map[cuda.Function]*cuda.Repeat{}, with: b.streams.setup.stream}
+	}
+	if b.code.ahead, err = b.device.LaunchesAhead(); err != nil {
+		return err
+	}
+	b.code.log = b.group.Log().With("group", b.group.Name(), "rank", b.rank, "device", b.device)
 	if err := b.code.loadMoves(t); err != nil {
 		return err
 	}
 	if b.size > 1 {
 		if err := b.meet(ctx, t); err != nil {
 			return err
+		}
+		if b.why != "" {
+			return b.restage(ctx, t, b.why)
 		}
 		if err := b.testEdges(ctx, t); err != nil {
 			return err
@@ -99,6 +142,15 @@ func (b *backend) open(ctx context.Context, d colligo.Device) error {
 	return b.group.Err()
 }
 
+// leastMemory returns with how many bytes, in whole MiB, a heap can be laid out.
+func leastMemory(size int) int {
+	for n := 1 << 20; ; n += 1 << 20 {
+		if _, err := newLayout(size, n); err == nil {
+			return n
+		}
+	}
+}
+
 // makeHeap allocates the heap and fills it as an idle heap is: zeros, and all slots free.
 func (b *backend) makeHeap(t cuda.Thread) error {
 	var err error
@@ -106,8 +158,16 @@ func (b *backend) makeHeap(t cuda.Thread) error {
 		return err
 	}
 	clear(b.stop.Bytes)
+	if b.page, err = t.AllocHost(readBytes); err != nil {
+		return err
+	}
+	if b.words, err = t.AllocHost(4 * (b.layout.numWords() + b.layout.numTags())); err != nil {
+		return err
+	}
 	if b.heap, err = t.Alloc(b.layout.bytes); err != nil {
-		return fmt.Errorf("the heap: %w", err)
+		free, total, err2 := t.MemoryInfo()
+		return errors.Join(fmt.Errorf("the group's heap of %d bytes, with %d of the device's %d bytes free (peer.Options.Memory asks for less): %w",
+			b.layout.bytes, free, total, err), err2)
 	}
 	s := b.streams.setup.stream
 	if err := t.Set8(b.heap, 0, b.layout.bytes, s); err != nil {
@@ -143,9 +203,9 @@ func (b *backend) Close() error {
 		b.setStop()
 		b.release()
 	}
-	err = errors.Join(b.drain(t), b.awaitPeers())
+	err = errors.Join(b.staging.end(), relaxed(t, func() error { return b.drain(t) }), b.awaitPeers())
 	t.Leave()
-	return errors.Join(err, b.leaveFamily(b.giveBack))
+	return brief(errors.Join(err, b.leaveFamily(b.giveBack)))
 }
 
 // giveBack frees what the rank has on its device.
@@ -154,16 +214,29 @@ func (b *backend) giveBack() error {
 	if err != nil {
 		return err
 	}
-	errs := []error{b.unmap(t), b.code.unload(t)}
+	err = relaxed(t, func() error { return b.giveBackOn(t) })
+	t.Leave()
+	return errors.Join(err, b.device.Close())
+}
+
+func (b *backend) giveBackOn(t cuda.Thread) error {
+	errs := []error{b.unmap(t), b.code.unload(t), b.staging.free(t)}
 	if b.heap != 0 {
 		errs = append(errs, t.Free(b.heap))
 	}
-	if b.stop != nil {
-		errs = append(errs, t.FreeHost(b.stop))
+	if b.stage.at != 0 {
+		errs = append(errs, t.Free(b.stage.at))
 	}
-	errs = append(errs, b.freeStreams(t), b.marks.free(t), b.ends.free(t))
-	t.Leave()
-	return errors.Join(append(errs, b.device.Close())...)
+	for _, h := range [2]*cuda.Host{b.words, b.page} {
+		if h != nil {
+			errs = append(errs, t.FreeHost(h))
+		}
+	}
+	if b.stop != nil {
+		errs = append(errs, b.freeStop(t))
+	}
+	errs = append(errs, b.freeStreams(t), b.marks.free(t), b.ends.free(t), b.timers.free(t))
+	return errors.Join(errs...)
 }
 
 // drain waits until nothing of the backend runs on the device.

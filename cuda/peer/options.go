@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
 )
 
 // DefaultMemory is how much memory a rank's heap takes at most where Options leave it zero, in bytes.
@@ -14,10 +13,15 @@ const DefaultMemory = 96 << 20
 
 // Options say how a group's backend is made. All ranks give the same, but for Driver. The zero value is the default.
 type Options struct {
-	Memory  int           // bytes of a rank's heap at most; DefaultMemory if 0
+	Memory  int           // bytes of a rank's heap, or of what is pinned to stage, at most; DefaultMemory if 0
 	Choices []Choice      // table by which ways are picked; nil takes DefaultChoices
 	Timeout time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
 	Driver  *cuda.Driver  // nil opens the machine's; tests give a simulated one
+	// Staged has everything go through pinned host memory and the group's transport, as it does without asking where GPUs
+	// cannot reach each other. Choices then mean nothing.
+	Staged bool
+
+	host string // in tests, which host the rank believes to be on
 }
 
 type optionsKey struct{}
@@ -28,21 +32,9 @@ func With(ctx context.Context, o Options) context.Context {
 }
 
 // optionsOf returns the options of a context, with defaults filled in.
-func optionsOf(ctx context.Context, g *pg.Group) (Options, error) {
+func optionsOf(ctx context.Context) (Options, error) {
 	o, _ := ctx.Value(optionsKey{}).(Options)
-	if o.Memory < 0 || o.Timeout < 0 {
-		return o, fmt.Errorf("options ask for %d bytes of memory and a timeout of %v", o.Memory, o.Timeout)
-	}
-	if o.Memory == 0 {
-		o.Memory = DefaultMemory
-	}
-	if o.Timeout == 0 {
-		o.Timeout = g.Timeout()
-	}
-	if o.Choices == nil {
-		o.Choices = DefaultChoices()
-	}
-	if err := checkChoices(o.Choices); err != nil {
+	if err := o.fill(); err != nil {
 		return o, err
 	}
 	if o.Driver != nil {
@@ -51,6 +43,20 @@ func optionsOf(ctx context.Context, g *pg.Group) (Options, error) {
 	var err error
 	o.Driver, err = cuda.Open()
 	return o, err
+}
+
+// fill puts in the defaults that need neither a group nor a driver, and checks the rest.
+func (o *Options) fill() error {
+	if o.Memory < 0 || o.Timeout < 0 {
+		return fmt.Errorf("options ask for %d bytes of memory and a timeout of %v", o.Memory, o.Timeout)
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.Choices == nil {
+		o.Choices = DefaultChoices()
+	}
+	return checkChoices(o.Choices)
 }
 
 type streamKey struct{}

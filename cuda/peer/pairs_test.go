@@ -28,10 +28,12 @@ func (r *rank) mail(n int) error {
 }
 
 func TestMail(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
 			onSim(t, size, small(Packets), func(r *rank) error {
-				for _, n := range []int{1, 0, 1000, 400_000} {
+				for _, n := range []int{1, 0, 1000, 200_000} {
 					if err := r.mail(n); err != nil {
 						return err
 					}

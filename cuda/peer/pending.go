@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/pg"
@@ -15,12 +14,11 @@ type pending struct {
 	slot       int
 	generation uint64
 	captured   bool // its end is known to the graph alone
+	timer      timer
 }
 
-var errCaptured = errors.New("the operation was captured by a graph; it is done when the graph is")
-
 // pending records the end of an operation on s. The caller holds b.mu.
-func (b *backend) pending(t cuda.Thread, q queue, s cuda.Stream) (pg.Pending, error) {
+func (b *backend) pending(t cuda.Thread, q queue, s cuda.Stream, w timer) (pg.Pending, error) {
 	captured, _, err := capture(t, s)
 	if err != nil {
 		return nil, err
@@ -28,8 +26,11 @@ func (b *backend) pending(t cuda.Thread, q queue, s cuda.Stream) (pg.Pending, er
 	if captured {
 		return &pending{b: b, queue: q, captured: true}, t.Record(b.turns[q].captured, s)
 	}
+	if err := b.stopTimer(t, w, s); err != nil {
+		return nil, err
+	}
 	slot, err := b.put(t, &b.ends, s)
-	return &pending{b: b, queue: q, slot: slot, generation: b.ends.generations[slot]}, err
+	return &pending{b: b, queue: q, slot: slot, generation: b.ends.generations[slot], timer: w}, err
 }
 
 // Wait makes the context's stream wait for the operation.
@@ -63,7 +64,7 @@ func (p *pending) event() (cuda.Event, bool) {
 // known at once or soon.
 func (p *pending) done() (bool, error) {
 	if p.captured {
-		return false, errCaptured
+		return false, pg.ErrCaptured
 	}
 	done, err := p.passed()
 	if !done || err != nil || !p.b.stopped() {

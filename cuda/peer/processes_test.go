@@ -10,15 +10,21 @@ import (
 
 // TestProcesses runs ranks in processes of their own, one or two on a device.
 func TestProcesses(t *testing.T) {
-	for _, c := range []struct{ size, devices int }{{2, 2}, {4, 4}, {4, 2}, {2, 1}} {
+	t.Parallel()
+	cases := []struct{ size, devices int }{{2, 2}, {4, 4}, {4, 2}, {2, 1}}
+	if underRace {
+		cases = cases[2:]
+	}
+	for _, c := range cases {
 		t.Run(fmt.Sprintf("ranks=%d/devices=%d", c.size, c.devices), func(t *testing.T) {
+			t.Parallel()
 			sim := simulated(t, c.devices)
 			var drivers []*cuda.Driver
 			for range c.size {
 				drivers = append(drivers, sim.Process().Driver())
 			}
 			onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, c.size, c.devices, simHalf, small(Ring), func(r *rank) error {
-				for _, n := range []int{7, 5000, 100_000} {
+				for _, n := range []int{7, 5000, 60_000} {
 					if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.moves(n), r.mail(n)); err != nil {
 						return err
 					}
@@ -31,8 +37,10 @@ func TestProcesses(t *testing.T) {
 
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
+	t.Parallel()
 	for _, way := range []Way{Packets, Tiles, Ring} {
 		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
 			onSim(t, 3, small(way), func(r *rank) error { return r.wander(50_000) })
 		})
 	}

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"fmt"
 	"unsafe"
 
 	"github.com/colligo-go/colligo"
@@ -43,7 +42,7 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 		return nil
 	}
 	if c.Op.Kind() == colligo.KindPremulSum {
-		return fmt.Errorf("%v of premultiplied sums has no form on a device", c.Coll)
+		return b.scatterScaled(ctx, t, c, longest, s)
 	}
 	if b.size == 1 {
 		return b.copy(t, addressOf(c.Out), cuda.Pointer(a.Offset[0]), longest, s)
@@ -59,10 +58,10 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 	if err != nil {
 		return err
 	}
-	f, grid := r.scatterPackets, choice.lineGrid(longest)
+	f, grid := r.scatterPackets, choice.lineGrid(longest*(b.size-1))
 	if !packets {
 		f = r.scatterTiles
 		grid, a.Tile = b.tileGrid(&choice, longest)
 	}
-	return t.Launch(f, grid, unsafe.Pointer(a), s)
+	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }

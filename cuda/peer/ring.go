@@ -7,7 +7,6 @@ import (
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/ring"
 )
@@ -43,20 +42,19 @@ type ringRun struct {
 
 // ringAllReduce moves 2(n-1)/n of the bytes out of every rank, by copy engines. The order of a sum is that of package
 // ring.
-func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, c *pg.Call, choice *Choice, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), kernels.LocalFamily)
+func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.LocalFamily)
 	if err != nil {
 		return err
 	}
 	if err := b.makeRing(ctx, t); err != nil {
 		return err
 	}
-	a := &b.args.allReduce
-	run := &ringRun{backend: b, t: t, in: cuda.Pointer(a.In), out: cuda.Pointer(a.Out), bytes: int(a.Bytes), fold: r.two,
-		grid: cuda.Grid{Blocks: uint32(choice.Blocks), Threads: uint32(choice.Threads)}, divisor: a.Divisor}
+	run := &ringRun{backend: b, t: t, in: o.in, out: o.out, bytes: o.bytes, fold: r.two,
+		grid: cuda.Grid{Blocks: uint32(o.choice.Blocks), Threads: uint32(o.choice.Threads)}, divisor: b.divisor(o.Op)}
 	chunk := b.layout.ringSlot
-	if choice.Tile > 0 {
-		chunk = min(chunk, up(choice.Tile, ringUnit))
+	if o.choice.Tile > 0 {
+		chunk = min(chunk, up(o.choice.Tile, ringUnit))
 	}
 	p, err := ring.AllReduce(plan.Shape{Coll: plan.AllReduce, Rank: b.rank, Size: b.size, Elem: ringUnit, Lanes: lanes,
 		Count: (run.bytes + ringUnit - 1) / ringUnit, Chunk: chunk / ringUnit})

@@ -23,7 +23,13 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	defer t.Leave()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.checkCall(c); err != nil {
+		return nil, err
+	}
 	q, s := queueOf(c.Coll), streamOf(ctx)
+	if err := b.staging.refuses(t, c.Coll, s); err != nil {
+		return nil, err
+	}
 	if c.Async {
 		if s, err = b.fork(t, q, s); err != nil {
 			return nil, err
@@ -32,18 +38,27 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	if err := b.takeTurn(t, q, s); err != nil {
 		return nil, err
 	}
+	var w timer
+	if c.Timed {
+		if w, err = b.startTimer(t, s); err != nil {
+			return nil, err
+		}
+	}
 	if err := b.enqueue(ctx, t, c, s); err != nil {
 		return nil, err
 	}
-	b.ops++
+	b.progress[q].ran++
 	if c.Async {
-		return b.pending(t, q, s)
+		return b.pending(t, q, s, w)
 	}
-	return nil, b.weigh(t, s, 1)
+	return nil, b.weigh(t, s, opCommands)
 }
 
 // enqueue puts an operation on stream s.
 func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	if b.staging != nil {
+		return b.staging.enqueue(b, t, c, s)
+	}
 	switch c.Coll {
 	case plan.AllReduce:
 		return b.allReduce(ctx, t, c, s)
@@ -59,6 +74,8 @@ func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda
 		return b.send(t, c, s)
 	case plan.Recv:
 		return b.receive(t, c, s)
+	case plan.Barrier: // its Pending is a mark behind what is on the streams; the ranks meet elsewhere
+		return nil
 	}
 	return fmt.Errorf("%v has no form on a device", c.Coll)
 }
@@ -66,6 +83,9 @@ func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda
 // String describes the backend: what it takes, and what each collective does.
 func (b *backend) String() string {
 	var s strings.Builder
+	if b.staging != nil {
+		return b.staging.String()
+	}
 	fmt.Fprintf(&s, "native GPU backend: rank %d of %d on %v, %v", b.rank, b.size, b.device, &b.layout)
 	for _, c := range b.options.Choices {
 		fmt.Fprintf(&s, "\n%v", c)

@@ -42,6 +42,8 @@ type streams struct {
 	async  [numQueues]lazyStream // of asynchronous operations
 	copies [lanes]lazyStream     // of rings
 	folds  [lanes]lazyStream
+	down   [numQueues]lazyStream // of staging
+	up     [numQueues]lazyStream
 }
 
 // lazyStream is a stream with an event that orders another stream after it.
@@ -72,7 +74,7 @@ func (l *lazyStream) make(t cuda.Thread) (err error) {
 func (s *streams) all() []*lazyStream {
 	all := []*lazyStream{&s.setup}
 	for q := range s.async {
-		all = append(all, &s.async[q])
+		all = append(all, &s.async[q], &s.down[q], &s.up[q])
 	}
 	for i := range lanes {
 		all = append(all, &s.copies[i], &s.folds[i])
@@ -83,14 +85,13 @@ func (s *streams) all() []*lazyStream {
 func (b *backend) makeStreams(t cuda.Thread) error {
 	errs := []error{b.streams.setup.make(t), b.marks.make(t, openMarks), b.ends.make(t, openEnds)}
 	for q := range b.turns {
-		var err, err2 error
-		b.turns[q].handover, err = t.NewEvent(false)
-		b.turns[q].captured, err2 = t.NewEvent(false)
-		errs = append(errs, err, err2)
+		for _, e := range []*cuda.Event{&b.turns[q].handover, &b.turns[q].captured, &b.progress[q].event, &b.watches[q].event} {
+			var err error
+			*e, err = t.NewEvent(false)
+			errs = append(errs, err)
+		}
 	}
-	var err error
-	b.watch.event, err = t.NewEvent(false)
-	return errors.Join(append(errs, err)...)
+	return errors.Join(errs...)
 }
 
 func (b *backend) freeStreams(t cuda.Thread) error {
@@ -100,9 +101,9 @@ func (b *backend) freeStreams(t cuda.Thread) error {
 			errs = append(errs, t.DestroyStream(l.stream), t.DestroyEvent(l.event))
 		}
 	}
-	evs := []cuda.Event{b.watch.event}
+	var evs []cuda.Event
 	for q := range b.turns {
-		evs = append(evs, b.turns[q].handover, b.turns[q].captured)
+		evs = append(evs, b.watches[q].event, b.turns[q].handover, b.turns[q].captured, b.progress[q].event)
 	}
 	for _, e := range evs {
 		if e != 0 {
@@ -149,7 +150,7 @@ func follow(t cuda.Thread, after, before cuda.Stream, e cuda.Event) error {
 func (b *backend) takeTurn(t cuda.Thread, q queue, s cuda.Stream) error {
 	w := &b.turns[q]
 	before, begun := w.stream, w.begun
-	w.stream, w.begun, b.last = s, true, s
+	w.stream, w.begun = s, true
 	if !begun || before == s {
 		return nil
 	}
@@ -178,4 +179,28 @@ func capture(t cuda.Thread, s cuda.Stream) (bool, uint64, error) {
 	}
 	status, id, err := t.Capturing(s)
 	return status != cuda.CaptureNone, id, err
+}
+
+// recordApart records an event on a stream that another goroutine may begin to capture at any moment. It reports false,
+// and the event is not to be asked then, if it is or may be part of a capture: asking for it would end that.
+func recordApart(t cuda.Thread, e cuda.Event, s cuda.Stream) (bool, error) {
+	if captured, _, err := capture(t, s); captured || err != nil {
+		return false, err
+	}
+	if err := t.Record(e, s); err != nil {
+		return false, err
+	}
+	captured, _, err := capture(t, s)
+	return !captured, err
+}
+
+// relaxed calls f, which is no part of any capture, though one may be going on in the process.
+func relaxed(t cuda.Thread, f func() error) error {
+	before, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed)
+	if err != nil {
+		return err
+	}
+	err = f()
+	_, err2 := t.ExchangeCaptureMode(before)
+	return errors.Join(err, err2)
 }

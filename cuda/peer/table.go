@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -17,21 +18,30 @@ type Way string
 const (
 	Packets Way = "packets" // one kernel, data with flags; all_reduce: everything to everybody
 	TwoShot Way = "twoshot" // all_reduce by packets: reduce the own part, then spread it
+	Rows    Way = "rows"    // all_reduce: as packets, but 120 of 128 bytes are data
 	Tiles   Way = "tiles"   // one kernel, pushed tiles and barriers by block
+	Direct  Way = "direct"  // registered tensors: stored in the peers' outputs; all_reduce from tiles, broadcast in a chain
 	Ring    Way = "ring"    // copy engines and reduce kernels
+
+	Turns Way = "turns" // all_gather, all_to_all: tiles, to one peer after the other; tiles where lengths differ
+	Chain Way = "chain" // broadcast: tiles, from rank to rank
+
+	Copies      Way = "copies" // all_reduce of registered tensors: parts reduced by tiles, then spread by copy engines
+	RowsTwoShot Way = "rows2"  // all_reduce by rows: reduce the own part, then spread it
 )
 
 // Choice is a line of the table: the way of operations of a collective in groups of at most MaxSize ranks with at most
 // MaxBytes. The bytes are those of the whole tensor of all_reduce, broadcast and reduce, else of the longest part. Zero
 // bounds nothing. The first line that fits is taken. All ranks must have the same table.
 type Choice struct {
-	Coll     plan.Coll
-	MaxSize  int
-	MaxBytes int
-	Way      Way
-	Blocks   int // at most; of a ring's reduce kernels
-	Threads  int // of a block
-	Tile     int // bytes of a tile at most, or of a ring's chunk; 0 takes what the heap has room for
+	Coll       plan.Coll
+	MaxSize    int
+	MaxBytes   int
+	Way        Way
+	Blocks     int  // at most; of a ring's reduce kernels
+	Threads    int  // of a block
+	Registered bool // for tensors alone that lie in registered memory, at multiples of 16
+	Tile       int  // bytes of a tile at most, or of a ring's chunk; 0 takes what the heap has room for
 }
 
 // String prints the line, such as "all_reduce ≤4 ranks ≤64 KiB: packets 16x512".
@@ -44,6 +54,9 @@ func (c Choice) String() string {
 	if c.MaxBytes > 0 {
 		fmt.Fprintf(&b, " ≤%s", colligo.FormatBytes(int64(c.MaxBytes)))
 	}
+	if c.Registered {
+		b.WriteString(" registered")
+	}
 	fmt.Fprintf(&b, ": %s %dx%d", c.Way, c.Blocks, c.Threads)
 	if c.Tile > 0 {
 		fmt.Fprintf(&b, " tile %s", colligo.FormatBytes(int64(c.Tile)))
@@ -51,25 +64,37 @@ func (c Choice) String() string {
 	return b.String()
 }
 
-// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). Those of all_reduce were measured on four H200,
-// NVLink, driver 580, a process for each, with float32; the others follow them. No line takes rings: copies by streams
-// that wait for flags reached 260 GB/s there, tiles 350.
+// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). Those of all_reduce were measured on two and up to 2 MiB
+// on four H200, NVLink, driver 580, a process for each, with float32 and bfloat16, those of the others on two, with float32.
+// No line takes rings: kernels store 350 to 363 GB/s there, copy engines 390, but 3 µs pass between two copies of a stream,
+// and 3 more for each flag, so that pieces for which the heap has room come to less.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
 		{Coll: plan.AllReduce, MaxBytes: 64 << 10, Way: Packets, Blocks: 64, Threads: 256},
-		{Coll: plan.AllReduce, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 64, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 128 << 10, Way: Packets, Blocks: 64, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Tiles, Blocks: 128, Threads: 256},
-		{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: TwoShot, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: Tiles, Blocks: 128, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Rows, Blocks: 64, Threads: 512},
+		{Coll: plan.AllReduce, MaxBytes: 128 << 10, Way: Rows, Blocks: 64, Threads: 512},
+		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, Registered: true, MaxBytes: 256 << 20, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, Registered: true, Way: Copies, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 256},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
 		all = append(all,
-			Choice{Coll: c, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
-			Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 32, Threads: 512},
-			Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
+			Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 64, Threads: 128},
+			Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 128, Threads: 256},
+			Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 512})
+		switch c {
+		case plan.AllGather, plan.AllToAll:
+			all = append(all, Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
+				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 256})
+		case plan.Broadcast:
+			all = append(all, Choice{Coll: c, MaxBytes: 16 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+				Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256, Tile: 16 << 10},
+				Choice{Coll: c, Way: Chain, Blocks: 256, Threads: 256, Tile: 16 << 10})
+		default:
+			all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
+		}
 	}
 	return all
 }
@@ -80,7 +105,7 @@ func checkChoices(all []Choice) error {
 		if c.Blocks < 1 || c.Blocks > maxBlocks || c.Threads < 32 || c.Threads > 512 || c.Threads%32 != 0 {
 			return fmt.Errorf("choice %d (%v): a grid has 1 to %d blocks of 32 to 512 threads, in whole warps", i, c, maxBlocks)
 		}
-		if !c.Way.serves(c.Coll) {
+		if !c.Way.serves(c.Coll) || (c.Way == Direct || c.Way == Copies) && !c.Registered {
 			return fmt.Errorf("choice %d (%v): there is no such way", i, c)
 		}
 	}
@@ -89,8 +114,14 @@ func checkChoices(all []Choice) error {
 
 func (w Way) serves(c plan.Coll) bool {
 	switch w {
-	case TwoShot, Ring:
+	case TwoShot, Ring, Rows, RowsTwoShot, Copies:
 		return c == plan.AllReduce
+	case Turns:
+		return c == plan.AllGather || c == plan.AllToAll
+	case Chain:
+		return c == plan.Broadcast
+	case Direct:
+		return c == plan.AllReduce || c == plan.Broadcast || c == plan.AllGather || c == plan.AllToAll
 	case Packets, Tiles:
 		return c >= plan.AllReduce && c <= plan.Scatter
 	}
@@ -98,10 +129,14 @@ func (w Way) serves(c plan.Coll) bool {
 }
 
 // pick returns the line for an operation. What no line covers goes by tiles.
-func (b *backend) pick(coll plan.Coll, bytes int) Choice {
+func (b *backend) pick(coll plan.Coll, bytes int) Choice { return b.pickFor(coll, bytes, nil, 0) }
+
+// pickFor is pick for a tensor at an address that lies in a window, if w is not nil.
+func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer) Choice {
+	registered := w != nil && w.aligned(at, 16)
 	for i := range b.options.Choices {
 		c := &b.options.Choices[i]
-		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) {
+		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) {
 			return *c
 		}
 	}

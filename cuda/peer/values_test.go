@@ -1,16 +1,40 @@
 package peer
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
+	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
 )
 
 // values returns n elements of a rank's input: small numbers of which sums, and powers of two of which products, are
-// exact in every type, whatever the order. Rank and position show in them.
+// exact in every type, whatever the order. Rank and position show in them. The bytes are not the caller's to change.
 func values(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
+	if n > mostMade {
+		return makeValues(d, k, rank, n)
+	}
+	type key struct {
+		d       colligo.DType
+		k       colligo.OpKind
+		rank, n int
+	}
+	of := key{d, k, rank, n}
+	if b, ok := made.Load(of); ok {
+		return b.([]byte)
+	}
+	b, _ := made.LoadOrStore(of, makeValues(d, k, rank, n))
+	return b.([]byte)
+}
+
+// made are values that were asked for before, for every rank asks for those of all.
+var made sync.Map
+
+const mostMade = 1 << 18 // elements
+
+func makeValues(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
 	b := make([]byte, n*d.Size())
 	size := d.Real().Size()
 	for i := range len(b) / size {
@@ -61,11 +85,12 @@ func reduced(d colligo.DType, op colligo.ReduceOp, size, n int) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	acc := values(d, op.Kind(), 0, n)
+	acc := bytes.Clone(values(d, op.Kind(), 0, n))
 	factor, _ := op.Factor()
 	for q := range size {
 		x := values(d, op.Kind(), q, n)
 		if op.Kind() == colligo.KindPremulSum {
+			x = bytes.Clone(x)
 			k.Scale(x, x, factor)
 		}
 		if q == 0 {

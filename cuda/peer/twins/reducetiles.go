@@ -13,6 +13,16 @@ func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint
 	if n == 0 {
 		return
 	}
+	sum := f.foldOf(t, mine, j, n, divisor)
+	t.write(out, sum, n)
+	for d := 1; push && d < t.size(); d++ {
+		whole := append(bytes.Clone(sum), make([]byte, lines(n)*line-n)...)
+		t.write(t.outgoing(1, d, j), whole, lines(n)*line)
+	}
+}
+
+// foldOf returns the fold of the incoming tiles j of phase 0 and n bytes of user memory at mine.
+func (f folder) foldOf(t *tiles, mine uint64, j uint32, n uint64, divisor uint32) []byte {
 	all := make([][]byte, t.size())
 	for q := range all {
 		from := mine
@@ -21,12 +31,7 @@ func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint
 		}
 		all[q] = bytes.Clone(t.Load(from, int(n)))
 	}
-	sum := f.fold(all, n, divisor)
-	t.write(out, sum, n)
-	for d := 1; push && d < t.size(); d++ {
-		whole := append(bytes.Clone(sum), make([]byte, lines(n)*line-n)...)
-		t.write(t.outgoing(1, d, j), whole, lines(n)*line)
-	}
+	return f.fold(all, n, divisor)
 }
 
 func (f folder) tiles(l *cudasim.Launch) {
@@ -44,12 +49,13 @@ func (f folder) tiles(l *cudasim.Launch) {
 				for d := 1; d < t.size(); d++ {
 					t.push(t.outgoing(0, d, j), a.In+start(d, j), length(d, j))
 				}
-				t.signal(0, j, count)
 			}
 			if j >= 1 && j-1 < n {
 				t.await(0, j-1, count)
 				f.foldTile(t, true, a.Out+start(0, j-1), a.In+start(0, j-1), j-1, length(0, j-1), a.Divisor)
-				t.signal(1, j-1, count)
+			}
+			if j <= n {
+				t.signalBoth(j, count)
 			}
 			if j >= 2 {
 				t.await(1, j-2, count)

@@ -12,6 +12,7 @@ import (
 func Register(s *cudasim.Sim) error {
 	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
 		kernels.CopyBytes: copyBytes, kernels.ExchangePackets: exchangePackets, kernels.ExchangeTiles: exchangeTiles,
+		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
 	})
 }
 
@@ -36,8 +37,10 @@ func RegisterReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind) error 
 	twins := map[string]cudasim.Twin{
 		kernels.ReduceTwo: f.reduceTwo, kernels.AllReduceOneShot: f.oneShot, kernels.AllReduceTwoShot: f.twoShot,
 		kernels.ReduceScatterPackets: f.scatterPackets, kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
+		kernels.AllReduceRows: f.rows, kernels.AllReduceRowsTwoShot: f.rowsTwoShot, kernels.AllReduceDirect: f.direct,
 	}
-	for _, family := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily} {
+	for _, family := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily, kernels.RowFamily,
+		kernels.DirectFamily} {
 		m, err := kernels.ReduceModule(d, k, family)
 		if err != nil {
 			return err
@@ -62,12 +65,17 @@ func image(s *cudasim.Sim, m kernels.Module, twins map[string]cudasim.Twin) erro
 	if err != nil {
 		return err
 	}
+	ahead, err := m.AheadPTX()
+	if err != nil {
+		return err
+	}
 	for _, e := range m.Entries() {
 		twin := twins[e.Name]
 		if twin == nil {
 			twin = func(l *cudasim.Launch) { panic(fmt.Sprintf("twins: %s has no twin", l.Name)) }
 		}
 		s.RegisterImage(ptx, e.Name, e.Args, twin)
+		s.RegisterImage(ahead, e.Name, e.Args, twin)
 	}
 	return nil
 }

@@ -69,6 +69,19 @@ func (t *tiles) await(phase int, j uint32, count func(d int) uint32) {
 	}
 }
 
+// signalBoth announces tile j of phase 0 and tile j-1 of phase 1.
+func (t *tiles) signalBoth(j uint32, count func(d int) uint32) {
+	t.Fence()
+	for d := 1; d < t.size(); d++ {
+		if j < count(d) {
+			t.StoreVolatile32(t.flag(d, 0, int(t.g.Rank)), t.base[d]+j+1)
+		}
+		if j >= 1 && j-1 < count(d) {
+			t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+j)
+		}
+	}
+}
+
 func (t *tiles) finish(count func(d int) uint32) {
 	for d := range t.size() {
 		t.StoreVolatile32(t.counter(d), t.base[d]+count(d))

@@ -14,7 +14,8 @@ struct GroupArgs {
 	u64 tiles[maxRanks];   // each rank's tile memory
 	u64 flags[maxRanks];   // each rank's flag words
 	u64 state;             // this rank's counters, on its own device
-	u64 stop;              // host words: [0] stops all loops; [1 + q] is set by a stopped loop that waited for rank q
+	u64 stop;              // host words: [0] stops all loops; [1 + q] is set by a stopped loop that waited for rank q,
+	                       // [1 + maxRanks + q] by a kernel whose mark is not rank q's
 	u32 rank, size;
 	u32 packetSlot; // bytes that packet memory has for one peer in one half
 	u32 tileSlot;   // bytes of one tile at most
@@ -36,6 +37,26 @@ struct AllReduceArgs {
 	u32 tile;    // bytes, a multiple of 16, at most group.tileSlot
 };
 
+struct RowsArgs {
+	GroupArgs group;
+	u64 rows[maxRanks]; // each rank's row memory
+	u64 in, out, bytes;
+	u64 part;    // as in AllReduceArgs
+	u32 divisor;
+	u32 slot; // bytes that row memory has for one peer in one half, a multiple of 1024
+};
+
+struct DirectArgs {
+	GroupArgs group;
+	u64 outs[maxRanks]; // each rank's output as this device sees it
+	u64 in, bytes;
+	u64 part;    // as in AllReduceArgs
+	u64 marks;   // what flags are plus, in bytes: where ranks put their mark
+	u32 divisor, tile;
+	u32 mark; // equal on all ranks if they mean the same memory
+	u32 keep; // not 0: results go to the own output only
+};
+
 struct ReduceScatterArgs {
 	GroupArgs group;
 	u64 in, out;
@@ -51,6 +72,27 @@ struct ExchangeArgs {
 	u64 recv[maxRanks];
 	u64 recvBytes[maxRanks];
 	u32 tile, unused;
+};
+
+struct DirectExchangeArgs {
+	GroupArgs group;
+	u64 send[maxRanks];
+	u64 sendBytes[maxRanks];
+	u64 recv[maxRanks]; // where it goes, as this device sees it
+	u64 marks;          // as in DirectArgs
+	u32 mark, unused;
+};
+
+struct ChainArgs {
+	GroupArgs group;
+	u64 in;    // of the root
+	u64 out;   // of the others
+	u64 next;  // with direct: the output of the next rank as this device sees it
+	u64 bytes;
+	u64 marks; // as in DirectArgs
+	u32 before, after; // places of the ranks before and after this one, 0 for none
+	u32 tile, mark;
+	u32 direct, unused;
 };
 
 struct CopyArgs {
@@ -103,6 +145,26 @@ OFFSET(AllReduceArgs, part, 248);
 OFFSET(AllReduceArgs, divisor, 256);
 OFFSET(AllReduceArgs, tile, 260);
 SIZE(AllReduceArgs, 264);
+OFFSET(RowsArgs, group, 0);
+OFFSET(RowsArgs, rows, 224);
+OFFSET(RowsArgs, in, 288);
+OFFSET(RowsArgs, out, 296);
+OFFSET(RowsArgs, bytes, 304);
+OFFSET(RowsArgs, part, 312);
+OFFSET(RowsArgs, divisor, 320);
+OFFSET(RowsArgs, slot, 324);
+SIZE(RowsArgs, 328);
+OFFSET(DirectArgs, group, 0);
+OFFSET(DirectArgs, outs, 224);
+OFFSET(DirectArgs, in, 288);
+OFFSET(DirectArgs, bytes, 296);
+OFFSET(DirectArgs, part, 304);
+OFFSET(DirectArgs, marks, 312);
+OFFSET(DirectArgs, divisor, 320);
+OFFSET(DirectArgs, tile, 324);
+OFFSET(DirectArgs, mark, 328);
+OFFSET(DirectArgs, keep, 332);
+SIZE(DirectArgs, 336);
 OFFSET(ReduceScatterArgs, group, 0);
 OFFSET(ReduceScatterArgs, in, 224);
 OFFSET(ReduceScatterArgs, out, 232);
@@ -118,6 +180,25 @@ OFFSET(ExchangeArgs, recv, 352);
 OFFSET(ExchangeArgs, recvBytes, 416);
 OFFSET(ExchangeArgs, tile, 480);
 SIZE(ExchangeArgs, 488);
+OFFSET(DirectExchangeArgs, group, 0);
+OFFSET(DirectExchangeArgs, send, 224);
+OFFSET(DirectExchangeArgs, sendBytes, 288);
+OFFSET(DirectExchangeArgs, recv, 352);
+OFFSET(DirectExchangeArgs, marks, 416);
+OFFSET(DirectExchangeArgs, mark, 424);
+SIZE(DirectExchangeArgs, 432);
+OFFSET(ChainArgs, group, 0);
+OFFSET(ChainArgs, in, 224);
+OFFSET(ChainArgs, out, 232);
+OFFSET(ChainArgs, next, 240);
+OFFSET(ChainArgs, bytes, 248);
+OFFSET(ChainArgs, marks, 256);
+OFFSET(ChainArgs, before, 264);
+OFFSET(ChainArgs, after, 268);
+OFFSET(ChainArgs, tile, 272);
+OFFSET(ChainArgs, mark, 276);
+OFFSET(ChainArgs, direct, 280);
+SIZE(ChainArgs, 288);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

@@ -22,6 +22,11 @@ DEVICE u64 worker() { return (u64)block() * threads() + thread(); }
 DEVICE u64 workers() { return (u64)blocks() * threads(); }
 DEVICE void sync() { __syncthreads(); }
 
+// awaitBefore comes before the first access to memory in kernels that may be launched ahead: it waits until all that is
+// before them on their stream has ended and can be seen. Go (Module.PTX) makes the instruction of it on devices that have
+// it; elsewhere no kernel begins early.
+DEVICE void awaitBefore() { asm volatile(".pragma \"griddepcontrol.wait\";" ::: "memory"); }
+
 // A Line is 16 bytes, the widest access.
 struct Line {
 	u32 w[4];

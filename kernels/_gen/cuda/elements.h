@@ -61,6 +61,11 @@ struct F16 : Float<float, i16> {
 		asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(f));
 		return r;
 	}
+	DEVICE u32 encodePair(float lo, float hi) {
+		u32 r;
+		asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+		return r;
+	}
 };
 
 struct BF16 : Float<float, i16> {
@@ -70,6 +75,11 @@ struct BF16 : Float<float, i16> {
 	DEVICE Raw encode(float f) {
 		Raw r;
 		asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(f));
+		return r;
+	}
+	DEVICE u32 encodePair(float lo, float hi) {
+		u32 r;
+		asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
 		return r;
 	}
 };

@@ -11,6 +11,11 @@ template <class E> struct Sum {
 	DEVICE State fold(State s, typename E::Raw r) { return s + E::decode(r); }
 	DEVICE State divide(State s, u32 by) { return E::divide(s, by); }
 	DEVICE typename E::Raw close(State s) { return E::encode(s); }
+	DEVICE u32 closePair(State lo, State hi)
+		requires requires { E::encodePair(lo, hi); }
+	{
+		return E::encodePair(lo, hi);
+	}
 };
 
 template <class E> struct Prod : Sum<E> {
@@ -100,10 +105,17 @@ template <class F> struct Lines {
 #pragma unroll
 				for (int i = 0; i < count; i++) state[i] = F::divide(state[i], divisor);
 			}
-		Elements out;
+		if constexpr (requires { F::closePair(state[0], state[1]); }) {
+			Line out;
 #pragma unroll
-		for (int i = 0; i < count; i++) out.e[i] = F::close(state[i]);
-		return bits<Line>(out);
+			for (int i = 0; i < 4; i++) out.w[i] = F::closePair(state[2 * i], state[2 * i + 1]);
+			return out;
+		} else {
+			Elements out;
+#pragma unroll
+			for (int i = 0; i < count; i++) out.e[i] = F::close(state[i]);
+			return bits<Line>(out);
+		}
 	}
 };
 

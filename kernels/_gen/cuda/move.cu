@@ -1,10 +1,12 @@
 // The entry points that move bytes and know no element type.
+#include "own.h"
 #include "packets.h"
 #include "tiles.h"
 
 // copy copies bytes between addresses of any alignment that do not overlap.
 KERNEL void copy(CopyArgs a) {
 	constexpr int U = 4;
+	awaitBefore();
 	u64 head = smaller(-a.out % 16, a.bytes), step = workers();
 	bool aligned = (a.in - a.out) % 16 == 0;
 	u64 lines = (a.bytes - head) / 16, tail = head + 16 * lines;
@@ -52,13 +54,6 @@ KERNEL void copy_strided(StridedArgs a) {
 	}
 }
 
-// own copies what a rank sends to itself.
-DEVICE void own(const ExchangeArgs &a) {
-	if (a.send[0] == a.recv[0]) return;
-	u64 bytes = a.sendBytes[0];
-	for (u64 i = worker(); i < linesOf(bytes); i += workers())
-		writeUser(a.recv[0] + 16 * i, readUser(a.send[0] + 16 * i, bytes - 16 * i), bytes - 16 * i);
-}
 
 // exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather,
 // scatter and broadcast, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
@@ -66,29 +61,31 @@ DEVICE void own(const ExchangeArgs &a) {
 KERNEL void exchange_packets(ExchangeArgs a) {
 	SHARED Turned peers, send, sendBytes, recv, recvBytes;
 	const GroupArgs &g = a.group;
-	Packets p(g);
 	peers.fill(g.packets);
 	send.fill(a.send);
 	sendBytes.fill(a.sendBytes);
 	recv.fill(a.recv);
 	recvBytes.fill(a.recvBytes);
 	sync();
+	Packets p(g);
 	u64 span = g.packetSlot / 2;
-	for (u32 w = (u32)worker(), n = Deal::all(g, sendBytes.at); w < n; w += (u32)workers()) {
-		auto [d, i] = Deal::of(w, g.size - 1);
-		u64 bytes = sendBytes.at[d];
-		if (i < Deal::lines(bytes))
-			p.put(p.slot(peers.at[d], g.rank), span, i, readUser(send.at[d] + 16 * i, within(16 * i, 16, bytes)));
+	for (u32 w = (u32)worker(), n = Deal::all(g, 0, sendBytes.at); w < n; w += (u32)workers()) {
+		auto [d, i] = Deal::of(g, 0, w);
+		u64 bytes = sendBytes.at[d], left = within(16 * i, 16, bytes);
+		if (i >= Deal::lines(bytes)) continue;
+		Line v = readUser(send.at[d] + 16 * i, left);
+		if (d != 0) p.put(p.slot(peers.at[d], g.rank), span, i, v);
+		else if (send.at[0] != recv.at[0]) writeUser(recv.at[0] + 16 * i, v, left);
 	}
 	p.arrive();
-	own(a);
-	for (u32 w = (u32)worker(), n = Deal::all(g, recvBytes.at); w < n; w += (u32)workers()) {
-		auto [d, i] = Deal::of(w, g.size - 1);
+	for (u32 w = (u32)worker(), n = Deal::all(g, 0, recvBytes.at); w < n; w += (u32)workers()) {
+		auto [d, i] = Deal::of(g, 0, w);
 		u32 q = peerAt(g, d);
 		u64 bytes = recvBytes.at[d];
-		if (i < Deal::lines(bytes))
+		if (d != 0 && i < Deal::lines(bytes))
 			writeUser(recv.at[d] + 16 * i, p.take(p.slot(peers.at[0], q), span, i, q), within(16 * i, 16, bytes));
 	}
+	p.finish();
 }
 
 // exchange_tiles is exchange_packets for more bytes. In a pair both ranks count as many tiles as the longer way has.
@@ -101,6 +98,7 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 	recv.fill(a.recv);
 	recvBytes.fill(a.recvBytes);
 	Tiles t(g, store);
+	own(a.send[0], a.recv[0], a.sendBytes[0], 0);
 	u32 tile = a.tile, most = 0;
 	auto count = [&](u32 d) { return d == 0 ? 0 : tilesOf(larger(sendBytes.at[d], recvBytes.at[d]), tile); };
 	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
@@ -117,5 +115,7 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 		}
 	}
 	t.finish(count);
-	own(a);
+	own(a.send[0], a.recv[0], a.sendBytes[0], 1);
 }
+
+#include "relay.h"

@@ -42,8 +42,10 @@ KERNEL void all_reduce_one_shot(AllReduceArgs a) {
 	const GroupArgs &g = a.group;
 	Packets p(g);
 	u64 lines = linesOf(a.bytes), span = g.packetSlot / 2;
+	Line first{}; // mostly a thread has one line
 	for (u64 i = worker(); i < lines; i += workers()) {
 		Line v = readUser(a.in + 16 * i, a.bytes - 16 * i);
+		if (i == worker()) first = v;
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++)
 			if (d < g.size) p.put(p.slot(g.packets[d], g.rank), span, i, v);
@@ -52,8 +54,10 @@ KERNEL void all_reduce_one_shot(AllReduceArgs a) {
 	u64 slot0 = p.slot(g.packets[0], 0);
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = a.bytes - 16 * i;
-		writeUser(a.out + 16 * i, gather(p, slot0, span, i, readUser(a.in + 16 * i, left), a.divisor), left);
+		Line mine = i == worker() ? first : readUser(a.in + 16 * i, left);
+		writeUser(a.out + 16 * i, gather(p, slot0, span, i, mine, a.divisor), left);
 	}
+	p.finish();
 }
 
 // all_reduce_two_shot: every rank sends part q to rank q, folds its own part, and sends the result to every peer. part is
@@ -61,9 +65,9 @@ KERNEL void all_reduce_one_shot(AllReduceArgs a) {
 KERNEL void all_reduce_two_shot(AllReduceArgs a) {
 	SHARED Turned peers;
 	const GroupArgs &g = a.group;
-	Packets p(g);
 	peers.fill(g.packets);
 	sync();
+	Packets p(g);
 	u64 span = g.packetSlot / 4, results = 2 * span;
 	u32 lines = (u32)(a.part / 16), others = g.size - 1;
 	for (u32 w = (u32)worker(); w < lines * others; w += (u32)workers()) {
@@ -87,6 +91,7 @@ KERNEL void all_reduce_two_shot(AllReduceArgs a) {
 		u64 slot = slot0 + (u64)q * g.packetSlot + results;
 		if (at < a.bytes) writeUser(a.out + at, p.take(slot, span, i, q), a.bytes - at);
 	}
+	p.finish();
 }
 
 // reduce_scatter_packets: every rank sends each peer its part and folds its own. A reduce to one root is the same with
@@ -94,21 +99,25 @@ KERNEL void all_reduce_two_shot(AllReduceArgs a) {
 KERNEL void reduce_scatter_packets(ReduceScatterArgs a) {
 	SHARED Turned peers, offset, bytes;
 	const GroupArgs &g = a.group;
-	Packets p(g);
-	u64 span = g.packetSlot / 2;
 	peers.fill(g.packets);
 	offset.fill(a.offset);
 	bytes.fill(a.bytes);
 	sync();
-	for (u32 w = (u32)worker(), n = Deal::all(g, bytes.at); w < n; w += (u32)workers()) {
-		auto [d, i] = Deal::of(w, g.size - 1);
+	Packets p(g);
+	u64 span = g.packetSlot / 2, mine = a.in + a.offset[0], lines = Deal::lines(a.bytes[0]);
+	Line first{}; // mostly a thread has one line
+	if (worker() < lines) first = readUser(mine + 16 * worker(), within(16 * worker(), 16, a.bytes[0]));
+	for (u32 w = (u32)worker(), n = Deal::all(g, 1, bytes.at); w < n; w += (u32)workers()) {
+		auto [d, i] = Deal::of(g, 1, w);
 		if (i < Deal::lines(bytes.at[d]))
 			p.put(p.slot(peers.at[d], g.rank), span, i, readUser(a.in + offset.at[d] + 16 * i, within(16 * i, 16, bytes.at[d])));
 	}
 	p.arrive();
-	u64 slot0 = p.slot(g.packets[0], 0), mine = a.in + a.offset[0], lines = Deal::lines(a.bytes[0]);
+	u64 slot0 = p.slot(g.packets[0], 0);
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = within(16 * i, 16, a.bytes[0]);
-		writeUser(a.out + 16 * i, gather(p, slot0, span, i, readUser(mine + 16 * i, left), a.divisor), left);
+		Line own = i == worker() ? first : readUser(mine + 16 * i, left);
+		writeUser(a.out + 16 * i, gather(p, slot0, span, i, own, a.divisor), left);
 	}
+	p.finish();
 }

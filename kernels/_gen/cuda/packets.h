@@ -12,23 +12,26 @@
 
 struct Packets {
 	const GroupArgs &g;
-	u32 flag;
+	u32 flag, before = 0;
 	Watch watch;
 
-	// The operation's number is one more than the counter in device memory, which the last block to call arrive counts
-	// up; a replayed graph counts on. 0 is skipped, to 2, so that halves still alternate.
+	// The operation's number is one more than the counter in device memory, which the last block counts up; a replayed
+	// graph counts on. 0 is skipped, to 2, so that halves still alternate.
 	__attribute__((device, always_inline)) Packets(const GroupArgs &g) : g(g), watch{g.stop} {
+		awaitBefore();
 		u32 f = watchWord(g.state) + 1;
 		flag = f == 0 ? 2 : f;
 	}
 
-	// arrive is called once by all threads, each after it has sent everything.
+	// arrive and finish are called once by all threads. The barrier tests every thread's number, so none of the block still
+	// reads the counter when the block counts itself, and the last one may change it. No fence is needed, which would wait
+	// for what was sent; what it found the block looks at only in the end.
 	__attribute__((device, always_inline)) void arrive() {
-		sync();
-		if (thread() != 0) return;
-		u32 before;
-		asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(g.state + 4) : "memory");
-		if (before != blocks() - 1) return;
+		if (__nvvm_bar0_and((int)flag) != 0 && thread() == 0)
+			asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(g.state + 4) : "memory");
+	}
+	__attribute__((device, always_inline)) void finish() {
+		if (thread() != 0 || before != blocks() - 1) return;
 		postWord(g.state + 4, 0);
 		postWord(g.state, flag);
 	}
@@ -70,19 +73,19 @@ struct Packets {
 	}
 };
 
-// A Deal is one line to or from one peer. Workers are dealt the lines of all peers at once, warp by warp in turns, so that
-// none waits for one peer before it looks after the next.
+// A Deal is one line to or from one rank. Workers are dealt the lines of all ranks from place first on at once, warp by warp
+// in turns, so that none waits for one peer before it looks after the next.
 struct Deal {
 	u32 d, i;
-	DEVICE Deal of(u32 w, u32 peers) {
-		u32 warp = w / 32;
-		return Deal{1 + warp % peers, warp / peers * 32 + w % 32};
+	DEVICE Deal of(const GroupArgs &g, u32 first, u32 w) {
+		u32 warp = w / 32, ranks = g.size - first;
+		return Deal{first + warp % ranks, warp / ranks * 32 + w % 32};
 	}
-	// all returns how many deals there are; those past a peer's last line are void.
-	DEVICE u32 all(const GroupArgs &g, const u64 (&bytes)[maxRanks]) {
+	// all returns how many deals there are; those past a rank's last line are void.
+	DEVICE u32 all(const GroupArgs &g, u32 first, const u64 (&bytes)[maxRanks]) {
 		u64 most = 1;
-		for (u32 d = 1; d < g.size; d++) most = larger(most, linesOf(bytes[d]));
-		return (u32)(most + 31) / 32 * 32 * (g.size - 1);
+		for (u32 d = first; d < g.size; d++) most = larger(most, linesOf(bytes[d]));
+		return (u32)(most + 31) / 32 * 32 * (g.size - first);
 	}
 	// lines returns how many lines a peer is sent: one at least.
 	DEVICE u64 lines(u64 bytes) { return larger(linesOf(bytes), 1); }

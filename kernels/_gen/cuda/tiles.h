@@ -7,7 +7,7 @@
 //
 // No tile is acknowledged; that a slot is free follows from what has come. In each step j a block first sends tile j of
 // phase 0, then waits for the peer's tile j-1 of phase 0 and uses it, then (all-reduce) sends tile j-1 of phase 1, waits
-// for the peer's tile j-2 of phase 1 and uses it.
+// for the peer's tile j-2 of phase 1 and uses it. An all-reduce announces what it sends in a step at once, after both.
 //   Phase 0: who sends tile j has waited for the peer's tile j-2, which the peer sent in its step j-2, after its step j-3,
 //   in which it used tile j-4. So the slot of tile j-4 is free, and depth is 4.
 //   Phase 1: who sends tile j-1 has waited for the peer's phase 0 tile j-1, sent in its step j-1, after it used phase 1
@@ -32,6 +32,7 @@ struct Tiles {
 		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.stop} {
 		s.memory.fill(g.tiles);
 		s.flags.fill(g.flags);
+		awaitBefore();
 		if (thread() < g.size) base[thread()] = watchWord(counter(thread()));
 		sync();
 	}
@@ -53,6 +54,17 @@ struct Tiles {
 		if (d == 0 || d >= g.size || j >= count(d)) return;
 		u64 at = flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + g.rank);
 		asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(base[d] + j + 1) : "memory");
+	}
+	// signalBoth tells each peer that its tile j of phase 0 is there, if there are more than j, and tile j-1 of phase 1: one
+	// fence for both.
+	template <class C> __attribute__((device, always_inline)) void signalBoth(u32 j, C count) {
+		sync();
+		u32 d = thread();
+		if (d == 0 || d >= g.size) return;
+		u64 at = flags[d] + 4 * ((u64)block() * 2 * maxRanks + g.rank);
+		asm volatile("fence.acq_rel.sys;" ::: "memory");
+		if (j < count(d)) postWord(at, base[d] + j + 1);
+		if (j >= 1 && j - 1 < count(d)) postWord(at + 4 * maxRanks, base[d] + j);
 	}
 	template <class C> __attribute__((device, always_inline)) void wait(u32 phase, u32 j, C count) {
 		u32 d = thread();

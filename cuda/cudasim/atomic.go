@@ -1,0 +1,56 @@
+package cudasim
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Words of host memory may be looked at and changed by host code at any time, so they are taken atomically. Those of
+// devices are the Sim's alone: whoever holds its lock may load and store them plainly, which is much faster where the
+// program is built with Go's own race detector.
+
+// word is the place of an aligned word of four bytes.
+func (m *memory) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&m.data[at])) }
+
+func (m *memory) get(at int) uint32 {
+	if m.host() {
+		return atomic.LoadUint32(m.word(at))
+	}
+	return *m.word(at)
+}
+
+// half and setHalf are for half a packet: data below, the flag above.
+func (m *memory) half(at int) uint64 {
+	if m.host() {
+		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.data[at])))
+	}
+	return binary.LittleEndian.Uint64(m.data[at:])
+}
+
+func (m *memory) setHalf(at int, v uint64) {
+	if m.host() {
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&m.data[at])), v)
+		return
+	}
+	binary.LittleEndian.PutUint64(m.data[at:], v)
+}
+
+// change stores what f makes of a word, and returns what was there. f may be called again.
+func (m *memory) change(at int, f func(uint32) uint32) uint32 {
+	if !m.host() {
+		before := *m.word(at)
+		*m.word(at) = f(before)
+		return before
+	}
+	for {
+		before := atomic.LoadUint32(m.word(at))
+		if atomic.CompareAndSwapUint32(m.word(at), before, f(before)) {
+			return before
+		}
+	}
+}
+
+func (m *memory) swap(at int, v uint32) uint32 {
+	return m.change(at, func(uint32) uint32 { return v })
+}

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package cudasim
+
+func takePages(bytes int) []byte { return make([]byte, bytes) }
+func emptyPages([]byte)          {}
+func givePages([]byte)           {}

@@ -1,0 +1,31 @@
+package peer
+
+import (
+	"fmt"
+
+	"github.com/colligo-go/colligo/plan"
+)
+
+// Explain returns the line of the table that an operation follows, its way changed to the one that the heap has room for.
+// bytes are those of Choice.MaxBytes; linked says that all devices are linked by NVLink. Registered tensors have lines of
+// their own, which it leaves out. Nothing is opened.
+func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice, error) {
+	if err := o.fill(); err != nil {
+		return Choice{}, err
+	}
+	if ranks < 1 || ranks > maxRanks || bytes < 0 {
+		return Choice{}, fmt.Errorf("%v of %d bytes among %d ranks: groups on devices have 1 to %d ranks", coll, bytes, ranks, maxRanks)
+	}
+	l, err := newLayout(ranks, o.Memory)
+	if err != nil {
+		return Choice{}, err
+	}
+	b := &backend{size: ranks, options: o, layout: l, linked: linked}
+	c := b.pick(coll, bytes)
+	if coll == plan.AllReduce {
+		c.Way = b.fitting(c.Way, bytes, up((bytes+ranks-1)/ranks, 16))
+	} else if c.Way == Packets && bytes > l.packetSlot/2 {
+		c.Way = Tiles
+	}
+	return c, nil
+}

@@ -1,0 +1,35 @@
+package peer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/colligo-go/colligo/plan"
+)
+
+// TestGPURegistered takes the ways of rows and of registered memory for sizes around every bound.
+func TestGPURegistered(t *testing.T) {
+	d, n := gpus(t)
+	for _, size := range sizes(n) {
+		for _, way := range []Way{Rows, RowsTwoShot, Direct, Copies} {
+			if size < 2 || size > n {
+				continue // rows need devices of their own, for a device's ranks take turns
+			}
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+				o := Options{Choices: []Choice{{Coll: plan.AllReduce, Registered: true, Way: way, Blocks: 128, Threads: 256}}}
+				onRanks(t, d, size, n, gpuHalf, o, func(r *rank) error {
+					x, err := r.register()
+					if err != nil {
+						return err
+					}
+					for _, c := range allSizes(1 << 22) {
+						if err := r.allReduce(c); err != nil {
+							return err
+						}
+					}
+					return first(r.replayed(1<<20), x.Close())
+				})
+			})
+		}
+	}
+}

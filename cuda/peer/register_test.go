@@ -1,0 +1,215 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// registered makes little heaps and takes one way for tensors in registered memory, tiles for all others.
+func registered(way Way) Options {
+	o := small(Tiles)
+	o.Choices = append([]Choice{{Coll: plan.AllReduce, Registered: true, Way: way, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Choices...)
+	return o
+}
+
+// register registers the input half of the arena.
+func (r *rank) register() (*Registration, error) {
+	all := colligo.OnDevice(r.device.Place(), uintptr(r.arena), r.half, colligo.Uint8)
+	return Register(r.ctx, r.g, all)
+}
+
+// TestRows takes rows in groups of every kind of size, with tails and odd alignments.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 8) {
+		for _, way := range []Way{Rows, RowsTwoShot} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+				t.Parallel()
+				onSim(t, size, small(way), func(r *rank) error {
+					for i, n := range []int{0, 1, 5, 120, 121, 1000, 4099, 3000, 40_000, 40_000, 1000, 7} {
+						c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: n % 4, async: i%2 == 1}
+						if err := r.allReduce(c); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// TestRowTypes takes every element type and reduction once by rows and by direct tiles; the other two ways have their code.
+func TestRowTypes(t *testing.T) {
+	t.Parallel()
+	trials := thinned(allTypes(301))
+	var all []reduction
+	for _, c := range trials {
+		all = append(all, reduction{c.dtype, c.op.Kind()})
+	}
+	for _, way := range []Way{Rows, Direct} {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, 3, registered(way), func(r *rank) error {
+				x, err := r.register()
+				if err != nil {
+					return err
+				}
+				for _, c := range trials {
+					if err := r.allReduce(c); err != nil {
+						return err
+					}
+				}
+				return x.Close()
+			}, all...)
+		})
+	}
+}
+
+func TestDirect(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 8) {
+		for _, way := range []Way{Direct, Copies} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+				t.Parallel()
+				onSim(t, size, registered(way), directs)
+			})
+		}
+	}
+}
+
+// directs calls on registered tensors, with others in between, and on one that is registered no more.
+func directs(r *rank) error {
+	x, err := r.register()
+	if err != nil {
+		return err
+	}
+	for i, n := range []int{0, 1, 5, 1000, 4099, 3000, 40_000, 40_000, 1000, 1} {
+		c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: 4 * (n % 4), async: i%2 == 1}
+		if i%4 == 3 {
+			c.shift++ // goes the way of other tensors, in between
+		}
+		if err := r.allReduce(c); err != nil {
+			return err
+		}
+	}
+	if err := x.Close(); err != nil {
+		return err
+	}
+	return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000})
+}
+
+func TestRegisteredGraph(t *testing.T) {
+	t.Parallel()
+	for _, way := range []Way{Rows, RowsTwoShot, Direct, Copies} {
+		t.Run(string(way), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, 3, registered(way), func(r *rank) error {
+				if _, err := r.register(); err != nil {
+					return err
+				}
+				return first(r.replayed(5000), r.replayed(30_000))
+			}, reduction{colligo.Float32, colligo.KindMax})
+		})
+	}
+}
+
+// TestRegisteredProcesses registers between processes, two windows in one allocation, and leaves one to the group's Close.
+func TestRegisteredProcesses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ size, devices int }{{2, 2}, {4, 4}, {4, 2}} {
+		t.Run(fmt.Sprintf("ranks=%d/devices=%d", c.size, c.devices), func(t *testing.T) {
+			t.Parallel()
+			sim := simulated(t, c.devices)
+			var drivers []*cuda.Driver
+			for range c.size {
+				drivers = append(drivers, sim.Process().Driver())
+			}
+			onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, c.size, c.devices, simHalf, registered(Direct), func(r *rank) error {
+				x, err := r.register()
+				if err != nil {
+					return err
+				}
+				_, err = Register(r.ctx, r.g, r.tensor(1, colligo.Float32, 0, 1000))
+				if err != nil {
+					return err
+				}
+				for _, n := range []int{7, 5000, 100_000} {
+					if err := r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}); err != nil {
+						return err
+					}
+				}
+				return first(x.Close(), x.Close(), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000}))
+			})
+		})
+	}
+}
+
+// TestRegisterFails registers what cannot be: every rank gets the error, and the group goes on.
+func TestRegisterFails(t *testing.T) {
+	t.Parallel()
+	onSim(t, 3, registered(Direct), func(r *rank) error {
+		n := 1000
+		if r.g.Rank() == 1 {
+			n = 999
+		}
+		_, err := Register(r.ctx, r.g, r.tensor(0, colligo.Float32, 0, n))
+		if err == nil {
+			return fmt.Errorf("ranks registered different lengths")
+		}
+		if _, err := Register(r.ctx, r.g, colligo.Of(make([]float32, 4))); err == nil {
+			return fmt.Errorf("memory of the CPU was registered")
+		}
+		return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000})
+	})
+}
+
+// TestOtherPlace breaks the contract: rank 1's tensor lies elsewhere in the registered memory. Every rank learns of it, and
+// no tensor is written where its owner did not mean it.
+func TestOtherPlace(t *testing.T) {
+	t.Parallel()
+	sim := stoppable(t, 3)
+	o := registered(Direct)
+	onRanks(t, sim.Driver(), 3, 3, simHalf, o, func(r *rank) error {
+		if _, err := r.register(); err != nil {
+			return err
+		}
+		shift := 0
+		if r.g.Rank() == 1 {
+			shift = 4096
+		}
+		x := r.tensor(0, colligo.Float32, shift, 20_000)
+		own := values(colligo.Float32, colligo.KindSum, r.g.Rank(), 20_000)
+		if err := r.put(x, own); err != nil {
+			return err
+		}
+		w := r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
+		err := w.Synchronize(r.ctx)
+		if err == nil {
+			return fmt.Errorf("ranks reduced different places")
+		}
+		if !errors.Is(err, colligo.ErrMismatch) {
+			return err
+		}
+		return r.expect("tensor of a broken contract", x, own)
+	})
+}
+
+func TestWindows(t *testing.T) {
+	b := &backend{windows: []*window{{at: 1000, bytes: 100}, {at: 5000, bytes: 50, align: 8}}}
+	require.Same(t, b.windows[0], b.window(1000, 100))
+	require.Same(t, b.windows[1], b.window(5049, 1))
+	require.Nil(t, b.window(1000, 101))
+	require.Nil(t, b.window(999, 1))
+	require.Nil(t, b.window(5001, 50))
+	require.True(t, b.windows[1].aligned(5008, 8))
+	require.False(t, b.windows[1].aligned(5004, 8))
+	require.False(t, b.windows[1].aligned(5000, 16))
+}

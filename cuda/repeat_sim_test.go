@@ -1,0 +1,49 @@
+package cuda_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+)
+
+// TestRepeat launches a kernel twice before the first launch has run: each has its own arguments and grid.
+func TestRepeat(t *testing.T) {
+	sim := cudasim.New(cudasim.Config{})
+	defer cudasim.Check(t, sim)
+	type args struct{ at, value uint64 }
+	sim.Register("put", unsafe.Sizeof(args{}), func(l *cudasim.Launch) {
+		a := cudasim.Args[args](l)
+		*(*uint64)(unsafe.Pointer(&l.Store(a.at, 8)[0])) = a.value + uint64(l.Grid)
+	})
+	d, err := sim.Driver().Device(0)
+	require.NoError(t, err)
+	require.True(t, d.Repeats())
+	th, err := d.Enter()
+	require.NoError(t, err)
+	s, err := th.NewStream(0)
+	require.NoError(t, err)
+	m, err := th.LoadModule("put", cudasim.Image("put"))
+	require.NoError(t, err)
+	f, err := th.Function(m, "put")
+	require.NoError(t, err)
+	x, err := th.NewRepeat(f, unsafe.Sizeof(args{}), s)
+	require.NoError(t, err)
+	h, err := th.AllocHost(16)
+	require.NoError(t, err)
+	for i := range uint64(2) {
+		a := &args{uint64(h.Device) + 8*i, 10 * i}
+		require.NoError(t, th.LaunchRepeat(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 32}, unsafe.Pointer(a), s))
+	}
+	require.NoError(t, th.Synchronize(s))
+	require.Equal(t, []byte{1, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0}, h.Bytes)
+	require.NoError(t, th.DestroyRepeat(x))
+	require.NoError(t, th.FreeHost(h))
+	require.NoError(t, th.UnloadModule(m))
+	require.NoError(t, th.DestroyStream(s))
+	th.Leave()
+	require.NoError(t, d.Close())
+}

@@ -1,0 +1,43 @@
+// All-reduce by tiles into the peers' outputs: compiled for each element type and kind, with ELEMENT, OP and WORD set.
+#include "direct.h"
+#include "foldtile.h"
+
+// all_reduce_direct: in step j a block pushes its tile j of every part to the part's owner, folds tile j-1 of its own part,
+// and stores the result in every rank's output, which is a multiple of 16 everywhere, or in its own.
+KERNEL void all_reduce_direct(DirectArgs a) {
+	SHARED Tiles::Store store;
+	SHARED Turned slots, outs;
+	SHARED u32 broken;
+	const GroupArgs &g = a.group;
+	outs.fill(a.outs);
+	Tiles t(g, store);
+	Marks marks{a.marks, a.mark, broken};
+	u32 tile = a.tile, n = tilesOf(a.part, tile), outputs = a.keep != 0 ? 1 : g.size;
+	auto count = [n](u32) { return n; };
+	auto start = [&](u32 d, u32 j) { return peerAt(g, d) * a.part + tileAt(j, tile); };
+	auto length = [&](u32 d, u32 j) { return within(start(d, j), smaller(tile, a.part - tileAt(j, tile)), a.bytes); };
+	for (u32 j = 0; n != 0 && j < n + 1; j++) {
+		if (j < n) {
+			t.push(0, j, tile, [&](u32 d) { return a.in + start(d, j); }, [&](u32 d) { return length(d, j); });
+		}
+		if (j == 0) {
+			marks.tell(t);
+			t.signalBoth(0, count);
+			continue;
+		}
+		t.wait(0, j - 1, count);
+		if (j == 1) marks.check(t);
+		if (t.watch.stopped) broken = 1;
+		sync();
+		if (broken != 0) t.watch.stopped = true; // nothing is waited for any more
+		u64 at = start(0, j - 1), bytes = t.watch.stopped ? 0 : length(0, j - 1);
+		foldTile(t, slots.at, a.in + at, j - 1, bytes, a.divisor, [&](u64 i, Line sum) {
+			u64 left = bytes - 16 * i;
+#pragma unroll 1
+			for (u32 d = 0; d < outputs; d++) writeUser(outs.at[d] + at + 16 * i, sum, left);
+		});
+		t.signalBoth(j, count);
+	}
+	if (n != 0) t.wait(1, n - 1, count);
+	t.finish(count);
+}

@@ -1,0 +1,22 @@
+// What a rank sends to itself.
+#pragma once
+#include "device.h"
+
+// own copies one half of it, of turn 0 or 1. Blocks of even index take turn 0, before they send, those of odd index turn 1,
+// when they have sent: so there is always somebody who keeps the links busy.
+DEVICE void own(u64 from, u64 to, u64 bytes, u32 turn) {
+	if (from == to || block() % 2 != turn) return;
+	u32 evens = (blocks() + 1) / 2;
+	u64 lines = linesOf(bytes), cut = lines * evens / blocks();
+	u64 first = turn == 0 ? 0 : cut, end = turn == 0 ? cut : lines, step = (u64)(turn == 0 ? evens : blocks() - evens) * threads();
+	constexpr u32 U = 4; // lines that are loaded before one is stored
+	for (u64 i = first + (u64)(block() / 2) * threads() + thread(); i < end; i += U * step) {
+		Line v[U];
+#pragma unroll
+		for (u32 u = 0; u < U; u++)
+			if (i + u * step < end) v[u] = readUser(from + 16 * (i + u * step), bytes - 16 * (i + u * step));
+#pragma unroll
+		for (u32 u = 0; u < U; u++)
+			if (i + u * step < end) writeUser(to + 16 * (i + u * step), v[u], bytes - 16 * (i + u * step));
+	}
+}

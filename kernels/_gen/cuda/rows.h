@@ -1,0 +1,143 @@
+// Rows: 128 bytes that carry 120 of data and prove themselves by 8 of flag. Eight threads of a warp store a row with one
+// instruction, and NVLink and the memory behind it keep aligned 128 bytes that were stored so together, as NCCL's protocol
+// LL128 relies on. So no fence and no barrier is needed, and a sixteenth is lost where packets lose half.
+//
+// A warp always moves a quad, four rows with 480 bytes of data, and stays together while it does: a tensor's last quad may
+// be short, rows are always whole.
+//
+// Row memory of a rank: two halves, each with one slot per sending rank. Operations take the halves in turns by their
+// number, which proves that a half is free as in packets.h. Nothing but rows is ever stored there: flags lie where flags lay.
+#pragma once
+#include "watch.h"
+
+constexpr u32 quadBytes = 512, quadData = 480;
+
+DEVICE u32 lane() { return thread() % 32; }
+DEVICE bool allLanes(bool b) {
+	u32 all;
+	asm volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.all.pred q, p, 0xffffffff;\n\tselp.u32 %0, 1, 0, q;\n\t}" : "=r"(all) : "r"((u32)b));
+	return all != 0;
+}
+DEVICE void together() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
+// Quads are dealt to warps.
+DEVICE u64 warp() { return worker() / 32; }
+DEVICE u64 warps() { return workers() / 32; }
+DEVICE u64 quadsOf(u64 bytes) { return (bytes + quadData - 1) / quadData; }
+
+// laneAt returns where a lane's 16 bytes of quad i begin in a tensor; the last lane of a row has 8.
+DEVICE u64 laneAt(u64 i) { return quadData * i + lane() / 8 * 120 + lane() % 8 * 16; }
+DEVICE bool lastOfRow() { return lane() % 8 == 7; }
+
+struct Half {
+	u32 w[2];
+};
+
+// readHalf is readUser for 8 bytes, writeHalf is writeUser.
+DEVICE Half readHalf(u64 p, u64 left) {
+	Half v{};
+	if (left >= 8 && p % 8 == 0) {
+		asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(v.w[0]), "=r"(v.w[1]) : "l"(p));
+		return v;
+	}
+	if (left >= 8 && p % 4 == 0) return Half{{loadWord(p), loadWord(p + 4)}};
+	u64 n = left < 8 ? left : 8, x = 0;
+#pragma unroll 1
+	for (u64 i = n; i-- > 0;) x = x << 8 | loadByte(p + i);
+	return Half{{(u32)x, (u32)(x >> 32)}};
+}
+
+DEVICE void writeHalf(u64 p, Half v, u64 left) {
+	if (left >= 8 && p % 8 == 0) {
+		asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]) : "memory");
+		return;
+	}
+	if (left >= 8 && p % 4 == 0) {
+		storeWord(p, v.w[0]);
+		storeWord(p + 4, v.w[1]);
+		return;
+	}
+	u64 n = left < 8 ? left : 8, x = v.w[0] | (u64)v.w[1] << 32;
+#pragma unroll 1
+	for (u64 i = 0; i < n; i++, x >>= 8) storeByte(p + i, (u32)x & 0xff);
+}
+
+// readQuad returns this lane's bytes of quad i of a tensor of so many bytes; what does not exist is 0.
+DEVICE Line readQuad(u64 p, u64 i, u64 bytes) {
+	u64 at = laneAt(i);
+	Half lo{}, hi{};
+	if (at < bytes) lo = readHalf(p + at, bytes - at);
+	if (!lastOfRow() && at + 8 < bytes) hi = readHalf(p + at + 8, bytes - at - 8);
+	return Line{{lo.w[0], lo.w[1], hi.w[0], hi.w[1]}};
+}
+
+DEVICE void writeQuad(u64 p, u64 i, Line v, u64 bytes) {
+	u64 at = laneAt(i);
+	if (at < bytes) writeHalf(p + at, Half{{v.w[0], v.w[1]}}, bytes - at);
+	if (!lastOfRow() && at + 8 < bytes) writeHalf(p + at + 8, Half{{v.w[2], v.w[3]}}, bytes - at - 8);
+}
+
+struct Rows {
+	const GroupArgs &g;
+	u64 slotBytes;
+	u32 flag, before = 0;
+	Watch watch;
+
+	// The operation's number is counted as that of packets, by two words of its own; arrive may come at any time.
+	__attribute__((device, always_inline)) Rows(const GroupArgs &g, u64 slotBytes) : g(g), slotBytes(slotBytes), watch{g.stop} {
+		awaitBefore();
+		u32 f = watchWord(g.state + 8) + 1;
+		flag = f == 0 ? 2 : f;
+	}
+	__attribute__((device, always_inline)) void arrive() {
+		if (__nvvm_bar0_and((int)flag) != 0 && thread() == 0)
+			asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(g.state + 12) : "memory");
+	}
+	__attribute__((device, always_inline)) void finish() {
+		if (thread() != 0 || before != blocks() - 1) return;
+		postWord(g.state + 12, 0);
+		postWord(g.state + 8, flag);
+	}
+
+	// slot returns where rank from's rows of this operation lie in the row memory at base.
+	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from) { return base + ((u64)(flag & 1) * g.size + from) * slotBytes; }
+
+	// put stores quad i. All lanes call it together.
+	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v) {
+		if (lastOfRow()) v.w[2] = v.w[3] = flag;
+		together();
+		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(slot + quadBytes * i + 16 * lane()), "r"(v.w[0]), "r"(v.w[1]),
+					 "r"(v.w[2]), "r"(v.w[3])
+					 : "memory");
+	}
+
+	// look reads this lane's part of quad i whether it is there or not; there tells.
+	__attribute__((device, always_inline)) Line look(u64 slot, u64 i) {
+		Line v;
+		together();
+		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+					 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+					 : "l"(slot + quadBytes * i + 16 * lane())
+					 : "memory");
+		return v;
+	}
+	__attribute__((device, always_inline)) bool there(Line v) { return !lastOfRow() || ((v.w[2] ^ flag) | (v.w[3] ^ flag)) == 0; }
+
+	// again reports to all lanes alike whether to look once more; missing is the rank that this lane waits for, or maxRanks.
+	__attribute__((device, always_inline)) bool again(u32 missing) {
+		bool more = true;
+		if (missing < maxRanks) more = watch.again(missing);
+		return allLanes(more);
+	}
+
+	// take waits for quad i from rank peer.
+	__attribute__((device, always_inline)) Line take(u64 slot, u64 i, u32 peer) {
+		Line v;
+		bool here;
+		do {
+			v = look(slot, i);
+			here = there(v);
+		} while (!allLanes(here) && again(here ? maxRanks : peer));
+		return v;
+	}
+};
