@@ -1,0 +1,118 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// Tests in which a rank's process ends run this test binary again, once for each rank.
+
+var (
+	childEnd  = flag.String("parity.end", "", "run as a rank's process, in which rank 1 ends in this way")
+	childRank = flag.Int("parity.rank", 0, "of a process")
+	childDir  = flag.String("parity.dir", "", "folder that the processes share")
+)
+
+const opTimeout = 3 * time.Second
+
+// ends are the ways in which rank 1's process ends after its first all-reduce.
+var ends = map[string]func(g *pg.Group){
+	"clean exit":   func(*pg.Group) { os.Exit(0) },
+	"nonzero exit": func(*pg.Group) { os.Exit(1) },
+	"abort":        func(*pg.Group) { kill(syscall.SIGABRT) },
+	"sigkill":      func(*pg.Group) { kill(syscall.SIGKILL) },
+	"sigterm":      func(*pg.Group) { kill(syscall.SIGTERM) },
+	"other cases":  func(g *pg.Group) { <-time.After(opTimeout + time.Second) }, // it does nothing at all
+}
+
+func kill(s os.Signal) {
+	p, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = p.Signal(s)
+	}
+	fmt.Fprintln(os.Stderr, s, err)
+	select {}
+}
+
+// TestChild is one rank of three, in a process of its own.
+func TestChild(t *testing.T) {
+	if *childEnd == "" {
+		t.Skip("other tests run this in processes")
+	}
+	url := fmt.Sprintf("file://%s/store?rank=%d&world_size=3", *childDir, *childRank)
+	g, err := pg.Init(t.Context(), pg.Config{Init: url, Timeout: 10 * time.Second})
+	require.NoError(t, err)
+	defer g.Close()
+	x := []float32{1}
+	require.NoError(t, g.AllReduce(t.Context(), colligo.Of(x), colligo.Sum))
+	require.Equal(t, []float32{3}, x)
+	switch *childRank {
+	case 1:
+		ends[*childEnd](g)
+	case 0:
+		ctx, cancel := context.WithTimeout(t.Context(), opTimeout)
+		defer cancel()
+		began := time.Now()
+		err := g.AllReduceAsync(ctx, colligo.Of(x), colligo.Sum).Synchronize(t.Context())
+		require.ErrorContains(t, err, "rank 1")
+		require.True(t, errors.Is(err, colligo.ErrPeerLost) || errors.Is(err, colligo.ErrTimeout), "%v", err)
+		require.Less(t, time.Since(began), opTimeout+5*time.Second)
+		require.Error(t, g.AllReduce(t.Context(), colligo.Of(x), colligo.Sum), "the group has ended")
+	default:
+		for g.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		require.ErrorContains(t, g.Err(), "rank 1")
+	}
+}
+
+// endings runs three ranks of which one ends, and expects the others to say which.
+func endings(t *testing.T, end string) {
+	if runtime.GOOS == "windows" && (end == "abort" || end == "sigterm") {
+		t.Skip("there is no such signal")
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	type result struct {
+		rank int
+		out  []byte
+		err  error
+	}
+	done := make(chan result)
+	for rank := range 3 {
+		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.v", "-parity.end="+end,
+			fmt.Sprint("-parity.rank=", rank), "-parity.dir="+dir)
+		c.Env = append(os.Environ(), "COLLIGO_DUMP_ON_TIMEOUT=0")
+		go func() {
+			out, err := c.CombinedOutput()
+			done <- result{rank, out, err}
+		}()
+	}
+	for range 3 {
+		r := <-done
+		if r.rank != 1 {
+			require.NoError(t, r.err, "rank %d:\n%s", r.rank, r.out)
+		}
+	}
+}
+
+func TestNCCLErrorsBlockingCleanExit(t *testing.T)   { endings(t, "clean exit") }
+func TestNCCLErrorsBlockingNonzeroExit(t *testing.T) { endings(t, "nonzero exit") }
+func TestNCCLErrorsBlockingAbort(t *testing.T)       { endings(t, "abort") }
+func TestNCCLErrorsBlockingSIGKILL(t *testing.T)     { endings(t, "sigkill") }
+func TestNCCLErrorsBlockingSIGTERM(t *testing.T)     { endings(t, "sigterm") }
+func TestNCCLErrorsBlockingOtherCases(t *testing.T)  { endings(t, "other cases") }

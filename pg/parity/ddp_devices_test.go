@@ -1,0 +1,92 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/ddp"
+	"github.com/colligo-go/colligo/pg/pgtest"
+)
+
+// spread is a model with one parameter on each of several devices of a rank. It works on the devices' default streams.
+type spread struct {
+	devices []*rank
+}
+
+func (s *spread) on(d colligo.Device) *rank {
+	for _, r := range s.devices {
+		if r.gpu.Place() == d {
+			return r
+		}
+	}
+	panic(fmt.Sprintf("parity: the rank has nothing on %v", d))
+}
+
+// Alloc takes memory on one of the devices.
+func (s *spread) Alloc(d colligo.Device, t colligo.DType, count int) (colligo.Tensor, error) {
+	return deviceMemory{s.on(d)}.Alloc(d, t, count)
+}
+
+// Copy copies on the device of both tensors.
+func (s *spread) Copy(ctx context.Context, dst, src colligo.Tensor) error {
+	return deviceMemory{s.on(dst.Device())}.Copy(ctx, dst, src)
+}
+
+// onSeveral trains two ranks with k devices each.
+func onSeveral(t *testing.T, d *cuda.Driver, k int) {
+	pgtest.RunWith(t, 2, pgtest.Options{RealTime: true}, func(t *testing.T, g *pg.Group) {
+		s := &spread{}
+		ctx := peer.With(t.Context(), peer.Options{Driver: d, Memory: 24 << 20})
+		var params []ddp.Parameter
+		for i := range k {
+			dev, err := d.Device(g.Rank()*k + i)
+			require.NoError(t, err)
+			r := &rank{Group: g, t: t, ctx: ctx, gpu: dev, arena: &arena{}}
+			r.settle()
+			s.devices = append(s.devices, r)
+			params = append(params, ddp.Parameter{Name: fmt.Sprintf("fc%d", i), Grad: full(r, 10, float32(g.Rank()+i))})
+		}
+		m, err := ddp.New(ctx, g, params, ddp.Options{Memory: s})
+		require.NoError(t, err)
+		require.Len(t, m.Buckets(), k)
+		for i := range params {
+			require.NoError(t, m.Ready(ctx, i))
+		}
+		require.NoError(t, m.Finish(ctx))
+		for i, r := range s.devices {
+			require.Equal(t, repeat(10, float32(i)+0.5), values[float32](r, params[i].Grad))
+		}
+		require.NoError(t, g.Close())
+		for _, r := range s.devices {
+			r.enter(func(th cuda.Thread) error { return errors.Join(th.Free(r.begin), th.FreeHost(r.host)) })
+			require.NoError(t, r.gpu.Close())
+		}
+	})
+}
+
+// modules runs onSeveral where there are enough devices.
+func modules(t *testing.T, k int) {
+	t.Run("cudasim", func(t *testing.T) { onSeveral(t, simulated(t, 2*k), k) })
+	if os.Getenv("COLLIGO_GPU") == "" {
+		return
+	}
+	d, err := cuda.Open()
+	require.NoError(t, err)
+	n, err := d.Devices()
+	require.NoError(t, err)
+	if n >= 2*k {
+		t.Run("gpu", func(t *testing.T) { onSeveral(t, d, k) })
+	}
+}
+
+func TestNCCLBackend2GPUModule(t *testing.T) { modules(t, 2) }
+func TestNCCLBackend4GPUModule(t *testing.T) { modules(t, 4) }

@@ -1,0 +1,3 @@
+package parity
+
+const sharedMemory = true

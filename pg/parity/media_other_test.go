@@ -1,0 +1,5 @@
+//go:build !linux
+
+package parity
+
+const sharedMemory = false

@@ -1,0 +1,88 @@
+package parity
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg"
+)
+
+// who is the object of these tests.
+type who = map[string]int
+
+// codecs runs a test with each codec in the halves of four ranks.
+func codecs(t *testing.T, f func(r, s *rank, c pg.Codec)) {
+	for _, c := range []pg.Codec{pg.JSON, pg.Gob, pg.Pickle} {
+		t.Run(c.Name(), func(t *testing.T) {
+			eachWith(t, 4, options{cpuOnly: true}, func(r *rank) {
+				s := r.halves()
+				defer s.leave()
+				f(r, s, c)
+			})
+		})
+	}
+}
+
+func TestGatherObjectSubgroup(t *testing.T) {
+	codecs(t, func(r, s *rank, c pg.Codec) {
+		got, err := pg.GatherObject(r.ctx, s.Group, c, who{"rank": r.Rank()}, 0)
+		require.NoError(r.t, err)
+		if s.Rank() != 0 {
+			require.Empty(r.t, got)
+			return
+		}
+		require.Equal(r.t, []who{{"rank": r.Rank()}, {"rank": r.Rank() + 1}}, got)
+	})
+}
+
+func TestSendRecvObjectListSubgroup(t *testing.T) {
+	codecs(t, func(r, s *rank, c pg.Codec) {
+		list := []who{{"rank": r.Rank()}}
+		if s.Rank() == 1 {
+			require.NoError(r.t, pg.SendObjectList(r.ctx, s.Group, c, list, 0, 0))
+			return
+		}
+		from, err := pg.RecvObjectList(r.ctx, s.Group, c, list, 1, 0)
+		require.NoError(r.t, err)
+		require.Equal(r.t, 1, from)
+		require.Equal(r.t, []who{{"rank": r.Rank() + 1}}, list)
+	})
+}
+
+func TestBroadcastObjectListSubgroup(t *testing.T) {
+	codecs(t, func(r, s *rank, c pg.Codec) {
+		list := []who{{"rank": r.Rank()}}
+		require.NoError(r.t, pg.BroadcastObjectList(r.ctx, s.Group, c, list, 1))
+		require.Equal(r.t, []who{{"rank": r.Rank()/2*2 + 1}}, list)
+	})
+}
+
+func TestScatterObjectListSubgroup(t *testing.T) {
+	codecs(t, func(r, s *rank, c pg.Codec) {
+		var list []who
+		if s.Rank() == 1 {
+			list = []who{{"rank": r.Rank() - 1}, {"rank": r.Rank()}}
+		}
+		got, err := pg.ScatterObjectList(r.ctx, s.Group, c, list, 1)
+		require.NoError(r.t, err)
+		require.Equal(r.t, who{"rank": r.Rank()}, got)
+	})
+}
+
+// TestOnCompletionHookAllGatherObject hears of the two all-gathers that an all_gather_object is made of.
+func TestOnCompletionHookAllGatherObject(t *testing.T) {
+	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+		heard := r.hear()
+		got, err := pg.AllGatherObject(r.ctx, r.Group, pg.JSON, []string{"c", "foo", "bar"}[:r.Rank()+1])
+		require.NoError(r.t, err)
+		require.Equal(r.t, [][]string{{"c"}, {"c", "foo"}}, got)
+		ops := heard()
+		require.Len(r.t, ops, 2)
+		for _, o := range ops {
+			require.Contains(r.t, []pg.OpType{pg.OpAllGather, pg.OpAllGatherBase}, o.Op)
+			require.NoError(r.t, o.Err)
+		}
+		require.Equal(r.t, ops[0].Seq+1, ops[1].Seq)
+	})
+}

@@ -1,0 +1,31 @@
+//go:build unix
+
+package parity
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg"
+)
+
+// TestDumpPipe writes to the pipe of each rank, which answers with a dump.
+func TestDumpPipe(t *testing.T) {
+	dir := t.TempDir()
+	o := options{cpuOnly: true, noSim: true, config: func(_ int, c *pg.Config) {
+		c.Watch.Monitor, c.Watch.CoordCheck = pg.On, 10e6
+		c.Watch.DumpFile, c.Watch.DumpPipe = filepath.Join(dir, "trace_"), filepath.Join(dir, "trace_")
+	}}
+	eachWith(t, 2, o, func(r *rank) {
+		r.summed()
+		r.summed()
+		pipe := filepath.Join(dir, fmt.Sprintf("trace_%d.pipe", r.Rank()))
+		require.NoError(r.t, os.WriteFile(pipe, []byte("1\n"), 0o600))
+		require.Len(r.t, recent(dumped(r.t, dir, r.Rank())), 2)
+		require.NoError(r.t, r.Barrier(r.ctx), "the group goes on")
+	})
+}

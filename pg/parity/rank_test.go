@@ -1,0 +1,269 @@
+package parity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/pgtest"
+)
+
+// rank is one rank of a test: its group, and where its tensors lie.
+type rank struct {
+	*pg.Group
+	t   *testing.T
+	ctx context.Context // for the group's calls; on a device with the rank's stream
+	gpu *cuda.Device    // nil for CPU ranks
+	cuda.Stream
+	*arena
+}
+
+// arena is the memory of a rank on its device, and pinned memory to copy through. Both are taken before anything runs: a
+// driver may wait for the device when it takes or gives back memory.
+type arena struct {
+	mu    sync.Mutex
+	begin cuda.Pointer
+	used  int
+	host  *cuda.Host
+}
+
+const (
+	arenaBytes = 8 << 20
+	hostBytes  = 1 << 20
+)
+
+// options change how the ranks of a test are made.
+type options struct {
+	config    func(rank int, c *pg.Config)
+	initError func(t *testing.T, rank int, err error)
+	cpuOnly   bool // the situation does not exist on devices
+	noSim     bool // the situation needs real time
+}
+
+// each runs f on all ranks of a group of n, on every medium.
+func each(t *testing.T, n int, f func(r *rank)) {
+	t.Helper()
+	eachWith(t, n, options{}, f)
+}
+
+// eachWith is each with options.
+func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
+	t.Helper()
+	cpu := func(t *testing.T, g *pg.Group) { f(&rank{Group: g, t: t, ctx: t.Context()}) }
+	if !o.noSim {
+		t.Run("sim", func(t *testing.T) {
+			pgtest.RunWith(t, n, pgtest.Options{Config: o.config, InitError: o.initError}, cpu)
+		})
+	}
+	if sharedMemory {
+		t.Run("shm", func(t *testing.T) {
+			pgtest.RunWith(t, n, pgtest.Options{Transport: "shm", Config: o.config, InitError: o.initError}, cpu)
+		})
+	}
+	if o.cpuOnly {
+		return
+	}
+	t.Run("cudasim", func(t *testing.T) { o.onDevices(t, n, simulated(t, n), n, f) })
+	if os.Getenv("COLLIGO_GPU") != "" {
+		t.Run("gpu", func(t *testing.T) {
+			d, err := cuda.Open()
+			require.NoError(t, err)
+			devices, err := d.Devices()
+			require.NoError(t, err)
+			o.onDevices(t, n, d, devices, f)
+		})
+	}
+}
+
+// simulated makes a machine of n devices with the kernels of the reductions that tests use.
+func simulated(t *testing.T, n int) *cuda.Driver {
+	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
+	require.NoError(t, twins.Register(sim))
+	for _, d := range []colligo.DType{colligo.Float32, colligo.Float64, colligo.Int32, colligo.Int64, colligo.Float16, colligo.BFloat16} {
+		for _, k := range []colligo.OpKind{colligo.KindSum, colligo.KindMax, colligo.KindMin, colligo.KindProd} {
+			require.NoError(t, twins.RegisterReduction(sim, d, k))
+		}
+	}
+	t.Cleanup(func() {
+		sim.Drain()
+		require.Empty(t, sim.Faults())
+		sim.Close()
+	})
+	return sim.Driver()
+}
+
+// onDevices runs f on ranks that have their tensors on devices, which the ranks take in turn.
+func (o *options) onDevices(t *testing.T, n int, d *cuda.Driver, devices int, f func(*rank)) {
+	run := pgtest.Options{RealTime: true, Config: o.config, InitError: o.initError}
+	pgtest.RunWith(t, n, run, func(t *testing.T, g *pg.Group) {
+		dev, err := d.Device(g.Rank() % devices)
+		require.NoError(t, err)
+		r := &rank{Group: g, t: t, gpu: dev, arena: &arena{}}
+		r.settle()
+		r.enter(func(th cuda.Thread) error {
+			r.Stream, err = th.NewStream(0)
+			return err
+		})
+		r.ctx = peer.OnStream(peer.With(t.Context(), peer.Options{Driver: d, Memory: 24 << 20}), r.Stream)
+		defer r.free()
+		f(r)
+	})
+}
+
+// enter does something with the rank's device.
+func (r *rank) enter(f func(cuda.Thread) error) {
+	th, err := r.gpu.Enter()
+	require.NoError(r.t, err)
+	defer th.Leave()
+	require.NoError(r.t, f(th))
+}
+
+// settle takes the rank's memory.
+func (r *rank) settle() {
+	r.enter(func(th cuda.Thread) (err error) {
+		if r.begin, err = th.Alloc(arenaBytes); err == nil {
+			r.host, err = th.AllocHost(hostBytes)
+		}
+		return err
+	})
+}
+
+// free closes the group and gives back what the rank took.
+func (r *rank) free() {
+	_ = r.Close() // pgtest closes again and tells the error
+	r.enter(func(th cuda.Thread) error {
+		return errors.Join(th.Free(r.begin), th.FreeHost(r.host), th.DestroyStream(r.Stream))
+	})
+	require.NoError(r.t, r.gpu.Close())
+}
+
+// tensor returns a tensor of values on the rank's device, or in memory.
+func tensor[T colligo.Element](r *rank, values ...T) colligo.Tensor {
+	t := colligo.Of(append([]T(nil), values...))
+	if r.gpu == nil {
+		return t
+	}
+	return r.onDevice(t)
+}
+
+// full returns a tensor of n equal values.
+func full[T colligo.Element](r *rank, n int, value T) colligo.Tensor {
+	v := make([]T, n)
+	for i := range v {
+		v[i] = value
+	}
+	return tensor(r, v...)
+}
+
+// onDevice copies a tensor to the rank's device.
+func (r *rank) onDevice(t colligo.Tensor) colligo.Tensor {
+	r.mu.Lock()
+	at := r.begin + cuda.Pointer(r.used)
+	r.used += (t.Size() + 255) &^ 255
+	if r.used > arenaBytes {
+		panic("parity: the arena is too small")
+	}
+	r.mu.Unlock()
+	on := colligo.OnDevice(r.gpu.Place(), uintptr(at), t.Len(), t.DType(), t.Shape()...)
+	r.upload(on, t.CPUBytes())
+	return on
+}
+
+// upload copies bytes to a tensor on the rank's device.
+func (r *rank) upload(to colligo.Tensor, b []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enter(func(th cuda.Thread) error {
+		if len(b) == 0 {
+			return nil
+		}
+		copy(r.host.Bytes, b)
+		if err := th.Copy(cuda.Pointer(to.Addr()), r.host.Device, len(b), r.Stream); err != nil {
+			return err
+		}
+		return th.Synchronize(r.Stream)
+	})
+}
+
+// download copies a tensor on the rank's device to bytes, once the rank's stream has come so far.
+func (r *rank) download(b []byte, from colligo.Tensor) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enter(func(th cuda.Thread) error {
+		if len(b) == 0 {
+			return nil
+		}
+		if err := th.Copy(r.host.Device, cuda.Pointer(from.Addr()), len(b), r.Stream); err != nil {
+			return err
+		}
+		if err := th.Synchronize(r.Stream); err != nil {
+			return err
+		}
+		copy(b, r.host.Bytes)
+		return nil
+	})
+}
+
+// values returns what a tensor holds once the rank's stream has come so far.
+func values[T colligo.Element | uint16](r *rank, t colligo.Tensor) []T {
+	out := make([]T, t.Len())
+	var one T
+	if t.DType().Size() != int(unsafe.Sizeof(one)) {
+		panic(fmt.Sprintf("parity: values of %v as %T", t, one))
+	}
+	if r.gpu == nil {
+		copy(bytesOf(out), t.CPUBytes())
+		return out
+	}
+	r.download(bytesOf(out), t)
+	return out
+}
+
+// bytesOf is the memory of a slice.
+func bytesOf[T any](s []T) []byte {
+	var one T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(one)))
+}
+
+// repeat returns n equal values, to compare with.
+func repeat[T any](n int, value T) []T {
+	v := make([]T, n)
+	for i := range v {
+		v[i] = value
+	}
+	return v
+}
+
+// in is the rank as a member of another group.
+func (r *rank) in(g *pg.Group) *rank {
+	other := *r
+	other.Group = g
+	return &other
+}
+
+// halves makes the groups of ranks 0, 1 and of ranks 2, 3, and returns the rank in its own. The caller closes it.
+func (r *rank) halves() *rank {
+	a, err := r.NewGroup(r.ctx, []int{0, 1})
+	require.NoError(r.t, err)
+	b, err := r.NewGroup(r.ctx, []int{2, 3})
+	require.NoError(r.t, err)
+	if r.Rank() < 2 {
+		return r.in(a)
+	}
+	return r.in(b)
+}
+
+// leave closes the rank's group.
+func (r *rank) leave() { require.NoError(r.t, r.Close()) }

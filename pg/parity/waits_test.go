@@ -1,0 +1,103 @@
+package parity
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/store"
+)
+
+// TestNCCLErrorsNonblocking starts an operation that a rank never calls: nothing holds its caller, and the work is pending
+// until the group is closed.
+func TestNCCLErrorsNonblocking(t *testing.T) {
+	each(t, 3, func(r *rank) {
+		r.summed()
+		if r.Rank() == 0 {
+			r.hearAll()
+			w := r.AllReduceAsync(r.ctx, full(r, 10, float32(1)), colligo.Sum)
+			require.NoError(r.t, w.Err())
+			require.False(r.t, w.IsCompleted())
+			r.Abort(nil)
+			require.Error(r.t, w.Synchronize(r.ctx))
+			return
+		}
+		r.tell()
+		<-r.failed()
+	})
+}
+
+// TestNCCLBlockingWaitWithBarrier has a barrier that others do not come to end in time.
+func TestNCCLBlockingWaitWithBarrier(t *testing.T) {
+	blocking := func(_ int, c *pg.Config) { c.Watch.BlockingWait = pg.On }
+	eachWith(t, 3, options{config: blocking}, func(r *rank) {
+		require.NoError(r.t, r.Barrier(r.ctx))
+		if r.Rank() != 0 {
+			<-r.failed()
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.ctx, 300*time.Millisecond)
+		defer cancel()
+		err := r.BarrierAsync(ctx).Wait(r.ctx)
+		require.ErrorIs(r.t, err, colligo.ErrTimeout)
+		require.ErrorContains(r.t, err, "ranks 1-2 have not entered")
+	})
+}
+
+// TestNCCLTimeout has the work of an operation that others do not call time out while it is waited for.
+func TestNCCLTimeout(t *testing.T) {
+	blocking := func(_ int, c *pg.Config) { c.Watch.BlockingWait = pg.On }
+	eachWith(t, 3, options{config: blocking}, func(r *rank) {
+		r.waited(r.AllReduceAsync(r.ctx, full(r, 10, float32(1)), colligo.Sum))
+		if r.Rank() != 0 {
+			<-r.failed()
+			return
+		}
+		require.NoError(r.t, r.SetTimeout(300*time.Millisecond))
+		began := time.Now()
+		err := r.AllReduceAsync(r.ctx, full(r, 10, float32(1)), colligo.Sum).Wait(r.ctx)
+		require.ErrorIs(r.t, err, colligo.ErrTimeout)
+		require.Less(r.t, time.Since(began), 30*time.Second)
+	})
+}
+
+// TestInvalidNCCLBlockingWaitEnv refuses what is no truth value, and names variable and value.
+func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
+	for _, name := range []string{"TORCH_NCCL_BLOCKING_WAIT", "COLLIGO_BLOCKING_WAIT"} {
+		for _, value := range []string{"abc", "-1", "2147483647", "4294967295"} {
+			t.Run(name+"="+value, func(t *testing.T) {
+				t.Setenv(name, value)
+				_, err := pg.Init(t.Context(), pg.Config{Store: store.NewHash(), Rank: 0, Size: 1})
+				require.ErrorContains(t, err, name)
+				require.ErrorContains(t, err, value)
+			})
+		}
+	}
+}
+
+// TestFileStoreCheck leaves a group alone for a while whose ranks met in a file, with all that watches it.
+func TestFileStoreCheck(t *testing.T) {
+	path := t.TempDir() + "/store"
+	done := make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			g, err := pg.Init(t.Context(), pg.Config{Init: "file://" + path, Rank: i, Size: 2,
+				Watch: pg.Watch{Monitor: pg.On, Propagate: pg.On, CoordCheck: 10 * time.Millisecond, Heartbeat: time.Minute}})
+			if err == nil {
+				time.Sleep(300 * time.Millisecond) // for many looks into the file
+				err = g.Barrier(t.Context())
+			}
+			if err == nil {
+				err = g.Close()
+			}
+			done <- err
+		}()
+	}
+	for range 2 {
+		require.NoError(t, <-done)
+	}
+}
