@@ -125,7 +125,7 @@ const storeLimit = 2 * time.Second
 
 // propagate puts the error where ranks find it that no note reaches.
 func (g *Group) propagate(err error, seq uint64) {
-	b, _ := json.Marshal(remoteError{g.aftermath.run, g.rank, note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error())}})
+	b, _ := json.Marshal(remoteError{g.aftermath.run, g.rank, abortNote(err, seq)})
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
 	if err := g.store.Set(ctx, errorKey, b); err != nil {
@@ -158,5 +158,5 @@ func (g *Group) lookForErrors() {
 		g.log.Warn("unreadable error in the store", "group", g.name, "rank", g.rank)
 		return
 	}
-	g.failAt(&reported{peer: r.Rank, text: r.Note.Text, sentinel: causes[r.Note.Cause]}, r.Note.Seq, false)
+	g.takeOver(r.Rank, r.Note)
 }

@@ -18,6 +18,9 @@ func (g *Group) Aside(ctx context.Context, limit time.Duration) (*Group, error) 
 	if !g.IsMember() {
 		return nil, ErrNotMember
 	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
 	g.mu.Lock()
 	g.asides++
 	name := fmt.Sprintf("%s/aside%d", g.name, g.asides)
@@ -32,6 +35,7 @@ func (g *Group) Aside(ctx context.Context, limit time.Duration) (*Group, error) 
 	n.form.backends = backendNames{colligo.CPU: HostBackend}
 	if err := n.join(ctx); err != nil {
 		n.giveUp(err)
+		n.aftermath.end()
 		return nil, errors.Join(fmt.Errorf("%s: rank %d of %d: %w", name, g.rank, g.size, err), g.world.leave(n))
 	}
 	n.formed()

@@ -51,14 +51,18 @@ type Backend interface {
 }
 
 // Opener makes a group's backend for the device of the first tensor that the group sees. All ranks call it at the same
-// operation. The group's CPU collectives, Store, Fail and Err are the backend's to use.
+// operation. The group's CPU collectives, Aside, Store, Fail and Err are the backend's to use.
 type Opener func(ctx context.Context, g *Group, d colligo.Device) (Backend, error)
 
 // Log returns the group's logger, for backends.
 func (g *Group) Log() *slog.Logger { return g.orOutside().log }
 
 // Fail ends the group with an error that a backend has met; the peers hear of it.
-func (g *Group) Fail(err error) { g.orOutside().fail(err, true) }
+func (g *Group) Fail(err error) {
+	if g.IsMember() {
+		g.fail(err, true)
+	}
+}
 
 // backendFor returns the group's backend for a device, and opens it at first use. The caller holds g.order.
 func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, error) {

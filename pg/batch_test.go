@@ -307,6 +307,14 @@ func TestBlockMismatch(t *testing.T) {
 				b.AllReduce(x.Slice(0, 3), colligo.Sum)
 			}
 		},
+		"(4 float32 elements, sum, block ": func(b *pg.Batch, x colligo.Tensor, rank int) {
+			b.AllReduce(x.Slice(0, 3-2*rank), colligo.Sum)
+			b.AllReduce(x.Slice(0, 1+2*rank), colligo.Sum)
+		},
+		"(4 float32 elements, root 0, block ": func(b *pg.Batch, x colligo.Tensor, rank int) {
+			b.Broadcast(x.Slice(0, 3-2*rank), 0)
+			b.Broadcast(x.Slice(0, 1+2*rank), 0)
+		},
 		"all_reduce #1.1 (5 float32 elements, sum)": func(b *pg.Batch, x colligo.Tensor, rank int) {
 			b.AllReduce(x, colligo.Max)
 			if rank == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/gob"
 	"encoding/json"
+	"fmt"
 	"reflect"
 
 	"github.com/colligo-go/colligo/pg/pickle"
@@ -42,6 +43,9 @@ type gobCodec struct{}
 func (gobCodec) Name() string { return "gob" }
 
 func (gobCodec) Marshal(v any) ([]byte, error) {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
+		return nil, fmt.Errorf("gob has no nil %T", v) // and panics
+	}
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(v)
 	return b.Bytes(), err

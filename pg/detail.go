@@ -21,7 +21,7 @@ type fingerprint struct {
 	Tensors int
 	DType   string `json:",omitempty"`
 	Device  string `json:",omitempty"` // kind of device
-	Shape   string `json:",omitempty"` // of the tensor that all ranks have; empty where it may differ
+	Shape   string `json:",omitempty"` // of the tensors that all ranks have; empty where they may differ
 }
 
 // aspects are what two fingerprints can differ in.
@@ -52,21 +52,43 @@ func (r *request) fingerprint() *fingerprint {
 	if r.coll.Rooted() {
 		f.Root = r.root
 	}
+	if r.members != nil {
+		f.Tensors, f.Shape = len(r.members), r.shapes()
+		return f
+	}
 	t := r.src
 	if !t.Valid() || r.coll == plan.Scatter || r.coll == plan.ReduceScatter {
 		t = r.dst // on the root of a broadcast it is the input, elsewhere the output
 	}
-	if r.counts != nil || !t.Valid() {
-		return f
-	}
-	if f.Shape = fmt.Sprint(t.Shape()); len(f.Shape) > maxShape {
-		f.Shape = f.Shape[:maxShape]
+	if r.counts == nil && t.Valid() {
+		f.Shape = clipShape(fmt.Sprint(t.Shape()))
 	}
 	return f
 }
 
-// maxShape is the letters of a shape that are compared.
+// shapes prints those of the tensors that operations of a block have on every rank: which of their elements meet is decided
+// by the lengths of all.
+func (r *request) shapes() string {
+	side := r.keep[0] // an all_reduce has one side, and so has a broadcast; of an all_gather it is the inputs
+	if r.coll == plan.ReduceScatter {
+		side = r.keep[1]
+	}
+	parts := make([]string, len(side))
+	for i, t := range side {
+		parts[i] = fmt.Sprint(t.Shape())
+	}
+	return clipShape(strings.Join(parts, " "))
+}
+
+// maxShape is the letters of shapes that are compared; what is longer ends in a hash of the whole.
 const maxShape = 1 << 10
+
+func clipShape(s string) string {
+	if len(s) <= maxShape {
+		return s
+	}
+	return fmt.Sprintf("%s... (%08x)", s[:maxShape], identity(s))
+}
 
 // prints are the fingerprints of the collectives that not all ranks have come to.
 type prints struct {

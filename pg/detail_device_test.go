@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -10,17 +11,18 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// searched is a still backend that finds a NaN in the second tensor that it is given, and in the first at an odd address.
+// searched is a still backend whose memory holds a NaN in the fourth element of tensors at an odd address.
 type searched struct{ still }
 
-// FindNaN implements NaNFinder.
-func (*searched) FindNaN(_ context.Context, ts []colligo.Tensor) (int, error) {
-	for i, t := range ts {
-		if i == 1 || t.Addr()%8192 != 0 {
-			return i, nil
-		}
+// Read implements Reader, in pieces of two elements.
+func (*searched) Read(_ context.Context, t colligo.Tensor, see func(piece []byte) bool) error {
+	memory := make([]float32, t.Len())
+	if t.Addr()%8192 != 0 {
+		memory[3] = float32(math.NaN())
 	}
-	return -1, nil
+	for b := colligo.Of(memory).CPUBytes(); len(b) > 0 && see(b[:8]); b = b[8:] {
+	}
+	return nil
 }
 
 // onStill makes two groups whose backends for a device are still, and returns tensors on it.
@@ -96,5 +98,5 @@ func TestNaNOnDevice(t *testing.T) {
 		require.NoError(t, err)
 	}
 	err := groups[1].AllReduceAsync(t.Context(), on(3, 6), colligo.Sum).Synchronize(t.Context())
-	require.ErrorContains(t, err, "all_reduce #2 (float32 sum, 24 B): NaN in float32 tensor 0 [rank 1 of group 0]")
+	require.ErrorContains(t, err, "all_reduce #2 (float32 sum, 24 B): NaN in float32 tensor 0 at element 3 [rank 1 of group 0]")
 }

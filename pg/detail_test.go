@@ -107,3 +107,81 @@ func TestDetailOnOneRank(t *testing.T) {
 	}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) { t.Error("the group has formed") })
 }
+
+// TestDetailOfBlock has ranks put other tensors into a block, of the same length together, and says which.
+func TestDetailOfBlock(t *testing.T) {
+	block := func(lengths ...int) func(b *pg.Batch) error {
+		return func(b *pg.Batch) error {
+			for _, n := range lengths {
+				b.AllReduce(zeros[float32](n), colligo.Sum)
+			}
+			return nil
+		}
+	}
+	many, other := make([]int, 600), make([]int, 600)
+	for i := range many {
+		many[i], other[i] = 1, 1
+	}
+	other[598], other[599] = 2, 0 // where the shapes are no longer printed
+	for says, by := range map[string][2]func(b *pg.Batch) error{
+		"":                                      {block(2, 3), block(2, 3)},
+		"number of tensors: rank 0 2, rank 1 3": {block(3, 3), block(2, 2, 2)},
+		"number of tensors: rank 0 1, rank 1 2": {block(4), block(2, 2)},
+		"differ in shape: rank 0 [2] [4], rank 1 ": {block(2, 4), block(4, 2)},
+		"differ in shape: rank 0 [1] [1] [1] [1] ": {block(many...), block(other...)},
+	} {
+		t.Run(says, func(t *testing.T) {
+			pgtest.RunWith(t, 2, detailed, func(t *testing.T, g *pg.Group) {
+				err := g.Coalesce(t.Context(), by[g.Rank()])
+				if says == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, colligo.ErrMismatch)
+				require.ErrorContains(t, err, says)
+			})
+		})
+	}
+}
+
+// TestDetailAgreesOnBlocks runs the coalesced forms, in which tensors share plans.
+func TestDetailAgreesOnBlocks(t *testing.T) {
+	for name, check := range coalesced {
+		t.Run("form="+name, func(t *testing.T) {
+			pgtest.RunWith(t, 3, detailed, func(t *testing.T, g *pg.Group) { check(t, g, lengthsOf(10)) })
+		})
+	}
+}
+
+// TestDetailAgreesOnGroups makes groups while operations of the parent are pending, and works in them.
+func TestDetailAgreesOnGroups(t *testing.T) {
+	pgtest.RunWith(t, 4, detailed, func(t *testing.T, g *pg.Group) {
+		pending := g.AllReduceAsync(t.Context(), zeros[float32](100_000), colligo.Sum)
+		even, err := g.SplitByColor(t.Context(), g.Rank()%2, 0, pg.GroupOptions{})
+		require.NoError(t, err)
+		all, err := g.NewGroup(t.Context(), []int{0, 1, 2, 3})
+		require.NoError(t, err)
+		require.NoError(t, checkAll(even))
+		block := all.CoalesceAsync(t.Context(), func(b *pg.Batch) error {
+			b.AllReduce(zeros[float32](2), colligo.Sum)
+			b.Broadcast(zeros[int64](3), 1)
+			if all.Rank() < 2 {
+				b.Send(zeros[int8](2), all.Rank()+2, 0)
+			} else {
+				b.Recv(zeros[int8](2), all.Rank()-2, 0)
+			}
+			return nil
+		})
+		names, err := pg.AllGatherObject(t.Context(), all, pg.JSON, all.Rank())
+		require.NoError(t, err)
+		require.Equal(t, []int{0, 1, 2, 3}, names)
+		require.NoError(t, block.Wait(t.Context()))
+		require.NoError(t, all.MonitoredBarrier(t.Context(), 0, true))
+		require.NoError(t, pending.Wait(t.Context()))
+		if g.Rank() != 3 {
+			n, err := all.Shrink(t.Context(), 3)
+			require.NoError(t, err)
+			require.NoError(t, checkAll(n))
+		}
+	})
+}

@@ -99,6 +99,7 @@ func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
 	go func() {
 		defer func() { <-turn }()
 		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Watch.DumpOnlyActive == On})
+		d.Failures = g.world.failures()
 		_, err := d.WriteFile(prefix, g.globalRank())
 		done <- err
 	}()

@@ -44,6 +44,8 @@ func TestDumpOnTimeout(t *testing.T) {
 		d, err := flight.ReadFile(file)
 		require.NoError(t, err)
 		last := d.Entries[len(d.Entries)-1]
+		require.Equal(t, []int{2}, d.Failures["0"].Ranks)
+		require.Contains(t, d.Failures["0"].Text, "rank 2 has not entered")
 		if rank == 2 {
 			require.Equal(t, "nccl:all_reduce", last.Name)
 			require.Equal(t, flight.Completed, last.State)
@@ -55,6 +57,27 @@ func TestDumpOnTimeout(t *testing.T) {
 		require.NotEmpty(t, last.Frames)
 		require.Contains(t, last.Frames[0].File+last.Frames[len(last.Frames)-1].File, "dump_test.go", "%v", last.Frames)
 	}
+}
+
+// TestDumpTellsWhyGroupsFailed fails one of two groups. The rank to blame is named by its number in the default group.
+func TestDumpTellsWhyGroupsFailed(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Timeout = 3 * time.Second }}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		some, err := g.NewGroup(t.Context(), []int{1, 2})
+		require.NoError(t, err)
+		require.Nil(t, g.Dump(flight.DumpOptions{}).Failures)
+		if g.Rank() == 1 {
+			require.ErrorIs(t, some.Barrier(t.Context()), colligo.ErrTimeout)
+		}
+		time.Sleep(time.Minute)
+		failures := g.Dump(flight.DumpOptions{}).Failures
+		if g.Rank() == 0 {
+			require.Nil(t, failures)
+			return
+		}
+		require.Len(t, failures, 1)
+		require.Equal(t, []int{2}, failures[some.Name()].Ranks)
+	})
 }
 
 // TestDumpTellsWhen fails groups for several reasons. Abort is one only if that was asked for.

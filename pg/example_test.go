@@ -2,7 +2,9 @@ package pg_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/colligo-go/colligo"
@@ -58,4 +60,23 @@ func ExampleGroup_AllGatherIntoAsync() {
 	// Output:
 	// 0 [1 2] <nil>
 	// 1 [1 2] <nil>
+}
+
+// What follows an operation is chained to it, and a hook hears of each that has ended.
+func ExampleWork_Then() {
+	onRanks(2, func(ctx context.Context, g *pg.Group) (any, error) {
+		var heard []string
+		g.OnCompletion(func(w pg.WorkInfo) { heard = append(heard, fmt.Sprint(w.Op, " ", w.Seq)) })
+		x, norm := []float64{3, 4}, 0.0
+		sum := g.AllReduceAsync(ctx, colligo.Of(x), colligo.Avg)
+		done := sum.Then(func(w *pg.Work) error {
+			norm = math.Hypot(x[0], x[1])
+			return w.Err()
+		})
+		if err := errors.Join(done.Wait(ctx), g.WaitPending(ctx)); err != nil {
+			return nil, err
+		}
+		return fmt.Sprint(norm, heard), nil
+	})
+	// Output: 5 [ALLREDUCE 1]
 }

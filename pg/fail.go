@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -19,6 +20,7 @@ type note struct {
 	Call  string `json:",omitempty"` // what was called, as describe prints it
 	Cause string `json:",omitempty"` // name of a sentinel, see causes
 	Text  string `json:",omitempty"` // the error
+	Blame []int  `json:",omitempty"` // whose doing it is, as far as the sender can tell
 
 	Done  uint64 `json:",omitempty"` // the last collective that is complete
 	Sends []int  `json:",omitempty"` // to whom the sender of the note has sends pending
@@ -60,6 +62,19 @@ type reported struct {
 	peer     int
 	text     string
 	sentinel error
+	blames   []int
+}
+
+// abortNote tells the peers of the group's error.
+func abortNote(err error, seq uint64) note {
+	ranks := blamed(err)
+	return note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error()), Blame: ranks[:min(len(ranks), mostBlamed)]}
+}
+
+// takeOver is the group's error as a peer has told it.
+func (g *Group) takeOver(peer int, n note) {
+	blames := slices.DeleteFunc(n.Blame, func(rank int) bool { return rank < 0 || rank >= g.size })
+	g.failAt(&reported{peer, n.Text, causes[n.Cause], blames}, n.Seq, false)
 }
 
 // Error says who reported what.
@@ -118,7 +133,7 @@ func (g *Group) failAt(err error, seq uint64, tell bool) bool {
 	}
 	if first && tell {
 		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
-		g.tell(note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error())})
+		g.tell(abortNote(err, seq))
 	}
 	if first {
 		g.after(err, seq, tell)
@@ -179,7 +194,7 @@ func (g *Group) onNote(peer int, b []byte) {
 	}
 	switch n.Kind {
 	case noteAbort:
-		g.failAt(&reported{peer: peer, text: n.Text, sentinel: causes[n.Cause]}, n.Seq, false)
+		g.takeOver(peer, n)
 	case noteWhere:
 		g.answer(peer, n.Token)
 	case noteHere:

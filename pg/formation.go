@@ -155,6 +155,9 @@ func (g *Group) depart() error {
 			if died && g.form.first && g.mesh != nil {
 				dead = append(dead, rankKey(peer), fmt.Sprintf("%v/%d", g.mesh, peer)) // as every medium names its address
 			}
+			if died && peer == 0 && g.form.epoch > 0 {
+				dead = append(dead, membersKey) // which a later job would take for its own
+			}
 			heir = heir && (gone || peer >= g.rank)
 		}
 		if !heir {

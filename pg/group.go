@@ -92,16 +92,17 @@ type Group struct {
 	inside     ownContext // its context, for what the backend does of itself
 }
 
-// Rank returns this rank's number in the group, colligo.NoRank for a rank outside it.
+// Rank returns this rank's number in the group, colligo.NoRank for a rank outside it. c10d: get_rank.
 func (g *Group) Rank() int { return g.orOutside().rank }
 
-// Size returns the number of ranks.
+// Size returns the number of ranks. c10d: get_world_size.
 func (g *Group) Size() int { return g.orOutside().size }
 
-// Name returns the group's name, equal on all ranks.
+// Name returns the group's name, equal on all ranks. c10d: _get_process_group_name.
 func (g *Group) Name() string { return g.orOutside().name }
 
 // Ranks returns the ranks of the default group that are members, in the order of their ranks here.
+// c10d: get_process_group_ranks.
 func (g *Group) Ranks() []int { return append([]int(nil), g.orOutside().ranks...) }
 
 // Transport returns the medium of the group's mesh: "shm", "tcp", "sim", or "none" for a group of one rank.
@@ -112,7 +113,7 @@ func (g *Group) Transport() string {
 	return g.mesh.String()
 }
 
-// Store returns the group's part of the store through which the ranks met.
+// Store returns the group's part of the store through which the ranks met. c10d: _get_process_group_store.
 func (g *Group) Store() store.Store { return g.orOutside().store }
 
 // Err returns the group's first error, nil while it works.
@@ -124,8 +125,8 @@ func (g *Group) Err() error {
 }
 
 // Close leaves the group. Pending operations fail with colligo.ErrClosed; peers learn of it when they next need this rank.
-// The last group of an Init also closes the store that Init opened. Close may be called in any order of groups, after a peer died, and
-// more than once.
+// The last group of an Init also closes the store that Init opened. Close may be called in any order of groups, after a peer
+// died, and more than once: a second call does nothing, and does not wait for the first. c10d: destroy_process_group.
 func (g *Group) Close() error {
 	g = g.orOutside()
 	g.mu.Lock()
@@ -145,6 +146,7 @@ func (g *Group) Close() error {
 	g.abort.Store(&abort{0, time.Now()})
 	g.mu.Unlock()
 	g.wake()
+	g.gate.stir()
 	if idle != nil {
 		<-idle
 	}
@@ -309,10 +311,7 @@ func (g *Group) refuseAfterDeath(r *request) error {
 	if l == nil {
 		return nil
 	}
-	g.mu.Lock()
-	next := after(g.seq, true)
-	g.mu.Unlock()
-	err := g.explain(r, next, classify(&transport.PeerError{Peer: l.peer, Err: l.err}), false)
+	err := g.explain(r, g.next(), classify(&transport.PeerError{Peer: l.peer, Err: l.err}), false)
 	g.fail(err, true)
 	return err
 }

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Grouper is a Backend that can launch several calls as one, as ncclGroupStart and ncclGroupEnd do.
@@ -34,6 +35,7 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 		g.ledger.devices.hold()
 	}
 	var each pendings
+	first, called := uint64(0), time.Now()
 	for i := range rs {
 		p, seq, err := g.give(ctx, b, &rs[i], async)
 		if err != nil {
@@ -44,6 +46,9 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 			}
 			return nil, g.blame(&rs[i], seq, err)
 		}
+		if i == 0 {
+			first = seq
+		}
 		each = append(each, p)
 	}
 	if !grouped {
@@ -51,7 +56,9 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 	}
 	p, err := all.End(ctx)
 	if err != nil {
-		err = g.blame(&rs[0], 0, err)
+		err = g.blame(&rs[0], first, err)
+	} else if p != nil {
+		g.watchDevice(ctx, &rs[0], first, p, called)
 	}
 	g.release(p)
 	return p, err

@@ -16,7 +16,8 @@ import (
 // Rank 0 decides, and tells the others. A rank that comes too late gets that error too.
 //
 // It goes past all collectives over the control channel, and does not wait for those that are pending. Its failure is not
-// the group's: whoever caught up can go on. c10d: monitored_barrier, where the backend fails with it.
+// the group's: whoever caught up can go on. A rank is in one at a time; a second call meanwhile is an error that the others
+// do not hear of. c10d: monitored_barrier, where the backend fails with it.
 func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, waitAll bool) error {
 	g = g.orOutside()
 	if g.rank == colligo.NoRank {
@@ -32,6 +33,10 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 		timeout = g.Timeout()
 	}
 	turn, more := g.gate.enter()
+	if more == nil {
+		return g.ungated(turn, colligo.NoRank, errors.New("this rank is in a monitored barrier already"))
+	}
+	defer g.gate.leave()
 	w := gateWait{g: g, ctx: ctx, turn: turn, more: more, timeout: timeout}
 	if g.rank == 0 {
 		return w.collect(waitAll)
@@ -68,13 +73,23 @@ type gate struct {
 	more    chan struct{}  // has room for one signal; nil outside a barrier
 }
 
-// enter begins the next barrier.
+// enter begins the next barrier; more is nil, and the turn that of the one at hand, if the rank has not left that.
 func (m *gate) enter() (turn uint64, more <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.more != nil {
+		return m.turn, nil
+	}
 	m.turn++
 	m.more = make(chan struct{}, 1)
 	return m.turn, m.more
+}
+
+// leave ends it for this rank.
+func (m *gate) leave() {
+	m.mu.Lock()
+	m.more = nil
+	m.mu.Unlock()
 }
 
 // signal has a waiting barrier look again. The caller holds m.mu.

@@ -136,3 +136,38 @@ func TestMonitoredBarrierEnds(t *testing.T) {
 		require.Error(t, g.MonitoredBarrier(t.Context(), 10*time.Second, true))
 	})
 }
+
+// TestMonitoredBarrierTwice refuses a second call of a rank that is in one, and counts it not.
+func TestMonitoredBarrierTwice(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		for range 2 {
+			second := make(chan error, 1)
+			if g.Rank() == 0 {
+				time.AfterFunc(time.Second, func() { second <- g.MonitoredBarrier(t.Context(), 0, false) })
+			} else {
+				time.Sleep(time.Minute)
+				second <- nil
+			}
+			require.NoError(t, g.MonitoredBarrier(t.Context(), time.Hour, false))
+			if err := <-second; g.Rank() == 0 {
+				require.ErrorContains(t, err, "this rank is in a monitored barrier already")
+			}
+		}
+	})
+}
+
+// TestMonitoredBarrierOfTheClosed ends when this rank itself closes the group.
+func TestMonitoredBarrierOfTheClosed(t *testing.T) {
+	for closer := range 2 {
+		pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+			if g.Rank() != closer {
+				time.Sleep(time.Minute)
+				return
+			}
+			time.AfterFunc(time.Second, func() { require.NoError(t, g.Close()) })
+			start := time.Now()
+			require.ErrorIs(t, g.MonitoredBarrier(t.Context(), time.Hour, false), colligo.ErrClosed)
+			require.Less(t, time.Since(start), 10*time.Second)
+		})
+	}
+}

@@ -9,24 +9,22 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// NaNFinder is what a backend offers whose tensors can be searched for NaN. Config.Watch.NaNCheck asks for it.
-type NaNFinder interface {
-	// FindNaN returns the index of the first of these tensors that holds a NaN, -1 if none does, when all that the
-	// caller's stream had to do before is done. The tensors are contiguous and of a floating point or complex type.
-	FindNaN(ctx context.Context, tensors []colligo.Tensor) (int, error)
+// Reader is what a backend offers whose tensors the host can look into. Config.Watch.NaNCheck asks for it.
+type Reader interface {
+	Backend
+	// Read calls see with the bytes of a contiguous tensor, piece after piece of whole elements, until see returns false, when all
+	// that the caller's stream had to do before is done. See must not keep them.
+	Read(ctx context.Context, t colligo.Tensor, see func(piece []byte) bool) error
 }
 
 // nanFound says where the first NaN is.
 type nanFound struct {
-	tensor, index int // index is NoRank where the device does not tell
+	tensor, index int
 	dtype         colligo.DType
 }
 
 // Error says it on one line.
 func (e *nanFound) Error() string {
-	if e.index < 0 {
-		return fmt.Sprintf("NaN in %v tensor %d", e.dtype, e.tensor)
-	}
 	return fmt.Sprintf("NaN in %v tensor %d at element %d", e.dtype, e.tensor, e.index)
 }
 
@@ -42,7 +40,7 @@ func (g *Group) refuseNaN(ctx context.Context, r *request) error {
 	} else {
 		found, err = g.findNaNOnDevice(ctx, r)
 	}
-	if found != nil {
+	if err == nil && found != nil {
 		err = found
 	}
 	if err == nil {
@@ -93,16 +91,30 @@ func (g *Group) findNaNOnDevice(ctx context.Context, r *request) (*nanFound, err
 	if err != nil {
 		return nil, err
 	}
-	finder, ok := b.(NaNFinder)
+	reader, ok := b.(Reader)
 	if !ok {
 		g.log.Debug("the backend finds no NaN", "group", g.name, "rank", g.rank, "device", r.device.String())
 		return nil, nil
 	}
-	n, err := finder.FindNaN(ctx, in)
-	if err != nil || n < 0 {
-		return nil, err
+	for n, t := range in {
+		if i, err := readNaN(ctx, reader, t); i >= 0 || err != nil {
+			return &nanFound{n, i, r.dtype}, err
+		}
 	}
-	return &nanFound{n, colligo.NoRank, r.dtype}, nil
+	return nil, nil
+}
+
+// readNaN returns the index of the first NaN of a tensor on a device, -1 if there is none.
+func readNaN(ctx context.Context, from Reader, t colligo.Tensor) (int, error) {
+	found, before := -1, 0
+	err := from.Read(ctx, t, func(piece []byte) bool {
+		if i := firstNaN(piece, t.DType()); i >= 0 {
+			found = before + i
+		}
+		before += len(piece) / t.DType().Size()
+		return found < 0
+	})
+	return found, err
 }
 
 // firstNaN returns the index of the first element that is NaN, -1 if there is none. In a complex element either part counts.

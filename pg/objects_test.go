@@ -301,6 +301,19 @@ func TestEmptyObjects(t *testing.T) {
 	})
 }
 
+// TestNilPointer has one rank give what gob has no bytes for.
+func TestNilPointer(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		mine := &empty{}
+		if g.Rank() == 1 {
+			mine = nil
+		}
+		_, err := pg.AllGatherObject(t.Context(), g, pg.Gob, mine)
+		require.ErrorContains(t, err, map[int]string{0: "rank 1 could not encode an object", 1: "gob has no nil *pg_test.empty"}[g.Rank()])
+		require.NoError(t, g.Barrier(t.Context()))
+	})
+}
+
 // TestPickleTargets reads pickled values into Go types that hold them exactly, and refuses those that do not.
 func TestPickleTargets(t *testing.T) {
 	dict := &pickle.Dict{}

@@ -99,10 +99,11 @@ func (o *objects) decode(i int, b []byte, v any) error {
 	return nil
 }
 
-// refuse ends the group because a rank announces what must not be: the ranks go on with a call that this one cannot join.
+// refuse ends the group because of what a rank announces, or because there is no room for it here: the ranks go on with a
+// call that this one cannot join.
 func (o *objects) refuse(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	o.g.fail(o.explain(err), true)
+	o.g.failAt(o.explain(err), o.g.next(), true) // what came before may still end well
 	return err
 }
 

@@ -46,6 +46,7 @@ func open(ctx context.Context, w *world, c Config, o origin) (*Group, error) {
 	}
 	if err != nil {
 		g.giveUp(err)
+		g.aftermath.end()
 		if o.first {
 			w.linger(o.name, g.size, err)
 		}

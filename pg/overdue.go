@@ -42,7 +42,9 @@ func (g *Group) watchDevice(ctx context.Context, r *request, seq uint64, p Pendi
 			w.op.deadline = d
 		}
 	}
-	if g.config.Watch.OnError != NoHandling && g.overdue.add(w) {
+	if g.config.Watch.OnError == NoHandling {
+		g.limits.ended(w.op.lease) // nobody sees when it is done
+	} else if g.overdue.add(w) {
 		g.aftermath.Go(g.lookAfterDevices)
 	}
 	r.due = &w.op

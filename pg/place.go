@@ -13,6 +13,13 @@ func after(place uint64, numbered bool) uint64 {
 	return (place>>placeBits + 1) << placeBits
 }
 
+// next returns the place of the collective that is called next.
+func (g *Group) next() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return after(g.seq, true)
+}
+
 // numberOf returns the number of a place, for people and for the recorder.
 func numberOf(place uint64) uint64 { return place >> placeBits }
 

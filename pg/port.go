@@ -3,6 +3,7 @@ package pg
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -92,11 +93,30 @@ func (g *Group) identityOf(op *request, seq uint64) transport.Call {
 	if op.coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
 		c.Count = uint64(op.elements())
 	}
+	if op.members != nil {
+		op.sign(&c)
+	}
 	return c
 }
 
+// sign tells blocks apart whose operations share a plan: which of their elements meet is decided by the length of each. A
+// call has no field for that; it is where the collective has nothing to say, for a broadcast in that of the reduction, else in
+// that of the root.
+func (r *request) sign(c *transport.Call) {
+	h := uint64(1)
+	for i := range r.members {
+		h = (h ^ uint64(r.members[i].count)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	if r.coll.Rooted() {
+		c.Op = max(uint8(h>>32), 1)
+	} else {
+		c.Root = max(int32(h>>32&math.MaxInt32), 1)
+	}
+}
+
 // describe prints a call as "all_reduce #17 (1024 float32 elements, sum)", one without a number of its own as the first
-// after #17 as "barrier #17.1".
+// after #17 as "barrier #17.1", and one of a block with its signature.
 func describe(c transport.Call) string {
 	coll, dtype := plan.Coll(c.Coll), colligo.DType(c.DType)
 	number, more := split(c.Seq)
@@ -116,6 +136,11 @@ func describe(c transport.Call) string {
 	}
 	if coll.Rooted() {
 		s += fmt.Sprintf(", root %d", c.Root)
+	} else if c.Root != 0 {
+		s += fmt.Sprintf(", block %08x", c.Root)
+	}
+	if coll == plan.Broadcast && c.Op != 0 {
+		s += fmt.Sprintf(", block %02x", c.Op)
 	}
 	return s + ")"
 }

@@ -3,6 +3,8 @@ package pg_test
 import (
 	"flag"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/trace"
 )
 
 var everyFault = flag.Bool("pg.faults", false, "run every cell of the table of faults, and print it")
@@ -27,7 +30,7 @@ var (
 // faultLimit is the timeout of operations in these tests.
 const faultLimit = 4 * time.Second
 
-// faultTable is what became of each cell: the longest time until a survivor's error.
+// faultTable is what became of each cell: the longest time until a survivor's error, and what a trace of the dumps calls it.
 type faultTable struct {
 	sync.Mutex
 	cells map[string]string
@@ -46,12 +49,12 @@ func (f *faultTable) String() string {
 	for _, transport := range []string{"shm", "tcp"} {
 		fmt.Fprintf(&b, "\n%-18s", transport)
 		for _, fault := range faults {
-			fmt.Fprintf(&b, "%15s", fault)
+			fmt.Fprintf(&b, "%26s", fault)
 		}
 		for _, call := range faultyCalls {
 			fmt.Fprintf(&b, "\n%-18s", call)
 			for _, fault := range faults {
-				fmt.Fprintf(&b, "%15s", f.cells[transport+call+fault])
+				fmt.Fprintf(&b, "%26s", f.cells[transport+call+fault])
 			}
 		}
 		b.WriteString("\n")
@@ -60,15 +63,18 @@ func (f *faultTable) String() string {
 }
 
 // TestFaults has one of four processes end, stand still, come late, call something else or leave out a call, in each
-// collective and message. Every survivor's call fails within the timeout and a second, names that rank, and leaves a dump
-// that can be read. Without -pg.faults it runs a sample.
+// collective and message. Every survivor's call fails within the timeout and a second, names that rank, and leaves a dump. A
+// trace of the dumps names that rank too, and no other, before the rank has left a dump and after. Without -pg.faults it
+// runs a sample.
 func TestFaults(t *testing.T) {
 	table := &faultTable{cells: map[string]string{}}
 	t.Cleanup(func() {
 		if *everyFault {
-			t.Logf("longest time until a survivor's error; the timeout is %v\n%s", faultLimit, table)
+			t.Logf("longest time until a survivor's error, where the timeout is %v; first finding of a trace without the rank's dump"+
+				" and, if it is another, with it\n%s", faultLimit, table)
 		}
 	})
+	program := builtCommand(t)
 	for i, call := range faultyCalls {
 		for j, fault := range faults {
 			for k, transport := range []string{"shm", "tcp"} {
@@ -83,16 +89,26 @@ func TestFaults(t *testing.T) {
 					t.Parallel()
 					needs(t, transport)
 					table.set(transport, call, fault, "FAILED")
-					longest := suffer(t, transport, call, fault)
-					table.set(transport, call, fault, longest.Round(time.Millisecond).String())
+					longest, traces := suffer(t, program, transport, call, fault)
+					table.set(transport, call, fault, fmt.Sprint(longest.Round(time.Millisecond), " ", traces))
 				})
 			}
 		}
 	}
 }
 
-// suffer runs one cell and returns how long the last survivor took to know.
-func suffer(t *testing.T, transport, call, fault string) (longest time.Duration) {
+// builtCommand builds the command and returns its path.
+func builtCommand(t *testing.T) string {
+	program := filepath.Join(t.TempDir(), "colligo")
+	build := exec.Command("go", "build", "-o", program, "github.com/colligo-go/colligo/cmd/colligo")
+	build.Env = append(cleanEnvironment(), "CGO_ENABLED=0", "GOFLAGS=")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return program
+}
+
+// suffer runs one cell and returns how long the last survivor took to know, and what traces find.
+func suffer(t *testing.T, program, transport, call, fault string) (longest time.Duration, traces string) {
 	victim, dumps := 2, t.TempDir()
 	if call == "recv from any" {
 		victim = 0 // the others do without any other
@@ -134,9 +150,38 @@ func suffer(t *testing.T, transport, call, fault string) (longest time.Duration)
 	if fault != "killed" { // known, it may be, before the next call is recorded
 		require.NotZero(t, open, "in all dumps everything is complete")
 	}
+	traces = traced(t, program, dumps, victim)
 	goOn(t, job.procs[victim], fault)
+	if again := traced(t, program, dumps, victim); again != traces {
+		traces += ", " + again
+	}
 	job.tidy()
-	return longest
+	return longest, traces
+}
+
+// traced has the command and what is below it name the victim by the dumps that there are. It returns the kind of the first
+// finding.
+func traced(t *testing.T, program, dir string, victim int) string {
+	files, err := flight.Files(dir, "trace_")
+	require.NoError(t, err)
+	dumps := map[int]*flight.Dump{}
+	for rank, path := range files {
+		dumps[rank], err = flight.ReadFile(path)
+		require.NoError(t, err)
+	}
+	r := trace.Analyze(dumps)
+	t.Logf("dumps of ranks %v: %s", r.Ranks, r)
+	require.False(t, r.OK())
+	require.Equal(t, []int{victim}, r.Findings[0].Ranks)
+	require.Contains(t, r.Verdict(), fmt.Sprintf("rank %d", victim))
+
+	out, err := exec.Command(program, "trace", "-prefix", "trace_", dir).Output()
+	var code *exec.ExitError
+	require.ErrorAs(t, err, &code)
+	require.Equal(t, 1, code.ExitCode(), "%s", code.Stderr)
+	verdict, _, _ := strings.Cut(string(out), "\n")
+	require.Contains(t, verdict, fmt.Sprintf("rank %d", victim))
+	return r.Findings[0].Kind.String()
 }
 
 // strike lets the fault happen and returns when it did.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,8 +16,12 @@ import (
 
 func init() { roles["shrink"] = shrinkAndGoOn }
 
-// shrinkAndGoOn works until the group fails, and then in a group of those that are left.
-func shrinkAndGoOn(p *process, g *pg.Group, _ string) error {
+// shrinkAndGoOn works until the group fails, and then in a group of those that are left, as often as the argument says.
+func shrinkAndGoOn(p *process, g *pg.Group, times string) error {
+	left, err := strconv.Atoi(times)
+	if err != nil {
+		return err
+	}
 	if err := loop(p, g, "small all_reduce"); !errors.Is(err, colligo.ErrPeerLost) {
 		return fmt.Errorf("the group ended with %w", err)
 	}
@@ -29,37 +34,44 @@ func shrinkAndGoOn(p *process, g *pg.Group, _ string) error {
 	if err := p.tell("smaller", fmt.Sprint(n), nil); err != nil {
 		return err
 	}
+	if left > 1 {
+		return errors.Join(shrinkAndGoOn(p, n, strconv.Itoa(left-1)), n.Close())
+	}
 	return errors.Join(checkAll(n), n.Close())
 }
 
-// TestShrinkProcesses kills a process the hard way; the others form a group without it, and leave nothing in the store.
+// TestShrinkProcesses kills processes the hard way, one after the other; the rest form a group without them, and leave nothing
+// in the store.
 func TestShrinkProcesses(t *testing.T) {
-	for i, transport := range []string{"shm", "tcp"} {
+	for transport, victims := range map[string][]int{"shm": {0}, "tcp": {2, 0}} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()
 			needs(t, transport)
 			srv := serve(t)
-			o := order{Role: "shrink", Config: config{Transport: transport, StoreAt: srv.Addr().String(), Timeout: patience}}
+			o := order{Role: "shrink", Arg: strconv.Itoa(len(victims)), Config: config{Transport: transport, StoreAt: srv.Addr().String(), Timeout: patience}}
 			job := launch(t, 4, o, nil)
 			job.all("init")
-			job.all("ready")
-			victim := 2 * i
-			require.NoError(t, job.procs[victim].cmd.Process.Kill())
-			killed := time.Now()
+			left := map[int]*rankProcess{}
 			for rank, p := range job.procs {
-				if rank == victim {
-					continue
-				}
-				r := p.next("smaller")
-				t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Text)
-				require.Contains(t, r.Text, "of 3 over "+transport)
-				require.Less(t, r.When.Sub(killed), 10*time.Second)
+				left[rank] = p
 			}
-			for rank, p := range job.procs {
-				if rank != victim {
-					require.Empty(t, p.next("done").Err)
-					p.ends()
+			for _, victim := range victims {
+				for _, p := range left {
+					p.next("ready")
 				}
+				require.NoError(t, left[victim].cmd.Process.Kill())
+				killed := time.Now()
+				delete(left, victim)
+				for rank, p := range left {
+					r := p.next("smaller")
+					t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Text)
+					require.Contains(t, r.Text, fmt.Sprintf("of %d over %s", len(left), transport))
+					require.Less(t, r.When.Sub(killed), 10*time.Second)
+				}
+			}
+			for _, p := range left {
+				require.Empty(t, p.next("done").Err)
+				p.ends()
 			}
 			job.tidy()
 			require.Empty(t, keysIn(t, srv))

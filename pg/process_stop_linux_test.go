@@ -1,44 +1,56 @@
 package pg_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg"
 )
 
 // TestStop stops a process without ending it: the others' calls time out and say who does not answer, and so does the
-// stopped one's call when it goes on.
+// stopped one's call when it goes on. They know within the timeout and a second of time in which the machine let them run.
 func TestStop(t *testing.T) {
-	const timeout = time.Second
+	const timeout, starved = time.Second, 200 * time.Millisecond
 	for _, c := range []struct {
 		transport, name string
 		victim          int
 	}{{"shm", "1 MiB all_reduce", 2}, {"shm", "send and recv", 2}, {"tcp", "1 MiB all_reduce", 0}, {"tcp", "barrier", 2}} {
 		t.Run(fmt.Sprintf("coll=%s/transport=%s/victim=%d", c.name, c.transport, c.victim), func(t *testing.T) {
 			t.Parallel()
-			job := launch(t, 4, order{Role: "loop", Arg: c.name, Config: config{Transport: c.transport, Timeout: timeout}}, nil)
+			job := launch(t, 4, order{Role: "loop with a clock", Arg: c.name, Config: config{Transport: c.transport, Timeout: timeout}}, nil)
 			job.all("init")
 			job.all("ready")
 			stopped := job.procs[c.victim]
 			at := time.Now()
 			require.NoError(t, stopped.cmd.Process.Signal(syscall.SIGSTOP))
+			done, held := map[int]report{}, time.Duration(0)
 			for rank, p := range job.procs {
-				if rank == c.victim {
-					continue
+				if rank != c.victim {
+					held = max(held, delayed(t, p.next("delays").Text, at))
+					done[rank] = p.next("done")
 				}
-				r := p.next("done")
-				t.Logf("rank %d after %v: %s", rank, r.When.Sub(at).Round(time.Millisecond), r.Err)
+			}
+			for rank, r := range done {
+				t.Logf("rank %d after %v, one was held up for %v: %s", rank, r.When.Sub(at).Round(time.Millisecond), held, r.Err)
 				require.Contains(t, r.Is, "timeout", r.Err)
-				require.Less(t, r.When.Sub(at), timeout+time.Second)
-				if c.name != "send and recv" { // where any neighbour may have been the first to miss one
-					require.Contains(t, r.Err, fmt.Sprintf("rank %d does not answer after 1s; ", c.victim))
+				require.Less(t, r.When.Sub(at)-held, timeout+time.Second)
+				require.Contains(t, silent(t, r.Err), c.victim)
+				if held < starved { // else one may not have come to answer
+					require.Len(t, silent(t, r.Err), 1)
 				}
-				p.ends()
+				job.procs[rank].ends()
 			}
 			require.NoError(t, stopped.cmd.Process.Signal(syscall.SIGCONT))
+			stopped.next("delays")
 			r := stopped.next("done")
 			t.Logf("rank %d, stopped: %s", c.victim, r.Err)
 			require.NotEmpty(t, r.Err)
@@ -46,4 +58,72 @@ func TestStop(t *testing.T) {
 			job.tidy()
 		})
 	}
+}
+
+// silent lists the ranks of which an error says that they do not answer.
+func silent(t *testing.T, text string) []int {
+	t.Helper()
+	found := regexp.MustCompile(`ranks? ([0-9, -]+) do(?:es)? not answer`).FindStringSubmatch(text)
+	require.NotNil(t, found, text)
+	var ranks []int
+	for part := range strings.SplitSeq(found[1], ", ") {
+		first, last, several := strings.Cut(part, "-")
+		if !several {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		require.NoError(t, errors.Join(err1, err2), text)
+		for ; from <= to; from++ {
+			ranks = append(ranks, from)
+		}
+	}
+	return ranks
+}
+
+func init() { roles["loop with a clock"] = loopWithClock }
+
+// loopWithClock is loop, and tells how much later than asked for the process was woken all the time, as pairs of nanoseconds since
+// 1970 and nanoseconds.
+func loopWithClock(p *process, g *pg.Group, name string) error {
+	const nap, usual = 10 * time.Millisecond, 2 * time.Millisecond
+	stop, delays := make(chan struct{}), make(chan [][2]int64)
+	go func() {
+		var all [][2]int64
+		for {
+			before := time.Now()
+			select {
+			case <-stop:
+				delays <- all
+				return
+			case <-time.After(nap):
+			}
+			if late := time.Since(before) - nap; late > usual {
+				all = append(all, [2]int64{time.Now().UnixNano(), int64(late)})
+			}
+		}
+	}()
+	failed := loop(p, g, name)
+	close(stop)
+	text, err := json.Marshal(<-delays)
+	if err == nil {
+		err = p.tell("delays", string(text), nil)
+	}
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// delayed is for how long a process was held up after a time.
+func delayed(t *testing.T, text string, after time.Time) time.Duration {
+	var all [][2]int64
+	require.NoError(t, json.Unmarshal([]byte(text), &all))
+	held := time.Duration(0)
+	for _, d := range all {
+		if d[0] > after.UnixNano() {
+			held += time.Duration(d[1])
+		}
+	}
+	return held.Round(time.Millisecond)
 }

@@ -179,8 +179,9 @@ func TestDumpsByDefault(t *testing.T) {
 	home, cache := t.TempDir(), t.TempDir()
 	for variable, want := range map[string]string{"XDG_CACHE_HOME=" + cache: cache, "XDG_CACHE_HOME=": home + "/.cache"} {
 		job := watchJob(t, order{Role: "fails"}, "HOME="+home, variable, "COLLIGO_DUMP_ON_TIMEOUT=")
+		job.all("init")
+		job.procs[0].say("fail") // now that the other has formed its group too
 		for rank, p := range job.procs {
-			p.formed()
 			require.Contains(t, p.next("done").Err, "no reason")
 			p.ends()
 			_, err := flight.ReadFile(fmt.Sprintf("%s/colligo/trace_rank_%d", want, rank))
@@ -190,8 +191,11 @@ func TestDumpsByDefault(t *testing.T) {
 }
 
 func init() {
-	roles["fails"] = func(_ *process, g *pg.Group, _ string) error {
+	roles["fails"] = func(p *process, g *pg.Group, _ string) error {
 		if g.Rank() == 0 {
+			if _, err := p.hear(); err != nil {
+				return err
+			}
 			g.Fail(errors.New("no reason"))
 		}
 		err := g.Barrier(context.Background())

@@ -256,8 +256,15 @@ func (g *Group) Recorder() *flight.Recorder {
 	return g.ledger.recorder
 }
 
-// Dump returns what the flight recorder remembers of all groups of this group's Init.
-func (g *Group) Dump(o flight.DumpOptions) *flight.Dump { return g.Recorder().Dump(o) }
+// Dump returns what the flight recorder remembers of all groups of this group's Init, and why those have failed that have.
+// c10d: _dump_nccl_trace.
+func (g *Group) Dump(o flight.DumpOptions) *flight.Dump {
+	d := g.Recorder().Dump(o)
+	if g != nil && g.world != nil {
+		d.Failures = g.world.failures()
+	}
+	return d
+}
 
 // SetTiming switches the measuring of durations on devices, and with it durations in dumps. That of operations on the CPU is
 // always known. c10d: _enable_collectives_timing.

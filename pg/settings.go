@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/colligo-go/colligo/pg/flight"
 )
 
 // Setting is one environment variable. Its own name comes before its aliases, which are PyTorch's.
@@ -80,7 +82,7 @@ var variables = []setting{
 		func(c *Config) *time.Duration { return &c.Watch.Heartbeat }),
 	millis("COLLIGO_COORD_CHECK_MILSEC", []string{"TORCH_NCCL_COORD_CHECK_MILSEC"}, "1000", "how often the dump pipe and the store are looked at",
 		func(w *Watch) *time.Duration { return &w.CoordCheck }),
-	{Setting{"COLLIGO_FR_BUFFER_SIZE", []string{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, "int", "2000",
+	{Setting{"COLLIGO_FR_BUFFER_SIZE", []string{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, "int", strconv.Itoa(flight.DefaultCapacity),
 		"operations that the flight recorder keeps; 0 turns it off"},
 		func(c *Config) bool { return c.Watch.Entries != 0 }, applyEntries},
 	switched("COLLIGO_ENABLE_TIMING", torch("ENABLE_TIMING"), "0", "the flight recorder measures durations on devices",

@@ -154,6 +154,9 @@ func (g *Group) decide(ctx context.Context, s store.Store, here []int) ([]int, e
 	if err := json.Unmarshal(b, &members); err != nil {
 		return nil, fmt.Errorf("the members in the store: %w", err)
 	}
+	if !g.ordered(members) {
+		return nil, fmt.Errorf("the members in the store are %v, of a group of ranks %v", members, g.ranks)
+	}
 	g.mu.Lock()
 	g.form.expected = members
 	g.mu.Unlock()
@@ -161,6 +164,19 @@ func (g *Group) decide(ctx context.Context, s store.Store, here []int) ([]int, e
 		return nil, fmt.Errorf("ranks %v of the default group have gone on without this one: %w", members, ErrNotMember)
 	}
 	return members, nil
+}
+
+// ordered reports whether some ranks of the default group are members, each named once and in the order of their ranks here.
+func (g *Group) ordered(members []int) bool {
+	last := colligo.NoRank
+	for _, global := range members {
+		r := g.find(global)
+		if r <= last {
+			return false
+		}
+		last = r
+	}
+	return true
 }
 
 // openShrunk links the members. One that this group loses meanwhile is not waited for; those it had lost before and that

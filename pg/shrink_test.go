@@ -173,3 +173,16 @@ func TestShrinkWithoutStore(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrClosed)
 	})
 }
+
+// TestShrinkWrongMembers has the store hold members that cannot be: as nobody has of this group put them there.
+func TestShrinkWrongMembers(t *testing.T) {
+	for _, members := range []string{"[7]", "[0,0]", "[1,0]", "[-1,0,1]", "null", "{}"} {
+		s := store.NewHash()
+		require.NoError(t, s.Set(t.Context(), "colligo/0@1/members", []byte(members)))
+		o := pgtest.Options{RealTime: true, Config: func(_ int, c *pg.Config) { c.Store = s }}
+		pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
+			_, err := g.Shrink(t.Context())
+			require.ErrorContains(t, err, "pg: shrink group 0 to 0@1: ")
+		})
+	}
+}

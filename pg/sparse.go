@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -57,17 +58,29 @@ func inRange(indices []int64, rows int) error {
 
 // AllReduceSparse returns the sum of the sparse tensors of all ranks on every rank, bitwise the same: the rows that any
 // rank has, in ascending order, each summed in the order of the ranks. Type, rows and the shape of a row must be the same
-// everywhere; how many rows are there may differ. The ranks exchange how many, then indices and values; Config.MaxObject
-// limits what is taken for them. If the tensor of one rank is wrong every rank gets an error, and the group goes on.
+// everywhere; how many rows are there may differ. The ranks exchange how many, then indices and values; the lowest
+// Config.MaxObject of all ranks limits what is taken for them. If the tensor of one rank is wrong every rank gets an error,
+// and the group goes on.
 // c10d: all_reduce of sparse tensors.
 func (g *Group) AllReduceSparse(ctx context.Context, s Sparse, op colligo.ReduceOp) (Sparse, error) {
-	if !g.IsMember() {
-		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w", ErrNotMember)
-	}
-	bad := s.check(op)
-	counts, err := g.sparseSizes(ctx, &s, bad)
+	return wordSparse(g.allReduceSparse(ctx, s, op))
+}
+
+// wordSparse says in an error what was called.
+func wordSparse(s Sparse, err error) (Sparse, error) {
 	if err != nil {
 		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w", err)
+	}
+	return s, nil
+}
+
+func (g *Group) allReduceSparse(ctx context.Context, s Sparse, op colligo.ReduceOp) (Sparse, error) {
+	if !g.IsMember() {
+		return Sparse{}, ErrNotMember
+	}
+	counts, err := g.sparseSizes(ctx, &s, s.check(op))
+	if err != nil {
+		return Sparse{}, err
 	}
 	total := 0
 	for _, n := range counts {
@@ -83,7 +96,7 @@ func (g *Group) AllReduceSparse(ctx context.Context, s Sparse, op colligo.Reduce
 		return Sparse{}, err
 	}
 	if err := inRange(indices, s.Rows); err != nil {
-		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w: %w", colligo.ErrCorrupt, err)
+		return Sparse{}, fmt.Errorf("%w: %w", colligo.ErrCorrupt, err)
 	}
 	rows := slices.Clone(indices)
 	slices.Sort(rows)
@@ -99,30 +112,33 @@ func (g *Group) AllReduceSparse(ctx context.Context, s Sparse, op colligo.Reduce
 // same on all ranks, that holds all indices of every rank. It costs one AllReduce of these rows and no exchange of
 // indices; rows that no rank has are zero. c10d: _allreduce_sparse, _set_sparse_metadata.
 func (g *Group) AllReduceSparseAt(ctx context.Context, s Sparse, rows []int64, op colligo.ReduceOp) (Sparse, error) {
-	var err error = ErrNotMember
-	if g.IsMember() {
-		err = s.check(op)
-	}
+	out, err := g.sumAt(&s, rows, op)
 	if err == nil {
-		err = inRange(rows, s.Rows)
+		r := g.allReduce(out.Values, op)
+		r.as(OpAllReduceSparse)
+		err = g.run(ctx, r)
 	}
-	for i := 1; i < len(rows) && err == nil; i++ {
+	return wordSparse(out, err)
+}
+
+// sumAt brings the rows of this rank to the agreed ones.
+func (g *Group) sumAt(s *Sparse, rows []int64, op colligo.ReduceOp) (Sparse, error) {
+	if !g.IsMember() {
+		return Sparse{}, ErrNotMember
+	}
+	if err := errors.Join(s.check(op), inRange(rows, s.Rows)); err != nil {
+		return Sparse{}, err
+	}
+	for i := 1; i < len(rows); i++ {
 		if rows[i] <= rows[i-1] {
-			err = fmt.Errorf("row %d comes after row %d in the list of rows", rows[i], rows[i-1])
+			return Sparse{}, fmt.Errorf("row %d comes after row %d in the list of rows", rows[i], rows[i-1])
 		}
 	}
-	var out Sparse
+	out, err := s.shaped(slices.Clone(rows))
 	if err == nil {
-		if out, err = s.shaped(slices.Clone(rows)); err == nil {
-			err = sumRows(&out, s.Indices, s.Values.CPUBytes())
-		}
+		err = sumRows(&out, s.Indices, s.Values.CPUBytes())
 	}
-	if err != nil {
-		return Sparse{}, fmt.Errorf("pg: all_reduce of a sparse tensor: %w", err)
-	}
-	r := g.allReduce(out.Values, op)
-	r.as(OpAllReduceSparse)
-	return out, g.run(ctx, r)
+	return out, err
 }
 
 // absent stands in the place of a number of rows if the rank's tensor is wrong.
@@ -130,11 +146,11 @@ const absent = -1
 
 // sparseSizes exchanges how many rows the ranks have, and checks that the rest is alike.
 func (g *Group) sparseSizes(ctx context.Context, s *Sparse, bad error) ([]int, error) {
-	own := []int64{absent, 0, 0}
+	own := []int64{absent, 0, 0, g.maxObject()}
 	if bad == nil {
-		own = []int64{int64(len(s.Indices)), int64(s.Rows), int64(s.width())}
+		own[0], own[1], own[2] = int64(len(s.Indices)), int64(s.Rows), int64(s.width())
 	}
-	all := make([]int64, 3*g.size)
+	all := make([]int64, len(own)*g.size)
 	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil || bad != nil {
 		if bad != nil {
 			err = bad
@@ -142,10 +158,14 @@ func (g *Group) sparseSizes(ctx context.Context, s *Sparse, bad error) ([]int, e
 		return nil, err
 	}
 	counts := make([]int, g.size)
-	limit := g.maxObject()
+	limit := own[3] // the lowest of all ranks, so that none goes on where another cannot
+	for r := range counts {
+		limit = min(limit, all[len(own)*r+3])
+	}
 	row := 8 + own[2]*int64(s.Values.DType().Size())
 	for r := range counts {
-		n, rows, width := all[3*r], all[3*r+1], all[3*r+2]
+		theirs := all[len(own)*r:]
+		n, rows, width := theirs[0], theirs[1], theirs[2]
 		switch {
 		case n == absent:
 			return nil, fmt.Errorf("the tensor of rank %d is wrong", r)

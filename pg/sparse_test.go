@@ -151,11 +151,29 @@ func TestSparseHostile(t *testing.T) {
 	for _, n := range []int64{-2, math.MaxInt64, 1 << 40, math.MinInt64} {
 		pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 			if g.Rank() == 1 {
-				require.NoError(t, g.AllGatherInto(t.Context(), colligo.Of(make([]int64, 6)), colligo.Of([]int64{n, 9, 2})))
+				require.NoError(t, g.AllGatherInto(t.Context(), colligo.Of(make([]int64, 8)), colligo.Of([]int64{n, 9, 2, math.MaxInt64})))
 				return
 			}
 			_, err := g.AllReduceSparse(t.Context(), pg.Sparse{Rows: 9, Indices: []int64{1}, Values: colligo.Of(make([]float32, 2), 1, 2)}, colligo.Sum)
 			require.ErrorContains(t, err, fmt.Sprintf("rank 1 announces %d rows of 2 elements", n))
 		})
 	}
+}
+
+// TestSparseLimitsDiffer has ranks that take different amounts of memory: the lowest counts, and the ranks stay in step.
+func TestSparseLimitsDiffer(t *testing.T) {
+	o := pgtest.Options{Config: func(rank int, c *pg.Config) {
+		if rank == 1 {
+			c.MaxObject = 100
+		}
+	}}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		s := pg.Sparse{Rows: 9, Indices: []int64{1, 2}, Values: colligo.Of(make([]float32, 4), 2, 2)}
+		_, err := g.AllReduceSparse(t.Context(), s, colligo.Sum)
+		require.NoError(t, err, "96 B")
+		s = pg.Sparse{Rows: 9, Indices: []int64{1, 2, 3}, Values: colligo.Of(make([]float32, 6), 3, 2)}
+		_, err = g.AllReduceSparse(t.Context(), s, colligo.Sum)
+		require.ErrorContains(t, err, "rank 2 announces 3 rows of 2 elements; MaxObject is")
+		require.NoError(t, g.Barrier(t.Context()))
+	})
 }

@@ -49,7 +49,7 @@ func (o *objects) staged(ins, outs []colligo.Tensor, f func(ins, outs []colligo.
 		for _, t := range list {
 			x, err := s.Stage(o.ctx, t.CPUBytes(), t.DType())
 			if err != nil {
-				return 0, err
+				return 0, o.refuse("staging %s: %w", colligo.FormatBytes(int64(t.Size())), err)
 			}
 			there = append(there, x)
 		}

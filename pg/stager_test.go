@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -150,9 +151,10 @@ func TestObjectsOnDevice(t *testing.T) {
 			did("recv int64", "recv uint8")
 		}
 		require.Empty(t, own().memory)
+		require.NoError(t, g.Barrier(ctx))
 		own().refuses = true
 		_, err = pg.AllGatherObject(ctx, g, pg.Pickle, v)
-		require.ErrorContains(t, err, "pg: all_gather_object: no memory")
+		require.ErrorContains(t, err, "pg: all_gather_object: staging 8 B: no memory")
 		require.Empty(t, own().memory)
 	})
 }
@@ -163,5 +165,23 @@ func TestObjectDeviceCannot(t *testing.T) {
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		_, err := pg.AllGatherObject(t.Context(), g, pg.JSON, 1)
 		require.ErrorContains(t, err, "cannot carry objects")
+	})
+}
+
+// TestObjectsWithoutRoom has one rank's device take no more: the group ends, for the others have gone on.
+func TestObjectsWithoutRoom(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ObjectDevice = colligo.Device{Kind: stagerKind} }}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		_, err := pg.AllGatherObject(t.Context(), g, pg.JSON, 1)
+		require.NoError(t, err)
+		require.NoError(t, g.Barrier(t.Context()))
+		if g.Rank() == 1 {
+			c, _ := carriers.Load(g)
+			c.(*carrier).refuses = true
+		}
+		start := time.Now()
+		_, err = pg.AllGatherObject(t.Context(), g, pg.JSON, 1)
+		require.ErrorContains(t, err, "staging 8 B: no memory")
+		require.Less(t, time.Since(start), time.Minute)
 	})
 }

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -65,14 +66,21 @@ func (a *answers) get() map[int]note {
 	return got
 }
 
-// answer tells a peer which collective this rank has entered last.
-func (g *Group) answer(peer int, token uint64) {
+// here says which collective this rank has entered last, and what is pending.
+func (g *Group) here() note {
 	c := g.entered.newest()
-	n := note{Kind: noteHere, Token: token, Seq: c.Seq, Done: g.completed.Load()}
+	n := note{Kind: noteHere, Seq: c.Seq, Done: g.completed.Load()}
 	n.Sends, n.Recvs = g.owing.list()
 	if c.Seq > 0 {
 		n.Call = describe(c)
 	}
+	return n
+}
+
+// answer tells a peer which collective this rank has entered last.
+func (g *Group) answer(peer int, token uint64) {
+	n := g.here()
+	n.Token = token
 	m := g.ready.Load()
 	if m == nil {
 		return // linked with that peer, but not yet with all
@@ -99,6 +107,9 @@ func (g *Group) timedOut(op *operation) {
 	cause := g.word(op, after, got)
 	if op.isPair() {
 		cause = g.wordPair(op, after, got)
+	}
+	if !errors.Is(cause, colligo.ErrMismatch) {
+		cause = &blame{cause, g.culprits(op, got)}
 	}
 	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: numberOf(op.sequence()), What: op.what(), Rank: g.rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: cause}

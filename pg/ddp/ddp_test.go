@@ -30,7 +30,11 @@ func newModel(shapes ...[]int) *model {
 		}
 		g := make([]float32, n)
 		m.grads = append(m.grads, g)
-		m.params = append(m.params, ddp.Parameter{Name: fmt.Sprintf("w%d", i), Grad: colligo.Of(g, shape...)})
+		grad := colligo.Of(g, shape...)
+		if len(shape) == 0 {
+			grad = grad.Strided(0, shape, nil) // a scalar
+		}
+		m.params = append(m.params, ddp.Parameter{Name: fmt.Sprintf("w%d", i), Grad: grad})
 	}
 	return m
 }

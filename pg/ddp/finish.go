@@ -2,18 +2,34 @@ package ddp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/colligo-go/colligo"
 )
 
 // Finish ends a step: it waits for all reductions and brings the results to the gradients. For gradients on a device they
-// are there for what the context's stream does next.
+// are there for what the context's stream does next. On an error the step is lost, and the next begins when the reductions that
+// this one has started are over.
 func (r *Reducer) Finish(ctx context.Context) error {
 	err := r.finish(ctx)
-	r.reset()
 	if err != nil {
-		return fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), err)
+		err = fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), errors.Join(err, r.abandon(ctx)))
+	}
+	r.reset()
+	return err
+}
+
+// abandon waits until the reductions of a lost step have left the buckets, which the next step fills. What was chained to
+// them does not run. An error of theirs is the group's, which is told with the cause or by the next step.
+func (r *Reducer) abandon(ctx context.Context) error {
+	for _, b := range r.buckets {
+		if b.result == nil {
+			continue
+		}
+		if _, err := b.result.start().Wait(ctx); err != nil && ctx.Err() != nil {
+			return fmt.Errorf("bucket %d is still being reduced: %w", b.Index, err)
+		}
 	}
 	return nil
 }
@@ -126,9 +142,12 @@ func (r *Reducer) follow(ctx context.Context) error {
 	if err := r.g.Broadcast(ctx, colligo.Of(order), 0); err != nil {
 		return fmt.Errorf("order of the gradients: %w", err)
 	}
-	next := make([]int, len(order))
+	next, named := make([]int, len(order)), make([]bool, len(order))
 	for i, p := range order {
-		next[i] = int(p)
+		if p < 0 || p >= int64(len(order)) || named[p] {
+			return fmt.Errorf("order of the gradients: rank 0 names parameter %d of %d: %w", p, len(order), colligo.ErrCorrupt)
+		}
+		next[i], named[p] = int(p), true
 	}
 	return r.fill(next)
 }

@@ -9,9 +9,18 @@ import (
 
 // Future is the result of a hook: a tensor that will be there. c10d: torch.futures.Future, as hooks use it.
 type Future struct {
+	of     *Future                                       // that this one is chained to
 	before func(context.Context) (colligo.Tensor, error) // nil once it has run
 	value  colligo.Tensor
 	err    error
+}
+
+// start returns the future that a chain begins with.
+func (f *Future) start() *Future {
+	for f.of != nil {
+		f = f.of
+	}
+	return f
 }
 
 // Ready returns a future whose value is there.
@@ -25,7 +34,7 @@ func After(w *pg.Work, t colligo.Tensor) *Future {
 // Then returns the future of what f makes of the value. F runs when somebody waits for it, at most once, and not at all
 // after an error, which passes on.
 func (f *Future) Then(next func(context.Context, colligo.Tensor) (colligo.Tensor, error)) *Future {
-	return &Future{before: func(ctx context.Context) (colligo.Tensor, error) {
+	return &Future{of: f, before: func(ctx context.Context) (colligo.Tensor, error) {
 		t, err := f.Wait(ctx)
 		if err != nil {
 			return t, err

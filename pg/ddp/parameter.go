@@ -24,10 +24,14 @@ func (p *Parameter) String() string {
 	return fmt.Sprintf("%s (%v %v)", p.Name, p.Grad.DType(), p.Grad.Shape())
 }
 
-// layout is a number that is equal for parameters that can be reduced together: type, shape and strides.
+// layout is a number that is equal for parameters that can be reduced together: type, shape and strides of the gradient, and
+// type and shape of the value, if it has one.
 func (p *Parameter) layout() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Grad.DType(), p.Grad.Shape(), p.Grad.Strides(), p.Grad.Device().Kind)
+	if v := p.Value; v.Valid() {
+		fmt.Fprint(h, v.DType(), v.Shape(), v.Device().Kind)
+	}
 	return h.Sum64()
 }
 
@@ -82,8 +86,8 @@ func agree(ctx context.Context, g *pg.Group, params []Parameter, refused error) 
 	for rank := range g.Size() {
 		for i := range params {
 			if all[rank*len(params)+i] != all[i] {
-				return fmt.Errorf("on rank %d type, shape or strides of %s are not those of rank 0; on rank %d it is %v with strides %v",
-					rank, params[i].Name, g.Rank(), &params[i], params[i].Grad.Strides())
+				return fmt.Errorf("on rank %d type, shape or strides of %s are not those of rank 0; on rank %d it is %v with strides %v, value %v",
+					rank, params[i].Name, g.Rank(), &params[i], params[i].Grad.Strides(), params[i].Value)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
@@ -26,16 +27,18 @@ type PowerSGDOptions struct {
 type PowerSGD struct {
 	o      PowerSGDOptions
 	states map[key]*matrixState
-	steps  map[int]int // by bucket
+	step   int // counts first buckets
 }
 
-// key names a matrix through the steps.
-type key struct{ bucket, first, rows, cols int }
+// key names a matrix through the steps: a gradient by its parameter, all of a bucket by that, with -1. Parameters change their
+// buckets after the first step.
+type key struct{ bucket, param int }
 
 // matrixState is what is kept of a matrix from step to step.
 type matrixState struct {
-	q    []float64 // cols × rank
-	lost []float64 // rows × cols: what the last approximation missed
+	params []int     // that the matrix is of
+	q      []float64 // cols × rank
+	lost   []float64 // rows × cols: what the last approximation missed
 }
 
 // NewPowerSGD returns the state of a hook. Each reducer needs its own.
@@ -46,7 +49,7 @@ func NewPowerSGD(o PowerSGDOptions) (*PowerSGD, error) {
 	if o.Rank < 0 || o.Start < 0 {
 		return nil, fmt.Errorf("ddp: powersgd of rank %d after %d steps", o.Rank, o.Start)
 	}
-	return &PowerSGD{o: o, states: map[key]*matrixState{}, steps: map[int]int{}}, nil
+	return &PowerSGD{o: o, states: map[key]*matrixState{}}, nil
 }
 
 // Hook is the hook. c10d: powerSGD_hook, batched_powerSGD_hook.
@@ -54,8 +57,10 @@ func (s *PowerSGD) Hook(ctx context.Context, g *pg.Group, b *Bucket) (*Future, e
 	if err := onHost(b.Buffer); err != nil {
 		return nil, fmt.Errorf("powersgd: %w", err)
 	}
-	step := s.steps[b.Index]
-	s.steps[b.Index]++
+	if b.Index == 0 {
+		s.step++
+	}
+	step := s.step - 1
 	if step < s.o.Start {
 		return AllReduce(ctx, g, b)
 	}
@@ -83,15 +88,15 @@ func (s *PowerSGD) cut(p *powerStep) {
 		}
 		square := make([]float64, side*side)
 		copy(square, p.values)
-		p.add(s, 0, square, side, side)
+		p.add(key{p.b.Index, -1}, p.b.Params, 0, square, side, side)
 		return
 	}
 	from := 0
-	for _, g := range p.b.Grads {
+	for i, g := range p.b.Grads {
 		n := g.Len()
 		values := p.values[from : from+n]
-		if rows := g.Shape()[0]; len(g.Shape()) > 1 && s.worth(rows, n) {
-			p.add(s, from, values, rows, n/rows)
+		if shape := g.Shape(); len(shape) > 1 && s.worth(shape[0], n) {
+			p.add(key{0, p.b.Params[i]}, p.b.Params[i:i+1], from, values, shape[0], n/shape[0])
 		} else {
 			p.plain = append(p.plain, values)
 		}
@@ -135,13 +140,12 @@ type matrix struct {
 	fresh                   bool
 }
 
-func (p *powerStep) add(s *PowerSGD, first int, values []float64, rows, cols int) {
-	m := &matrix{first: first, rows: rows, cols: cols, rank: min(s.o.Rank, rows, cols), values: values}
-	k := key{p.b.Index, first, rows, cols}
-	m.state, m.fresh = s.states[k], s.states[k] == nil
-	if m.fresh {
-		m.state = &matrixState{q: make([]float64, cols*m.rank), lost: make([]float64, rows*cols)}
-		s.states[k] = m.state
+// add adds a matrix of some parameters, with what is kept of it if they are the same as in the last step.
+func (p *powerStep) add(k key, params []int, first int, values []float64, rows, cols int) {
+	m := &matrix{first: first, rows: rows, cols: cols, rank: min(p.s.o.Rank, rows, cols), values: values, state: p.s.states[k]}
+	if m.fresh = m.state == nil || !slices.Equal(m.state.params, params); m.fresh {
+		m.state = &matrixState{params, make([]float64, cols*m.rank), make([]float64, rows*cols)}
+		p.s.states[k] = m.state
 	}
 	p.matrices = append(p.matrices, m)
 }

@@ -20,10 +20,11 @@ const (
 // Options say how a reducer works; the same on all ranks. The zero value is the default.
 type Options struct {
 	FirstBucketBytes int  // the first bucket of an element type is full when it has so many
-	BucketBytes      int  // and later ones when they have so many
-	BucketView       bool // gradients live in the buckets: nothing is copied, and Reducer.Grad says where they are
-	// FindUnused lets a step do without some gradients. They count as zeros; those that no rank had stay what they were. It
-	// costs one small all-reduce a step.
+	BucketBytes      int  // and later ones when they have so many. c10d: bucket_cap_mb
+	BucketView       bool // gradients live in the buckets: nothing is copied, and Reducer.Grad says where they are. c10d: gradient_as_bucket_view
+	// FindUnused lets a step do without some gradients. They count as zeros; those that no rank had stay what they were. With
+	// BucketView they count as what is in the bucket, which the caller clears. It costs one small all-reduce a step.
+	// c10d: find_unused_parameters.
 	FindUnused bool
 	Hook       Hook   // nil takes AllReduce
 	Memory     Memory // nil takes the CPU's
@@ -86,21 +87,23 @@ func (r *Reducer) meet(ctx context.Context, refused error) error {
 	return r.fill(expected)
 }
 
-// fill makes the buckets for gradients that come in an order.
+// fill makes the buckets for gradients that come in an order. If it cannot the reducer keeps those that it has.
 func (r *Reducer) fill(order []int) error {
-	r.buckets, r.at, r.ready = nil, make([]place, len(r.params)), make([]bool, len(r.params))
+	var buckets []*Bucket
+	at := make([]place, len(r.params))
 	for _, members := range assign(r.params, order, r.o.FirstBucketBytes, r.o.BucketBytes) {
 		b, err := newBucket(r.o.Memory, r.params, members)
 		if err != nil {
-			return fmt.Errorf("bucket %d: %w", len(r.buckets), err)
+			return fmt.Errorf("bucket %d: %w", len(buckets), err)
 		}
-		b.Index = len(r.buckets)
+		b.Index = len(buckets)
 		for i, p := range members {
-			r.at[p] = place{b.Index, i}
+			at[p] = place{b.Index, i}
 		}
-		r.buckets = append(r.buckets, b)
+		buckets = append(buckets, b)
 	}
-	r.buckets[len(r.buckets)-1].Last = true
+	buckets[len(buckets)-1].Last = true
+	r.buckets, r.at, r.ready = buckets, at, make([]bool, len(r.params))
 	return nil
 }
 
@@ -127,7 +130,6 @@ func (r *Reducer) Ready(ctx context.Context, i int) error {
 		return fmt.Errorf("ddp: rank %d: the gradient of %s was ready twice in one step: is it shared by two uses, or was the step not finished?",
 			r.g.Rank(), r.params[i].Name)
 	}
-	r.order = append(r.order, i)
 	if err := r.put(ctx, i); err != nil {
 		return fmt.Errorf("ddp: rank %d: gradient of %s: %w", r.g.Rank(), r.params[i].Name, err)
 	}
@@ -143,7 +145,7 @@ func (r *Reducer) put(ctx context.Context, i int) error {
 			return err
 		}
 	}
-	r.ready[i] = true
+	r.ready[i], r.order = true, append(r.order, i)
 	b.pending--
 	return r.launch(ctx)
 }
@@ -155,6 +157,9 @@ func (r *Reducer) launch(ctx context.Context) error {
 		f, err := r.o.Hook(ctx, r.g, b)
 		if err != nil {
 			return fmt.Errorf("bucket %d: %w", b.Index, err)
+		}
+		if f == nil {
+			return fmt.Errorf("bucket %d: the hook returned no future", b.Index)
 		}
 		b.result = f
 	}

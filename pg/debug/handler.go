@@ -10,7 +10,7 @@ import (
 	"github.com/colligo-go/colligo/pg/flight"
 )
 
-// Handler answers GET requests by the last part of their path: dump_nccl_trace_pickle and dump_nccl_trace_json, as PyTorch
+// Handler answers GET and POST requests by the last part of their path: dump_nccl_trace_pickle and dump_nccl_trace_json, as PyTorch
 // names them, dump the flight recorder; status tells the group's state on one line; settings lists the environment
 // variables. The dumps take includecollectives, includestacktraces (both true unless said otherwise) and onlyactive, each
 // true or false.

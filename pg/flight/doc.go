@@ -7,8 +7,8 @@
 //     and, once every slot has been used, no memory.
 //  2. A Recorder keeps nothing of the caller's: shapes and names are copied or are constants.
 //  3. A dump may be taken at any time, from any goroutine, also while operations stand still.
-//  4. The format is that of version 2.10: pickle protocol 2, or JSON. What is read is held against limits before memory is
-//     taken, and executes nothing.
+//  4. The format is that of version 2.10: pickle protocol 2, or JSON. It has one key more, colligo_failures, where groups have
+//     failed. What is read is held against limits before memory is taken, and executes nothing.
 //
 // The package never opens a socket and never ends the process.
 package flight

@@ -54,6 +54,12 @@ type Status struct {
 	LastEnqueued, LastStarted, LastCompleted int64
 }
 
+// Failure is why a group has failed, as one rank knows it.
+type Failure struct {
+	Text  string // the error of the rank that found it
+	Ranks []int  // whose doing it is, as far as that rank can tell; those of the default group
+}
+
 // Dump is what one rank remembers.
 type Dump struct {
 	Version string            // of the format, such as "2.10"
@@ -62,4 +68,6 @@ type Dump struct {
 	Status  map[string]Status // by the number of the group, in decimal
 	Entries []Entry           // the oldest first
 	Comms   map[string]map[string]string
+
+	Failures map[string]Failure // of groups that have failed, by name; PyTorch's format has no such thing
 }

@@ -27,7 +27,8 @@ func sample() *Dump {
 				Retired: true, P2P: true, ThreadID: "140", ThreadName: "python ä", Frames: []Frame{{"f", "a.go", 3}, {"g", "b.go", 4}}},
 			{Duration: -1},
 		},
-		Comms: map[string]map[string]string{"0x1": {"rank": "0"}},
+		Comms:    map[string]map[string]string{"0x1": {"rank": "0"}},
+		Failures: map[string]Failure{"0": {"rank 12 does not answer", []int{12}}, "a b": {"", []int{}}},
 	}
 }
 
@@ -94,7 +95,7 @@ func TestPickleForm(t *testing.T) {
 	v, err := pickle.Unmarshal(b.Bytes())
 	require.NoError(t, err)
 	top := v.(*pickle.Dict)
-	require.Equal(t, "version comm_lib_version pg_config pg_status nccl_comm_state entries", keys(top))
+	require.Equal(t, "version comm_lib_version pg_config pg_status nccl_comm_state colligo_failures entries", keys(top))
 	entries, _ := top.Get("entries")
 	first := entries.([]any)[0].(*pickle.Dict)
 	require.Equal(t, "record_id pg_id process_group collective_seq_id p2p_seq_id op_id profiling_name time_created_ns duration_ms "+
@@ -180,6 +181,7 @@ func TestReadRefuses(t *testing.T) {
 		{"last_started_collective is \"x\"", `{"version":"2.10","pg_status":{"0":{"last_started_collective":"x"}}}`},
 		{"pg_config is string", `{"version":"2.10","pg_config":{"0":""}}`}, {`ranks "0, 1"`, `{"version":"2.10","pg_config":{"0":{"ranks":"0, 1"}}}`},
 		{`rank "-1"`, `{"version":"2.10","pg_config":{"0":{"ranks":"[-1]"}}}`}, {"nccl_comm_state", `{"version":"2.10","nccl_comm_state":{"0":3}}`},
+		{"colligo_failures", `{"version":"2.10","colligo_failures":{"0":3}}`}, {`ranks "2"`, `{"version":"2.10","colligo_failures":{"0":{"ranks":"2"}}}`},
 	} {
 		_, err := Read(strings.NewReader(c.dump))
 		require.ErrorContains(t, err, c.says, c.dump)

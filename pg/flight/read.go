@@ -54,7 +54,7 @@ func (d *Dump) fill(v any) error {
 	if err != nil {
 		return err
 	}
-	var groups, status, comms *pickle.Dict
+	var groups, status, comms, failures *pickle.Dict
 	var entries []any
 	take(f, "version", &d.Version)
 	take(f, "nccl_version", &d.Library)
@@ -62,6 +62,7 @@ func (d *Dump) fill(v any) error {
 	take(f, "pg_config", &groups)
 	take(f, "pg_status", &status)
 	take(f, "nccl_comm_state", &comms)
+	take(f, "colligo_failures", &failures)
 	take(f, "entries", &entries)
 	if f.err != nil {
 		return f.err
@@ -69,7 +70,7 @@ func (d *Dump) fill(v any) error {
 	if !strings.HasPrefix(d.Version, "2.") {
 		return fmt.Errorf("version %.20q is not read, only 2.2 to 2.10", d.Version)
 	}
-	return errors.Join(d.fillGroups(groups), d.fillStatus(status), d.fillComms(comms), d.fillEntries(entries))
+	return errors.Join(d.fillGroups(groups), d.fillStatus(status), d.fillComms(comms), d.fillFailures(failures), d.fillEntries(entries))
 }
 
 func (d *Dump) fillGroups(groups *pickle.Dict) error {
@@ -155,6 +156,28 @@ func (d *Dump) fillComms(comms *pickle.Dict) error {
 			d.Comms = map[string]map[string]string{}
 		}
 		d.Comms[id] = values
+	}
+	return nil
+}
+
+func (d *Dump) fillFailures(failures *pickle.Dict) error {
+	for key, v := range pairs(failures) {
+		name, ok := key.(string)
+		f, err := fieldsOf("colligo_failures", v)
+		if err != nil || !ok {
+			return errors.Join(err, fmt.Errorf("colligo_failures: group %v", key))
+		}
+		var failure Failure
+		var ranks string
+		take(f, "error", &failure.Text)
+		take(f, "ranks", &ranks)
+		if failure.Ranks, err = parseRanks(ranks); err != nil || f.err != nil {
+			return errors.Join(f.err, err)
+		}
+		if d.Failures == nil {
+			d.Failures = map[string]Failure{}
+		}
+		d.Failures[name] = failure
 	}
 	return nil
 }

@@ -68,6 +68,14 @@ func (d *Dump) tree(asJSON bool) *pickle.Dict {
 		}
 		top.Set("nccl_comm_state", comms)
 	}
+	if len(d.Failures) > 0 {
+		failures := dict()
+		for _, name := range sorted(d.Failures) {
+			f := d.Failures[name]
+			failures.Set(name, dict("error", f.Text, "ranks", ranksText(f.Ranks)))
+		}
+		top.Set("colligo_failures", failures)
+	}
 	if d.Entries != nil && (len(d.Entries) > 0 || !asJSON) {
 		entries := make([]any, len(d.Entries))
 		for i := range d.Entries {

@@ -258,7 +258,7 @@ func TestRefusedNames(t *testing.T) {
 func TestDictKeys(t *testing.T) {
 	d := dict(true, "yes", "1", "text", []byte("1"), "bytes", Tuple{1.0}, "tuple", Tuple{"1"}, "other", bigInt("1"+strings.Repeat("0", 30)), "big")
 	for _, c := range []struct{ key, want any }{
-		{1, "yes"}, {1.0, "yes"}, {uint8(1), "yes"}, {"1", "text"}, {[]byte("1"), "bytes"}, {Tuple{true}, "tuple"}, {Tuple{"1"}, "other"},
+		{1, "yes"}, {1.0, "yes"}, {float32(1), "yes"}, {uint8(1), "yes"}, {"1", "text"}, {[]byte("1"), "bytes"}, {Tuple{true}, "tuple"}, {Tuple{"1"}, "other"},
 		{bigInt("1" + strings.Repeat("0", 30)), "big"},
 	} {
 		v, ok := d.Get(c.key)

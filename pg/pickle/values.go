@@ -116,6 +116,8 @@ func hashed(key any) (any, error) {
 		return bigKey(k.Text(62)), nil
 	case float64:
 		return hashedFloat(k), nil
+	case float32:
+		return hashedFloat(float64(k)), nil
 	case []byte:
 		return bytesKey(k), nil
 	case Tuple:

@@ -42,10 +42,10 @@ func (c *comparison) collectives() {
 		case c.differs(t):
 		case len(t.waiting) == 0 || c.shifted: // what comes after a call that differs says nothing more
 
+		case len(t.absent) > 0 && c.stopped(t):
+			c.lacksDump(t)
 		case len(t.missing) > 0:
 			c.lacks(t)
-		case len(t.absent) > 0:
-			c.lacksDump(t)
 		default:
 			c.stands(t)
 		}
@@ -122,28 +122,47 @@ func (c *comparison) callers(t *turn) []string {
 // lacks notes that some have not entered what others wait in.
 func (c *comparison) lacks(t *turn) {
 	const most = 8
-	f := Finding{Kind: Behind, Ranks: append(slices.Clone(t.missing), t.absent...), Waiting: t.waiting, Details: c.callers(t)}
+	f := Finding{Kind: Missing, Waiting: t.waiting, Details: c.callers(t)}
+	var who, rest []int
 	for i, rank := range t.missing {
-		if c.waits(rank) == nil {
-			f.Kind = Missing
+		if c.idle(rank) {
+			who = append(who, rank)
+		} else {
+			rest = append(rest, rank)
 		}
 		if i < most {
 			f.Details = append(f.Details, c.whereabouts(rank))
 		}
 	}
 	also := ""
-	if len(t.absent) > 0 {
-		also = fmt.Sprintf(", and %s left no dump", ranksText(t.absent))
+	if who == nil {
+		f.Kind, who, rest = Behind, t.missing, nil
 	}
-	f.Text = fmt.Sprintf("%s of %s: %s %s not entered%s; %s", describe(c.waitingEntry(t)), c.label(), ranksText(t.missing),
-		verb(t.missing, "has", "have"), also, c.waiters(t))
+	if len(rest) > 0 {
+		also = fmt.Sprintf(", nor %s %s, not by %s own doing", verb(rest, "has", "have"), ranksText(rest), verb(rest, "its", "their"))
+	}
+	if len(t.absent) > 0 {
+		also += fmt.Sprintf(", and %s left no dump", ranksText(t.absent))
+	}
+	f.Ranks = append(slices.Clone(who), t.absent...)
+	f.Text = fmt.Sprintf("%s of %s: %s %s not entered%s; %s", describe(c.waitingEntry(t)), c.label(), ranksText(who),
+		verb(who, "has", "have"), also, c.waiters(t))
 	c.note(f, t)
 }
 
-// lacksDump notes that a collective stands still that all have entered who left a dump, while others left none.
+// stopped reports whether all who have not called did so because their group had failed.
+func (c *comparison) stopped(t *turn) bool {
+	return !slices.ContainsFunc(t.missing, func(rank int) bool { return c.waits(rank) != nil || !c.excused(c.group, rank) })
+}
+
+// lacksDump notes that a collective stands still that all have entered who left a dump and had not stopped, while others left none.
 func (c *comparison) lacksDump(t *turn) {
 	text := fmt.Sprintf("%s of %s: %s left no dump; %s", describe(c.waitingEntry(t)), c.label(), ranksText(t.absent), c.waiters(t))
-	c.note(Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), Text: text}, t)
+	f := Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), Text: text}
+	if len(t.missing) > 0 {
+		f.Details = append(f.Details, fmt.Sprintf("the group had failed before %s called it", ranksText(t.missing)))
+	}
+	c.note(f, t)
 }
 
 // stands notes that all have entered and not all come out.

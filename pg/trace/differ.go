@@ -89,11 +89,12 @@ func (c *comparison) disagree(t *turn, kind Kind, parties []party, says func(*fl
 	const most = 4
 	var sides []string
 	f := Finding{Kind: kind, Waiting: t.waiting}
+	due := kind == TypeMismatch && c.moveDue(t, parties)
 	for i, p := range parties {
 		if i < most {
 			sides = append(sides, fmt.Sprintf("%s %s %s", ranksText(p.ranks()), verb(p.ranks(), "has", "have"), t.all(p.members[0], says)))
 		}
-		if last := len(parties) - 1; i < last || len(p.members) == len(parties[last-1].members) { // only a majority is beyond doubt
+		if last := len(parties) - 1; i < last || !due && len(p.members) == len(parties[last-1].members) { // only a majority is beyond doubt
 			f.Ranks = append(f.Ranks, p.ranks()...)
 		}
 	}
@@ -101,6 +102,9 @@ func (c *comparison) disagree(t *turn, kind Kind, parties []party, says func(*fl
 		sides = append(sides, fmt.Sprintf("and %d more ways", len(parties)-most))
 	}
 	f.Text = fmt.Sprintf("%s of %s: %s differ: %s", subject, c.label(), what, strings.Join(sides, ", "))
+	if due {
+		f.Text += ", which is what came here before"
+	}
 	if kind == TypeMismatch {
 		f.Details = c.order(t, parties)
 		c.shifted = true
@@ -111,6 +115,55 @@ func (c *comparison) disagree(t *turn, kind Kind, parties []party, says func(*fl
 		}
 	}
 	c.note(f, t)
+}
+
+// moveDue puts the party last, among those of which none is a majority, that calls what followed when the group had called the same
+// before. It reports whether there is one.
+func (c *comparison) moveDue(t *turn, parties []party) bool {
+	last := len(parties) - 1
+	if len(parties[last].members) > len(parties[last-1].members) {
+		return false
+	}
+	due := next(c.before(t.seq))
+	i := slices.IndexFunc(parties, func(p party) bool { return p.is == due })
+	if i < 0 || due == "" {
+		return false
+	}
+	p := parties[i]
+	copy(parties[i:], parties[i+1:])
+	parties[last] = p
+	return true
+}
+
+// before is what the group called last before a number, as far as it is known without a gap.
+func (c *comparison) before(seq uint64) []string {
+	const most = 256
+	var names []string
+	for seq--; seq > 0 && len(names) < most; seq-- {
+		i := slices.IndexFunc(c.members, func(m *member) bool { return len(m.calls[seq]) > 0 })
+		if i < 0 {
+			break
+		}
+		t := turn{seq: seq}
+		names = append(names, t.all(c.members[i], func(e *flight.Entry) string { return family(e.Name) }))
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// next is what came after the longest part of a sequence that its end repeats, of several the last; "" if it repeats none.
+func next(names []string) string {
+	best, due := 0, ""
+	for at := 1; at < len(names); at++ {
+		n := 0
+		for n < at && names[at-1-n] == names[len(names)-1-n] {
+			n++
+		}
+		if n > 0 && n >= best {
+			best, due = n, names[at]
+		}
+	}
+	return due
 }
 
 // order looks for what the first party calls now among what the largest calls next, and the other way round.

@@ -10,7 +10,10 @@
 //  2. A rank whose dump is missing is named, and the others are compared without it.
 //  3. The first line says what came first: what others wait for comes before those who wait.
 //  4. Clocks of ranks are never compared as they are, but by when the ranks saw the same collectives end.
-//  5. The page that WriteHTML writes needs nothing else: no file, no network.
+//  5. What ranks say themselves of why their group failed is held against the records: where both name the same ranks it is one
+//     finding, and before what the records only suggest. A rank that stopped because its group had failed is not to blame.
+//  6. Who calls something else than the others is told by the majority; where there is none, by what the group called before.
+//  7. The page that WriteHTML writes needs nothing else: no file, no network.
 //
 // The package reads no files and never changes a dump.
 package trace

@@ -61,10 +61,73 @@ func (c *comparison) messages() {
 	slices.SortFunc(order, func(a, b channel) int { return (a.from-b.from)<<20 + a.to - b.to })
 	for _, at := range order {
 		from, to := c.at(at.from), c.at(at.to)
-		if from.told() && to.told() && !fromAny[at.to] {
-			c.channel(from, to, channels[at])
+		switch x := channels[at]; {
+		case from == nil || to == nil:
+		case from.dump == nil && to.told():
+			c.unheard(from, to, pending(x.receives), "receive")
+		case to.dump == nil && from.told():
+			c.unheard(to, from, pending(x.sends), "send")
+		case from.told() && to.told() && !fromAny[at.to]:
+			c.channel(from, to, x)
 		}
 	}
+	for _, m := range c.members {
+		c.unanswered(m, channels)
+	}
+}
+
+// unheard notes messages that wait for a rank that left no dump.
+func (c *comparison) unheard(silent, here *member, left []*flight.Entry, what string) {
+	if len(left) == 0 {
+		return
+	}
+	e := left[0]
+	says := fmt.Sprintf("rank %d waits to %s %s %s it in %s", here.rank, what, tensors(e), way(what), c.label())
+	for i := range c.findings {
+		if f := &c.findings[i]; f.Kind == NoDump && f.Op == "message" && f.Ranks[0] == silent.rank {
+			f.Details, f.Waiting = append(f.Details, says), append(f.Waiting, here.rank)
+			f.Entries = append(f.Entries, Entry{here.rank, e.ID})
+			return
+		}
+	}
+	c.pairFinding(Finding{Kind: NoDump, Ranks: []int{silent.rank}, Waiting: []int{here.rank},
+		Text: fmt.Sprintf("rank %d left no dump; %s", silent.rank, says)}, e, Entry{here.rank, e.ID})
+}
+
+// unanswered notes that a rank waits to receive from any, and nobody sends to it.
+func (c *comparison) unanswered(here *member, channels map[channel]*ends) {
+	i := slices.IndexFunc(here.pairs, func(e *flight.Entry) bool {
+		at, send, ok := parsePair(e.Name)
+		return ok && !send && at.from < 0 && e.State != flight.Completed
+	})
+	if i < 0 {
+		return
+	}
+	var idle, absent []int
+	for rank, m := range c.members {
+		at, _, _ := parsePair(here.pairs[i].Name)
+		if x := channels[channel{rank, at.to}]; x != nil && len(pending(x.sends)) > 0 {
+			return
+		}
+		switch {
+		case m.dump == nil:
+			absent = append(absent, m.rank)
+		case m != here && c.idle(m.rank):
+			idle = append(idle, m.rank)
+		}
+	}
+	e := here.pairs[i]
+	f := Finding{Kind: Behind, Waiting: []int{here.rank}}
+	f.Text = fmt.Sprintf("rank %d receives %s from any rank in %s, and none sends", here.rank, tensors(e), c.label())
+	switch {
+	case absent != nil:
+		f.Kind, f.Ranks = NoDump, absent
+		f.Text += fmt.Sprintf("; %s left no dump", ranksText(absent))
+	case idle != nil:
+		f.Kind, f.Ranks = Unmatched, idle
+		f.Text += fmt.Sprintf("; %s %s idle", ranksText(idle), verb(idle, "is", "are"))
+	}
+	c.pairFinding(f, e, Entry{here.rank, e.ID})
 }
 
 // at is the member with a rank in the group, nil if there is none.
@@ -147,14 +210,20 @@ func (c *comparison) lonely(here, there *member, left []*flight.Entry, has, lack
 	if len(left) == 0 {
 		return
 	}
-	e, way := left[0], "to"
-	if has == "receive" {
-		way = "from"
-	}
+	e := left[0]
 	f := Finding{Kind: Unmatched, Ranks: []int{there.rank}}
-	f.Text = fmt.Sprintf("rank %d %ss %s %s rank %d in %s, which does not %s it", here.rank, has, tensors(e), way, there.rank, c.label(),
+	switch held := c.waits(there.rank); {
+	case held == nil && c.excused(c.group, there.rank):
+		f.Kind = Behind
+	case held != nil && held.P2P: // it waits for a message itself
+		f.far = 4
+	case held != nil:
+		f.far = 2
+	}
+	f.Text = fmt.Sprintf("rank %d %ss %s %s rank %d in %s, which does not %s it", here.rank, has, tensors(e), way(has), there.rank, c.label(),
 		lacks)
 	if e.State == flight.Completed {
+		f.far++
 		f.Text += fmt.Sprintf("; the %s is done all the same", has)
 	} else {
 		f.Waiting = []int{here.rank}
@@ -168,6 +237,14 @@ func (c *comparison) lonely(here, there *member, left []*flight.Entry, has, lack
 		entries = append(entries, Entry{here.rank, l.ID})
 	}
 	c.pairFinding(f, e, entries...)
+}
+
+// way is the word between what is sent or received and the peer.
+func way(what string) string {
+	if what == "receive" {
+		return "from"
+	}
+	return "to"
 }
 
 // halfDone notes a message whose two ends are called and that does not arrive.

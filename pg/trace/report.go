@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,15 +18,17 @@ const (
 	DTypeMismatch             // different element types
 	SizeMismatch              // different numbers of elements
 	Missing                   // some have not entered what others wait in
+	Blamed                    // a group has failed, and its ranks say whose doing it is
 	NoDump                    // a rank left no dump
 	Unmatched                 // a send without its receive, or the other way round
 	Stuck                     // all have entered, and not all come out
-	Behind                    // Missing, by ranks that wait elsewhere themselves
+	Behind                    // Missing or Unmatched, by ranks that wait elsewhere or have stopped because their group failed
+	Failed                    // a group has failed, and its ranks say why but not whose doing it is
 	Slow                      // a rank comes late again and again
 )
 
-var kindNames = [...]string{"type mismatch", "dtype mismatch", "size mismatch", "missing", "no dump", "unmatched", "stuck", "behind",
-	"slow"}
+var kindNames = [...]string{"type mismatch", "dtype mismatch", "size mismatch", "missing", "blamed", "no dump", "unmatched",
+	"stuck", "behind", "failed", "slow"}
 
 // String names the kind.
 func (k Kind) String() string { return kindNames[k] }
@@ -48,6 +51,16 @@ type Finding struct {
 	Entries []Entry // the operations concerned
 	Text    string  // one line
 	Details []string
+	told    bool // ranks say so too
+	far     int  // from the cause; of several of one kind the nearest comes first
+}
+
+// order is the finding's place by its kind. Of what the records suggest that comes first which the ranks say too.
+func (f *Finding) order() Kind {
+	if f.told {
+		return min(f.Kind, Blamed)
+	}
+	return f.Kind
 }
 
 // lines are the finding in full.
@@ -154,9 +167,19 @@ func Analyze(dumps map[int]*flight.Dump) *Report {
 	}
 	slices.Sort(r.Absent)
 	r.Findings = append(r.Findings, withoutDump(r)...)
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return int(a.Kind) - int(b.Kind) })
+	r.sort()
+	for _, g := range j.groups {
+		r.failures(j, g)
+	}
+	r.sort()
 	r.Notes = j.notes()
 	return r
+}
+
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.far, b.far))
+	})
 }
 
 // withoutDump names absent ranks that no finding names yet.

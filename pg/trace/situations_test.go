@@ -25,6 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "write the results of the situations i
 //	dump RANKS                         ranks that leave a dump, else all do
 //	version V RANKS, lost N RANKS      the version of dumps; ranks that forget their first N operations
 //	active RANKS                       ranks whose dumps leave out what is completed
+//	failed RANKS BLAME TEXT            ranks say that the last group has failed, because of the ranks BLAME or "-"
 //
 // WORDS are: waits (started), scheduled, gives-up (started and retired), same (number as the call before), in=SIZES and out=SIZES
 // (several with ";"), at=FILE:LINE, and with a duration late (called later), ends (after the call), took and ahead (the clock). Time
@@ -106,6 +107,14 @@ func (s *stage) line(t testing.TB, f []string) {
 			d := s.dumps[r]
 			d.Status = map[string]flight.Status{"0": {LastEnqueued: int64(s.seqs[fmt.Sprint(r, s.group)])}}
 			d.Entries = slices.DeleteFunc(d.Entries, func(e flight.Entry) bool { return e.State == flight.Completed })
+		}
+	case "failed":
+		for _, r := range ranksOf(t, f[1]) {
+			failure := flight.Failure{Text: strings.Join(f[3:], " "), Ranks: []int{}}
+			if f[2] != "-" {
+				failure.Ranks = ranksOf(t, f[2])
+			}
+			s.dumps[r].Failures = map[string]flight.Failure{s.group: failure}
 		}
 	case "pause":
 		d, err := time.ParseDuration(f[1])

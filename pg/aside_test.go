@@ -1,0 +1,67 @@
+package pg_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/pgtest"
+)
+
+// TestAside has ranks sum in a group aside and in their own in orders that differ between the two.
+func TestAside(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		ctx := t.Context()
+		first, err := g.Aside(ctx, time.Minute)
+		require.NoError(t, err)
+		second, err := g.Aside(ctx, time.Minute)
+		require.NoError(t, err)
+		require.NotEqual(t, first.Name(), second.Name())
+		require.Equal(t, g.Ranks(), first.Ranks())
+		require.Equal(t, time.Minute, first.Timeout())
+		require.Len(t, g.Groups(), 1)
+		sum := func(g *pg.Group) ([]float32, *pg.Work) {
+			x := []float32{float32(g.Rank())}
+			return x, g.AllReduceAsync(ctx, colligo.Of(x), colligo.Sum)
+		}
+		orders := [][]*pg.Group{{g, first, second}, {second, first, g}, {first, g, second}}
+		for _, of := range orders[g.Rank()] {
+			x, w := sum(of)
+			defer func() {
+				require.NoError(t, w.Wait(ctx))
+				require.Equal(t, []float32{3}, x)
+			}()
+		}
+		named, err := g.NewGroup(ctx, []int{0, 1, 2})
+		require.NoError(t, err)
+		require.Equal(t, g.Name()+"/1", named.Name())
+		for _, e := range g.Dump(flight.DumpOptions{Entries: true}).Entries {
+			require.NotContains(t, e.Group, "aside")
+		}
+		require.NoError(t, g.Barrier(ctx))
+	})
+}
+
+// TestAsideFails ends a group aside: the other goes on, and closes in any order.
+func TestAsideFails(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		aside, err := g.Aside(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.NoError(t, g.Barrier(t.Context()))
+		if g.Rank() == 0 {
+			aside.Fail(errors.New("out of luck"))
+		}
+		require.ErrorContains(t, aside.Barrier(t.Context()), "out of luck")
+		require.NoError(t, g.Barrier(t.Context()))
+		require.NoError(t, g.Err())
+		if g.Rank() == 1 {
+			require.NoError(t, g.Close())
+		}
+		require.NoError(t, aside.Close())
+	})
+}
