@@ -159,7 +159,7 @@ func TestFatal(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 1, exit.ExitCode(), "%s", out)
-	for _, says := range []string{"rank 1 gives up", "rank 0 got: barrier #2", "rank 2 got: barrier #2", "peer closed the group",
+	for _, says := range []string{"rank 1 gives up", "rank 0 got: barrier #1", "rank 2 got: barrier #1", "peer closed the group",
 		"repeat with -pgtest.seed=99", "--- FAIL: TestFatal"} {
 		require.Contains(t, string(out), says)
 	}
