@@ -2,7 +2,6 @@ package parity
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -248,7 +247,7 @@ func TestNaNAssert(t *testing.T) {
 				err := r.AllReduce(r.ctx, typed(r, d, v), colligo.Sum)
 				var op *colligo.OpError
 				require.True(r.t, errors.As(err, &op), "%v", err)
-				require.ErrorContains(r.t, err, fmt.Sprint("at element ", 80_037+op.Rank))
+				require.Regexp(r.t, `at element (80037 \[rank 0|80038 \[rank 1)`, err.Error())
 			})
 		})
 	}

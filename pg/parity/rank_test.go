@@ -91,10 +91,12 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 func simulated(t *testing.T, n int) *cuda.Driver {
 	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
 	require.NoError(t, twins.Register(sim))
-	for _, d := range []colligo.DType{colligo.Float32, colligo.Float64, colligo.Int32, colligo.Int64, colligo.Float16, colligo.BFloat16} {
-		for _, k := range []colligo.OpKind{colligo.KindSum, colligo.KindMax, colligo.KindMin, colligo.KindProd} {
-			require.NoError(t, twins.RegisterReduction(sim, d, k))
-		}
+	for _, err := range []error{
+		twins.RegisterReduction(sim, colligo.Float32, colligo.KindSum),
+		twins.RegisterReduction(sim, colligo.Float32, colligo.KindMax),
+		twins.RegisterReduction(sim, colligo.Int64, colligo.KindSum),
+	} {
+		require.NoError(t, err)
 	}
 	t.Cleanup(func() {
 		sim.Drain()
