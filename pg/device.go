@@ -40,6 +40,8 @@ type follower struct {
 	ended   bool
 	stop    chan struct{}
 	gone    chan struct{}
+
+	batch [32]followed // of who looks
 }
 
 // followed is an operation on a device.
@@ -168,46 +170,50 @@ func (f *follower) idle() bool {
 	return true
 }
 
-// look concludes what is over at the head of each queue; last also what never will be.
+// look concludes what is over at the head of each queue; last also what never will be. Only one goroutine looks at a time.
 func (g *Group) look(last bool) (moved bool) {
 	f := &g.ledger.devices
 	for q := range f.queues {
 		for {
-			op, ok := f.head(q)
-			if !ok {
+			heads := f.some(q)
+			n := 0
+			for ; n < len(heads); n++ {
+				over, err := g.over(&heads[n])
+				if !over && !last {
+					break
+				}
+				if !over {
+					err = g.Err()
+				}
+				g.concludeDevice(&heads[n], err)
+			}
+			f.drop(q, n)
+			if moved = moved || n > 0; n < len(f.batch) {
 				break
 			}
-			over, err := g.over(&op)
-			if !over && !last {
-				break
-			}
-			if !over {
-				err = g.Err()
-			}
-			f.pop(q)
-			moved = true
-			g.concludeDevice(&op, err)
 		}
 	}
 	return moved
 }
 
-func (f *follower) head(q int) (followed, bool) {
+// some returns a copy of the oldest of a queue. Many at once, for who looks stands in the way of who enqueues.
+func (f *follower) some(q int) []followed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.heads[q] == len(f.queues[q]) {
-		return followed{}, false
-	}
-	return f.queues[q][f.heads[q]], true
+	return f.batch[:copy(f.batch[:], f.queues[q][f.heads[q]:])]
 }
 
-// pop forgets the head of a queue; what is gone makes room when it is more than half.
-func (f *follower) pop(q int) {
+// drop forgets the n oldest of a queue; what is gone makes room when it is more than half.
+func (f *follower) drop(q, n int) {
+	clear(f.batch[:])
+	if n == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ops := f.queues[q]
-	ops[f.heads[q]] = followed{}
-	f.heads[q]++
+	clear(ops[f.heads[q] : f.heads[q]+n])
+	f.heads[q] += n
 	if f.heads[q] > len(ops)/2 {
 		n := copy(ops, ops[f.heads[q]:])
 		clear(ops[n:])

@@ -42,7 +42,7 @@ func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed})
 	require.NoError(t, twins.Register(sim))
-	for _, r := range append(reductions, reduction{colligo.Float32, colligo.KindSum}) {
+	for _, r := range append([]reduction{{colligo.Float32, colligo.KindSum}}, reductions...) {
 		require.NoError(t, twins.RegisterReduction(sim, r.dtype, r.kind))
 	}
 	return sim
