@@ -174,26 +174,28 @@ func (f *follower) idle() bool {
 func (g *Group) look(last bool) (moved bool) {
 	f := &g.ledger.devices
 	for q := range f.queues {
-		for {
-			heads := f.some(q)
-			n := 0
-			for ; n < len(heads); n++ {
-				over, err := g.over(&heads[n])
-				if !over && !last {
-					break
-				}
-				if !over {
-					err = g.Err()
-				}
-				g.concludeDevice(&heads[n], err)
-			}
+		for n := len(f.batch); n == len(f.batch); {
+			n = g.concludeSome(f.some(q), last)
 			f.drop(q, n)
-			if moved = moved || n > 0; n < len(f.batch) {
-				break
-			}
+			moved = moved || n > 0
 		}
 	}
 	return moved
+}
+
+// concludeSome concludes the operations before the first that is not over, and returns how many those were.
+func (g *Group) concludeSome(ops []followed, last bool) int {
+	for n := range ops {
+		over, err := g.over(&ops[n])
+		if !over && !last {
+			return n
+		}
+		if !over {
+			err = g.Err()
+		}
+		g.concludeDevice(&ops[n], err)
+	}
+	return len(ops)
 }
 
 // some returns a copy of the oldest of a queue. Many at once, for who looks stands in the way of who enqueues.
