@@ -154,9 +154,14 @@ func children(t *testing.T, size int, flags ...string) (all []*exec.Cmd) {
 // TestGPUProcesses runs every rank in a process of its own.
 func TestGPUProcesses(t *testing.T) {
 	_, n := gpus(t)
-	size := max(n, 2)
-	done := make(chan error, size)
-	for i, c := range children(t, size) {
+	inProcesses(t, children(t, max(n, 2)))
+}
+
+// inProcesses runs all ranks' processes to their ends.
+func inProcesses(t *testing.T, ranks []*exec.Cmd) {
+	t.Helper()
+	done := make(chan error, len(ranks))
+	for i, c := range ranks {
 		go func() {
 			out, err := c.CombinedOutput()
 			if err != nil {
@@ -165,7 +170,7 @@ func TestGPUProcesses(t *testing.T) {
 			done <- err
 		}()
 	}
-	for range size {
+	for range ranks {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}

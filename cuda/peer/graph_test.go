@@ -99,8 +99,13 @@ func (r *rank) capturedFirst() error {
 	if err := r.expect("tensor that only a graph is to change", x, own); err != nil {
 		return err
 	}
-	for i := range 2 {
-		if err := r.try(fmt.Sprintf("replay %d", i), x, own, x, want, func() error { return r.launch(graph) }); err != nil {
+	return r.replay(2, graph, x, own, x, want)
+}
+
+// replay launches a graph some times, each time with in set to own, expects want in out, and gives the graph back.
+func (r *rank) replay(times int, graph cuda.GraphExec, in colligo.Tensor, own []byte, out colligo.Tensor, want []byte) error {
+	for i := range times {
+		if err := r.try(fmt.Sprintf("replay %d", i), in, own, out, want, func() error { return r.launch(graph) }); err != nil {
 			return err
 		}
 	}

@@ -103,17 +103,7 @@ func TestRelayGraph(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for i := range 3 {
-			if err := r.try(fmt.Sprintf("replay %d", i), in, own, out, want, func() error { return r.launch(graph) }); err != nil {
-				return err
-			}
-		}
-		t, err := r.device.Enter()
-		if err != nil {
-			return err
-		}
-		defer t.Leave()
-		return t.DestroyGraph(graph)
+		return r.replay(3, graph, in, own, out, want)
 	})
 }
 

@@ -15,22 +15,7 @@ var stages = flag.Bool("peer.stage", false, "with peer.child: stage through host
 // TestGPUStagedProcesses stages among ranks in processes of their own.
 func TestGPUStagedProcesses(t *testing.T) {
 	_, n := gpus(t)
-	size := max(n, 2)
-	done := make(chan error, size)
-	for i, c := range children(t, size, "-peer.stage") {
-		go func() {
-			out, err := c.CombinedOutput()
-			if err != nil {
-				err = fmt.Errorf("rank %d: %w\n%s", i, err, out)
-			}
-			done <- err
-		}()
-	}
-	for range size {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
+	inProcesses(t, children(t, max(n, 2), "-peer.stage"))
 }
 
 // stagedRank is what each rank of the tests on devices that stage does.
