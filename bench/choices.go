@@ -33,8 +33,12 @@ func printChoices(w io.Writer) error {
 // print writes the table of what was measured, in the form of the tables' sources.
 func (t *tuning) print(w io.Writer, r *report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "// Measured by %d ranks, %s, transport %s; element types %s, reductions %s.\nreturn []Choice{\n", r.options.ranks,
+	fmt.Fprintf(&b, "// Measured by %d ranks, %s, transport %s; element types %s, reductions %s.\n", r.options.ranks,
 		r.seat.where, r.medium(), r.options.dtypes, r.options.ops)
+	for _, c := range t.colls {
+		b.WriteString(t.listing(c))
+	}
+	b.WriteString("return []Choice{\n")
 	for _, c := range t.colls {
 		for _, x := range t.winners(c) {
 			if r.options.device == onCUDA {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
@@ -45,8 +47,8 @@ func (o *options) candidatesOnCPU() ([]*variant, error) {
 	return all, nil
 }
 
-// grids are those that are tried for each way on GPUs, the registered ones with -register.
-func grids() []peer.Choice {
+// usualGrids are those that are tried for each way on GPUs, the registered ones with -register.
+func usualGrids() []peer.Choice {
 	return []peer.Choice{
 		{Way: peer.Packets, Blocks: 8, Threads: 128, MaxBytes: packetsMost},
 		{Way: peer.Packets, Blocks: 8, Threads: 256, MaxBytes: packetsMost},
@@ -80,7 +82,11 @@ func grids() []peer.Choice {
 func (o *options) candidatesOnGPU() ([]*variant, error) {
 	table := peer.DefaultChoices()
 	var all []*variant
-	for _, g := range grids() {
+	tried := []peer.Choice(o.try)
+	if len(tried) == 0 {
+		tried = usualGrids()
+	}
+	for _, g := range tried {
 		if g.Registered && !o.register {
 			continue
 		}
@@ -88,17 +94,14 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 		most := g.MaxBytes
 		g.MaxBytes = 0
 		for _, c := range o.collectives {
-			if slices.Contains(waysOf(table, c.coll), string(g.Way)) {
+			if g.Way.Serves(c.coll) {
 				g.Coll = c.coll
 				v.choices = append(v.choices, g)
 				v.tuned[c.coll] = most
 			}
 		}
 		if len(v.tuned) > 0 {
-			v.label = fmt.Sprintf("%s %dx%d", g.Way, g.Blocks, g.Threads)
-			if g.Tile > 0 {
-				v.label += " tile " + colligo.FormatBytes(int64(g.Tile))
-			}
+			v.label = gridLabel(g)
 			// What else the run needs, such as the first all_reduce, goes by the default table.
 			v.choices = append(v.choices, table...)
 			all = append(all, v)
@@ -180,4 +183,24 @@ func between(below, above int) int {
 		n *= 2
 	}
 	return n
+}
+
+// listing tells, size by size, what the variants have taken, the fastest first.
+func (t *tuning) listing(c plan.Coll) string {
+	var b strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(t.times[c])) {
+		times := t.times[c][n]
+		order := slices.SortedFunc(maps.Keys(times), func(x, y *variant) int {
+			return cmp.Or(cmp.Compare(times[x], times[y]), strings.Compare(x.label, y.label))
+		})
+		fmt.Fprintf(&b, "// %v %s, us:", c, formatSize(n))
+		for i, v := range order {
+			if i > 0 {
+				b.WriteString(";")
+			}
+			fmt.Fprintf(&b, " %.4g %s", times[v], v.label)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

@@ -77,7 +77,7 @@ func TestTuneProcesses(t *testing.T) {
 	o := bench(nil, "all_reduce", "broadcast", "all_to_all", "-ranks", "2", "-tune", "-n", "2", "-w", "0", "-e", "64", "-f", "8")
 	require.Zero(t, o.code, o.stderr)
 	require.Contains(t, o.stderr, "bench: measures candidate 4: all_reduce ring\n")
-	require.Regexp(t, `^// Measured by 2 ranks, cpu, transport \w+; element types float32, reductions sum\.\nreturn \[\]Choice{\n`+
+	require.Regexp(t, `^// Measured by 2 ranks, cpu, transport \w+; element types float32, reductions sum\.\n(// \w+ \d+, us:( [\d.e+]+ candidate \d: [^;\n]*;?)+\n)+return \[\]Choice{\n`+
 		`(\t{Coll: plan\.AllReduce, Medium: "\w+", MaxSize: 2,( MaxBytes: \d+,)? Algo: "\w+"},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
 	o = bench(nil, "all_to_all", "-tune")
 	require.Equal(t, 2, o.code)
@@ -91,4 +91,24 @@ func TestChoices(t *testing.T) {
 	for _, l := range peer.DefaultChoices() {
 		require.Contains(t, o.stdout, "\n"+l.String()+"\n")
 	}
+}
+
+// TestTry gives the grids to try, and what is no grid.
+func TestTry(t *testing.T) {
+	o, err := parse([]string{"all_reduce", "broadcast", "-ranks", "2", "-tune", "-try", "tiles 128x512 16Ki, ring 32x256"})
+	require.NoError(t, err)
+	require.Equal(t, "tiles 128x512 16Ki,ring 32x256", o.try.String())
+	o.device = onCUDA
+	variants, err := o.variants()
+	require.NoError(t, err)
+	require.Len(t, variants, 2)
+	require.Equal(t, peer.Choice{Coll: plan.AllReduce, Way: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10}, variants[0].choices[0])
+	require.Contains(t, variants[0].tuned, plan.Broadcast)
+	for _, x := range []string{"tiles", "tiles 8", "tiles 8x32 much", "tiles 8x32 1Ki more"} {
+		_, err := parse([]string{"all_reduce", "-tune", "-try", x})
+		require.ErrorContains(t, err, x)
+	}
+	got := bench(nil, "all_reduce", "-device", "cpu", "-tune", "-try", "tiles 8x32")
+	require.Equal(t, 2, got.code)
+	require.Contains(t, got.stderr, "-try tiles 8x32 goes with -tune on GPUs")
 }

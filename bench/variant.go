@@ -33,6 +33,8 @@ func (v *variant) measures(c testCase, bytes int) bool {
 // variants returns what to measure with: -algo, or all candidates of -tune.
 func (o *options) variants() ([]*variant, error) {
 	switch {
+	case len(o.try) > 0 && !(o.tune && o.device == onCUDA):
+		return nil, fmt.Errorf("-try %v goes with -tune on GPUs", &o.try)
 	case o.tune && o.algo != "":
 		return nil, fmt.Errorf("-tune tries all algorithms, -algo %s names one", o.algo)
 	case o.tune && o.compare != "":

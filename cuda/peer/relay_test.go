@@ -18,7 +18,7 @@ func relayed(blocks int) Options {
 	lines := []Choice{}
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
 		for _, way := range []Way{Direct, Turns, Chain} {
-			if way.serves(c) {
+			if way.Serves(c) {
 				lines = append(lines, Choice{Coll: c, Registered: way == Direct, Way: way, Blocks: blocks, Threads: 64, Tile: 1 << 10})
 			}
 		}
@@ -108,7 +108,7 @@ func TestRelayGraph(t *testing.T) {
 }
 
 func TestWaysServe(t *testing.T) {
-	require.False(t, Turns.serves(plan.Gather))
-	require.False(t, Chain.serves(plan.AllGather))
-	require.True(t, Direct.serves(plan.Broadcast))
+	require.False(t, Turns.Serves(plan.Gather))
+	require.False(t, Chain.Serves(plan.AllGather))
+	require.True(t, Direct.Serves(plan.Broadcast))
 }

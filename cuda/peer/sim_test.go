@@ -55,7 +55,7 @@ func small(way Way) Options {
 		tile = 4 * ringUnit
 	}
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
-		if way.serves(c) {
+		if way.Serves(c) {
 			o.Choices = append(o.Choices, Choice{Coll: c, Way: way, Blocks: 3, Threads: 64, Tile: tile})
 		}
 	}

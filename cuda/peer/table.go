@@ -105,14 +105,15 @@ func checkChoices(all []Choice) error {
 		if c.Blocks < 1 || c.Blocks > maxBlocks || c.Threads < 32 || c.Threads > 512 || c.Threads%32 != 0 {
 			return fmt.Errorf("choice %d (%v): a grid has 1 to %d blocks of 32 to 512 threads, in whole warps", i, c, maxBlocks)
 		}
-		if !c.Way.serves(c.Coll) || (c.Way == Direct || c.Way == Copies) && !c.Registered {
+		if !c.Way.Serves(c.Coll) || (c.Way == Direct || c.Way == Copies) && !c.Registered {
 			return fmt.Errorf("choice %d (%v): there is no such way", i, c)
 		}
 	}
 	return nil
 }
 
-func (w Way) serves(c plan.Coll) bool {
+// Serves reports whether a collective can go this way.
+func (w Way) Serves(c plan.Coll) bool {
 	switch w {
 	case TwoShot, Ring, Rows, RowsTwoShot, Copies:
 		return c == plan.AllReduce
