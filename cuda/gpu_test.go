@@ -3,6 +3,7 @@ package cuda_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -341,5 +342,52 @@ func BenchmarkGPUEnter(b *testing.B) {
 			b.Fatal(err)
 		}
 		thread.Leave()
+	}
+}
+
+// BenchmarkGPUCalls measures what the calls of a small operation cost the host, without the waits for the device.
+func BenchmarkGPUCalls(b *testing.B) {
+	d := gpus(b)[0]
+	on(b, d, func(t cuda.Thread) {
+		s, with, f := stream(b, t), stream(b, t), function(b, t, "nothing")
+		args := unsafe.Pointer(new(int64))
+		repeat, err := t.NewRepeat(f, 8, with)
+		require.NoError(b, err)
+		defer func() { require.NoError(b, t.DestroyRepeat(repeat)) }()
+		require.NoError(b, t.BeginCapture(with, cuda.CaptureThreadLocal))
+		require.NoError(b, t.Launch(f, cuda.Grid{Blocks: 1, Threads: 32}, args, with))
+		graph, err := t.EndCapture(with)
+		require.NoError(b, err)
+		defer func() { require.NoError(b, t.DestroyGraph(graph)) }()
+		for _, g := range []cuda.Grid{{Blocks: 1, Threads: 32}, {Blocks: 8, Threads: 128}, {Blocks: 64, Threads: 256}} {
+			grid := fmt.Sprintf("/%dx%d", g.Blocks, g.Threads)
+			b.Run("launch"+grid, timed(d, s, func(t cuda.Thread) error { return t.Launch(f, g, args, s) }))
+			b.Run("ahead"+grid, timed(d, s, func(t cuda.Thread) error { return t.LaunchAhead(f, g, args, s) }))
+			b.Run("repeat"+grid, timed(d, s, func(t cuda.Thread) error { return t.LaunchRepeat(repeat, g, args, s) }))
+		}
+		b.Run("graph", timed(d, s, func(t cuda.Thread) error { return t.LaunchGraph(graph, s) }))
+		b.Run("capturing", timed(d, s, func(t cuda.Thread) error {
+			_, _, err := t.Capturing(s)
+			return err
+		}))
+	})
+}
+
+// timed benchmarks a call, and lets the device catch up off the clock.
+func timed(d *cuda.Device, s cuda.Stream, call func(cuda.Thread) error) func(*testing.B) {
+	return func(b *testing.B) {
+		thread := enter(b, d)
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			if err := call(thread); err != nil {
+				b.Fatal(err)
+			}
+			if i++; i%256 == 0 {
+				b.StopTimer()
+				require.NoError(b, thread.Synchronize(s))
+				b.StartTimer()
+			}
+		}
 	}
 }
