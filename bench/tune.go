@@ -15,10 +15,11 @@ import (
 
 const (
 	tunedTile = 32 << 10
-	// packetsMost, twoShotMost and rowsMost bound what is tried: beyond it the backend's heap makes it take another way.
+	// These bound what is tried: beyond them packets and rows lose, and the backend's heap makes it take another way for the others.
 	packetsMost = 512 << 10
 	twoShotMost = 1 << 20
-	rowsMost    = 4 << 20
+	rowsMost    = 32 << 20
+	rows2Most   = 4 << 20
 	// worthIt is how much faster another algorithm has to be for a new line of the table.
 	worthIt = 1.03
 )
@@ -64,8 +65,8 @@ func usualGrids() []peer.Choice {
 		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: tunedTile},
 		{Way: peer.Rows, Blocks: 64, Threads: 512, MaxBytes: rowsMost},
 		{Way: peer.Rows, Blocks: 128, Threads: 512, MaxBytes: rowsMost},
-		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512, MaxBytes: rowsMost},
-		{Way: peer.RowsTwoShot, Blocks: 128, Threads: 512, MaxBytes: rowsMost},
+		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512, MaxBytes: rows2Most},
+		{Way: peer.RowsTwoShot, Blocks: 128, Threads: 512, MaxBytes: rows2Most},
 		{Way: peer.Tiles, Blocks: 256, Threads: 256},
 		{Way: peer.Direct, Registered: true, Blocks: 128, Threads: 256},
 		{Way: peer.Direct, Registered: true, Blocks: 256, Threads: 256},

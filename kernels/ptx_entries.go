@@ -22,7 +22,7 @@ const (
 	ExchangePackets      = "exchange_packets"       // ExchangeArgs; each of the bytes at most PacketSlot/2
 
 	// The row kernels: as the packet kernels, with whole warps, between devices linked by NVLink.
-	AllReduceRows        = "all_reduce_rows"          // RowsArgs; Slot holds a quad for each RowData of Bytes
+	AllReduceRows        = "all_reduce_rows"          // RowsArgs; Slot holds a quad for each warp
 	AllReduceRowsTwoShot = "all_reduce_rows_two_shot" // RowsArgs; Slot holds two for each of Part, Bytes above (Size-1)·Part
 
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is

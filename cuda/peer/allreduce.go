@@ -34,7 +34,7 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 	if o.choice.Way == Copies && !o.window.whole {
 		o.choice.Way = Direct
 	}
-	switch o.choice.Way = b.fitting(o.choice.Way, bytes, o.part); o.choice.Way {
+	switch o.choice.Way = b.fitting(&o.choice, bytes, o.part); o.choice.Way {
 	case Ring:
 		return b.ringAllReduce(ctx, t, o, s)
 	case Rows, RowsTwoShot:
@@ -54,12 +54,13 @@ type sum struct {
 	choice      Choice
 }
 
-// fitting returns the way, or the nearest one that takes so many bytes.
-func (b *backend) fitting(way Way, bytes, part int) Way {
+// fitting returns the choice's way, or the nearest one that takes so many bytes.
+func (b *backend) fitting(c *Choice, bytes, part int) Way {
 	two := bytes > (b.size-1)*part
+	way := c.Way
 	switch way {
 	case Rows, RowsTwoShot:
-		way = b.fittingRows(way, bytes, part, two)
+		way = b.fittingRows(c, bytes, part, two)
 	case TwoShot:
 		if part > b.layout.packetSlot/4 || !two {
 			way = Packets
@@ -71,14 +72,20 @@ func (b *backend) fitting(way Way, bytes, part int) Way {
 	return way
 }
 
-func (b *backend) fittingRows(way Way, bytes, part int, two bool) Way {
+// fittingRows knows that rows in one shot go in rounds, in which each warp has a place for a quad at least.
+func (b *backend) fittingRows(c *Choice, bytes, part int, two bool) Way {
 	rows := func(n int) int { return (n + kernels.RowData - 1) / kernels.RowData * kernels.RowQuad }
+	round := rows(bytes)
+	if c.Way == Rows {
+		g := c.quadGrid(bytes, b.multiprocessors)
+		round = min(round, int(g.Blocks*g.Threads/32)*kernels.RowQuad)
+	}
 	switch {
 	case !b.linked:
 		return Packets
-	case way == RowsTwoShot && two && 2*rows(part) <= b.layout.rowSlot:
+	case c.Way == RowsTwoShot && two && 2*rows(part) <= b.layout.rowSlot:
 		return RowsTwoShot
-	case rows(bytes) <= b.layout.rowSlot:
+	case round <= b.layout.rowSlot:
 		return Rows
 	}
 	return Tiles

@@ -6,6 +6,9 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
+// ofH200 is the multiprocessors of the devices that Explain speaks of.
+const ofH200 = 132
+
 // Explain returns the line of the table that an operation follows, its way changed to the one that the heap has room for.
 // bytes are those of Choice.MaxBytes; linked says that all devices are linked by NVLink. Registered tensors have lines of
 // their own, which it leaves out. Nothing is opened.
@@ -20,10 +23,10 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 	if err != nil {
 		return Choice{}, err
 	}
-	b := &backend{size: ranks, options: o, layout: l, linked: linked}
+	b := &backend{size: ranks, options: o, layout: l, linked: linked, multiprocessors: ofH200}
 	c := b.pick(coll, bytes)
 	if coll == plan.AllReduce {
-		c.Way = b.fitting(c.Way, bytes, up((bytes+ranks-1)/ranks, 16))
+		c.Way = b.fitting(&c, bytes, up((bytes+ranks-1)/ranks, 16))
 	} else if c.Way == Packets && bytes > l.packetSlot/2 {
 		c.Way = Tiles
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -43,6 +44,31 @@ func TestRows(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestRowRounds takes rows that fill their slots several times, among some that do not.
+func TestRowRounds(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			o := small(Rows)
+			o.Memory = 4 << 20 * (size - 1)
+			l, err := newLayout(size, o.Memory)
+			require.NoError(t, err)
+			round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+			require.Less(t, 5*round/2, simHalf/4)
+			onSim(t, size, o, func(r *rank) error {
+				for i, n := range []int{7, 5 * round / 2, 300, 3*round - 2001, 3*round - 1, 121, round, round - 1, 2 * round, 1000} {
+					c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, async: i%2 == 1}
+					if err := r.allReduce(c); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
 	}
 }
 

@@ -8,18 +8,20 @@ import (
 // rows is a block of a row kernel.
 type rows struct {
 	member
-	slotBytes uint64
-	flag      uint32
+	slotBytes  uint64
+	flag, last uint32 // numbers of the first and the last round
 }
 
-// asRows runs f for all blocks of a launch.
-func asRows(l *cudasim.Launch, f func(*rows, *kernels.RowsArgs)) {
+// asRows runs f for all blocks of a launch of so many rounds.
+func asRows(l *cudasim.Launch, rounds uint32, f func(*rows, *kernels.RowsArgs)) {
 	a := cudasim.Args[kernels.RowsArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		r := &rows{member: member{Block: b, g: &a.Group, grid: l.Grid}, slotBytes: uint64(a.Slot)}
-		if r.flag = r.LoadVolatile32(a.Group.State+8) + 1; r.flag == 0 {
-			r.flag = 2
+		r.flag = r.LoadVolatile32(a.Group.State+8) + 1
+		if r.flag == 0 || r.flag+rounds-1 < r.flag {
+			r.flag = 2 + r.flag&1
 		}
+		r.last = r.flag + rounds - 1
 		f(r, a)
 	})
 }
@@ -28,13 +30,13 @@ func asRows(l *cudasim.Launch, f func(*rows, *kernels.RowsArgs)) {
 func (r *rows) arrive() {
 	if r.Add32(r.g.State+12, 1) == r.grid-1 {
 		r.StoreVolatile32(r.g.State+12, 0)
-		r.StoreVolatile32(r.g.State+8, r.flag)
+		r.StoreVolatile32(r.g.State+8, r.last)
 	}
 }
 
-// slot returns where rank from's rows lie in the row memory at base.
-func (r *rows) slot(base uint64, from int) uint64 {
-	return base + (uint64(r.flag&1)*uint64(r.g.Size)+uint64(from))*r.slotBytes
+// slot returns where rank from's rows of a round lie in the row memory at base.
+func (r *rows) slot(base uint64, from int, number uint32) uint64 {
+	return base + (uint64(number&1)*uint64(r.g.Size)+uint64(from))*r.slotBytes
 }
 
 func quads(n uint64) uint64 { return (n + kernels.RowData - 1) / kernels.RowData }
@@ -59,45 +61,72 @@ func (r *rows) writeQuads(p, i uint64, b []byte, all uint64) {
 }
 
 // take waits for n quads from rank peer.
-func (r *rows) take(slot, i, n uint64, peer int) []byte {
+func (r *rows) take(slot, i, n uint64, peer int, number uint32) []byte {
 	b := make([]byte, n*kernels.RowData)
-	r.wait(peer, func() bool { return r.LoadRows(slot+kernels.RowQuad*i, b, r.flag) })
+	r.wait(peer, func() bool { return r.LoadRows(slot+kernels.RowQuad*i, b, number) })
 	return b
 }
 
-// gather folds n quads of every rank's slot, and mine at its place.
-func (f folder) gatherRows(r *rows, slot0, i, n uint64, mine []byte, divisor uint32) []byte {
+// gather folds n quads of every rank's slot in the own memory, and mine at its place.
+func (f folder) gatherRows(r *rows, own, i, n uint64, mine []byte, divisor, number uint32) []byte {
 	all := make([][]byte, r.size())
 	for q := range all {
 		if q == int(r.g.Rank) {
 			all[q] = mine
 		} else {
-			all[q] = r.take(slot0+uint64(q)*r.slotBytes, i, n, q)
+			all[q] = r.take(r.slot(own, q, number), i, n, q, number)
 		}
 	}
 	return f.fold(all, n*kernels.RowData, divisor)
 }
 
+// turn is a block's quads of one step: the first and their number, and their place and round.
+type turn struct {
+	first, n, at uint64
+	number       uint32
+	mine         []byte
+}
+
+// rounds returns how many quads all warps move together, in how many rounds, and how many places a round has.
+func rowRounds(a *kernels.RowsArgs, step uint64) (all, rounds, room uint64) {
+	all, rounds, room = quads(a.Bytes), 1, uint64(a.Slot)/kernels.RowQuad
+	if all > room {
+		room = room / step * step
+		all = (all + step - 1) / step * step
+		rounds = (all + room - 1) / room
+	}
+	return all, rounds, room
+}
+
 // rows is AllReduceRows.
 func (f folder) rows(l *cudasim.Launch) {
-	asRows(l, func(r *rows, a *kernels.RowsArgs) {
-		r.quads(quads(a.Bytes), func(i, n uint64) {
-			b := r.readQuads(a.In, i, n, a.Bytes)
+	step := uint64(l.Threads) / 32 * uint64(l.Grid)
+	all, rounds, room := rowRounds(cudasim.Args[kernels.RowsArgs](l), step)
+	asRows(l, uint32(rounds), func(r *rows, a *kernels.RowsArgs) {
+		var before turn
+		r.quads(all, func(i, n uint64) {
+			t := turn{i, n, i % room, r.flag + uint32(i/room), r.readQuads(a.In, i, n, a.Bytes)}
+			f.takeRows(r, a, &before)
 			for d := 1; d < r.size(); d++ {
-				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank))+kernels.RowQuad*i, b, r.flag)
+				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), t.number)+kernels.RowQuad*t.at, t.mine, t.number)
 			}
+			before = t
 		})
 		r.arrive()
-		slot0 := r.slot(a.Rows[0], 0)
-		r.quads(quads(a.Bytes), func(i, n uint64) {
-			r.writeQuads(a.Out, i, f.gatherRows(r, slot0, i, n, r.readQuads(a.In, i, n, a.Bytes), a.Divisor), a.Bytes)
-		})
+		f.takeRows(r, a, &before)
 	})
+}
+
+// takeRows folds the quads of a turn.
+func (f folder) takeRows(r *rows, a *kernels.RowsArgs, t *turn) {
+	if t.n != 0 {
+		r.writeQuads(a.Out, t.first, f.gatherRows(r, a.Rows[0], t.at, t.n, t.mine, a.Divisor, t.number), a.Bytes)
+	}
 }
 
 // rowsTwoShot is AllReduceRowsTwoShot.
 func (f folder) rowsTwoShot(l *cudasim.Launch) {
-	asRows(l, func(r *rows, a *kernels.RowsArgs) {
+	asRows(l, 1, func(r *rows, a *kernels.RowsArgs) {
 		results := quads(a.Part) * kernels.RowQuad
 		part := func(q int) (from, n uint64) {
 			from = uint64(q) * a.Part
@@ -106,16 +135,15 @@ func (f folder) rowsTwoShot(l *cudasim.Launch) {
 		for d := 1; d < r.size(); d++ {
 			from, all := part(r.rankAt(d))
 			r.quads(quads(all), func(i, n uint64) {
-				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank))+kernels.RowQuad*i, r.readQuads(a.In+from, i, n, all), r.flag)
+				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.flag)+kernels.RowQuad*i, r.readQuads(a.In+from, i, n, all), r.flag)
 			})
 		}
 		r.arrive()
-		slot0 := r.slot(a.Rows[0], 0)
 		from, all := part(int(r.g.Rank))
 		r.quads(quads(all), func(i, n uint64) {
-			sum := f.gatherRows(r, slot0, i, n, r.readQuads(a.In+from, i, n, all), a.Divisor)
+			sum := f.gatherRows(r, a.Rows[0], i, n, r.readQuads(a.In+from, i, n, all), a.Divisor, r.flag)
 			for d := 1; d < r.size(); d++ {
-				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank))+results+kernels.RowQuad*i, sum, r.flag)
+				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.flag)+results+kernels.RowQuad*i, sum, r.flag)
 			}
 			r.writeQuads(a.Out+from, i, sum, all)
 		})
@@ -123,7 +151,7 @@ func (f folder) rowsTwoShot(l *cudasim.Launch) {
 			q := r.rankAt(d)
 			from, all := part(q)
 			r.quads(quads(all), func(i, n uint64) {
-				r.writeQuads(a.Out+from, i, r.take(r.slot(a.Rows[0], q)+results, i, n, q), all)
+				r.writeQuads(a.Out+from, i, r.take(r.slot(a.Rows[0], q, r.flag)+results, i, n, q, r.flag), all)
 			})
 		}
 	})

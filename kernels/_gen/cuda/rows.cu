@@ -2,9 +2,10 @@
 #include "fold.h"
 #include "rows.h"
 
-// gather folds quad i of every rank's slot, and mine at its place, in rank order.
-DEVICE Line gather(Rows &r, u64 slot0, u64 i, Line mine, u32 divisor) {
+// gather folds the quad at place i of every rank's slot in the own memory, and mine at its place, in rank order.
+DEVICE Line gather(Rows &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) {
 	const GroupArgs &g = r.g;
+	u64 slot0 = r.slot(own, 0, number);
 	Whole s;
 	if constexpr (unrolled) { // look at all slots at once, until all are there
 		Line v[maxRanks];
@@ -16,7 +17,7 @@ DEVICE Line gather(Rows &r, u64 slot0, u64 i, Line mine, u32 divisor) {
 				if (q < g.size && q != g.rank) v[q] = r.look(slot0 + q * r.slotBytes, i);
 #pragma unroll
 			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank && !r.there(v[q])) missing = q;
+				if (q < g.size && q != g.rank && !r.there(v[q], number)) missing = q;
 		} while (!allLanes(missing == maxRanks) && r.again(missing));
 #pragma unroll
 		for (u32 q = 0; q < maxRanks; q++)
@@ -28,7 +29,7 @@ DEVICE Line gather(Rows &r, u64 slot0, u64 i, Line mine, u32 divisor) {
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
-			Line from = q == g.rank ? mine : r.take(slot0 + q * r.slotBytes, i, q);
+			Line from = q == g.rank ? mine : r.take(slot0 + q * r.slotBytes, i, q, number);
 			if (q == 0) s.open(from);
 			else s.fold(from);
 		}
@@ -36,24 +37,38 @@ DEVICE Line gather(Rows &r, u64 slot0, u64 i, Line mine, u32 divisor) {
 	return s.close(divisor);
 }
 
-// all_reduce_rows: every rank sends all its data to every peer, and folds what it gets. The quads of bytes fit into slot.
-// A warp folds a quad after it has loaded its next one and before it sends that.
+// all_reduce_rows: every rank sends all its data to every peer, and folds what it gets. A slot has room for a quad of each
+// warp. A warp folds a quad after it has loaded its next one and before it sends that.
 KERNEL void all_reduce_rows(RowsArgs a) {
 	const GroupArgs &g = a.group;
-	Rows r(g, a.slot);
+	u32 step = (u32)warps(), all = (u32)quadsOf(a.bytes), room = a.slot / quadBytes, rounds = 1;
+	if (all > room) {
+		room = room / step * step;
+		all = (all + step - 1) / step * step;
+		rounds = (all + room - 1) / room;
+	}
+	Rows r(g, a.slot, rounds);
 	r.arrive();
-	u64 quads = quadsOf(a.bytes), step = warps(), slot0 = r.slot(a.rows[0], 0);
+	u32 at = (u32)warp(), number = r.flag; // place and round of the next quad
+	u32 atMine = 0, numberMine = 0;
 	Line mine{};
 #pragma unroll 1
-	for (u64 i = warp();; i += step) {
+	for (u32 i = (u32)warp();; i += step) {
 		Line next{};
-		if (i < quads) next = readQuad(a.in, i, a.bytes);
-		if (i >= step) writeQuad(a.out, i - step, gather(r, slot0, i - step, mine, a.divisor), a.bytes);
-		if (i >= quads) break;
+		if (i < all) next = readQuad(a.in, i, a.bytes);
+		if (i >= step) writeQuad(a.out, i - step, gather(r, a.rows[0], atMine, mine, a.divisor, numberMine), a.bytes);
+		if (i >= all) break;
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++)
-			if (d < g.size) r.put(r.slot(a.rows[d], g.rank), i, next);
+			if (d < g.size) r.put(r.slot(a.rows[d], g.rank, number), at, next, number);
 		mine = next;
+		atMine = at;
+		numberMine = number;
+		at += step;
+		if (at >= room) {
+			at = (u32)warp();
+			number++;
+		}
 	}
 	r.finish();
 }
@@ -68,7 +83,7 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 	r.arrive(); // which is a barrier, too
 	constexpr u32 U = 4; // quads that are asked for at once
 	u32 quads = (u32)quadsOf(a.part), all = quads * (g.size - 1), step = (u32)warps();
-	u64 results = (u64)quads * quadBytes, slot0 = r.slot(peers.at[0], 0);
+	u64 results = (u64)quads * quadBytes, slot0 = r.slot(peers.at[0], 0, r.flag);
 	auto length = [&](u32 q) { return within(q * a.part, a.part, a.bytes); };
 	auto there = [&](u32 w) { return w < all && quadData * (u64)(w % quads) < length(peerAt(g, 1 + w / quads)); };
 #pragma unroll 1
@@ -82,15 +97,15 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 #pragma unroll
 		for (u32 u = 0; u < U; u++) {
 			u32 x = w + u * step;
-			if (there(x)) r.put(r.slot(peers.at[1 + x / quads], g.rank), x % quads, v[u]);
+			if (there(x)) r.put(r.slot(peers.at[1 + x / quads], g.rank, r.flag), x % quads, v[u], r.flag);
 		}
 	}
 	u64 own = g.rank * a.part, n = length(g.rank);
 #pragma unroll 1
 	for (u32 i = (u32)warp(); i < (u32)quadsOf(n); i += step) {
-		Line v = gather(r, slot0, i, readQuad(a.in + own, i, n), a.divisor);
+		Line v = gather(r, peers.at[0], i, readQuad(a.in + own, i, n), a.divisor, r.flag);
 #pragma unroll 1
-		for (u32 d = 1; d < g.size; d++) r.put(r.slot(peers.at[d], g.rank) + results, i, v);
+		for (u32 d = 1; d < g.size; d++) r.put(r.slot(peers.at[d], g.rank, r.flag) + results, i, v, r.flag);
 		writeQuad(a.out + own, i, v, n);
 	}
 #pragma unroll 1
@@ -104,7 +119,7 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 				u32 x = w + u * step, q = peerAt(g, 1 + x / quads);
 				if (!there(x)) continue;
 				v[u] = r.look(slot0 + q * r.slotBytes + results, x % quads);
-				if (!r.there(v[u])) missing = q;
+				if (!r.there(v[u], r.flag)) missing = q;
 			}
 		} while (!allLanes(missing == maxRanks) && r.again(missing));
 #pragma unroll

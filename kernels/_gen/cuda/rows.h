@@ -7,6 +7,13 @@
 //
 // Row memory of a rank: two halves, each with one slot per sending rank. Operations take the halves in turns by their
 // number, which proves that a half is free as in packets.h. Nothing but rows is ever stored there: flags lie where flags lay.
+//
+// What does not fit into a slot goes in rounds, which have numbers as if they were operations. In every round the same warps
+// have the same places, and no warp is without a quad in the last one; those behind the tensor's end are empty.
+//   Within the operation: a warp puts a quad after it has taken the peer's of one step before, which that warp put after it had
+//   taken all of this rank's up to two steps before. A place is used again two rounds, so two steps at least, later.
+//   From one operation to the next: who leaves has taken every warp's last quad, put after all of its others were taken. So a
+//   peer may have last quads to take, of the last round alone, and the next operation begins in the other half.
 #pragma once
 #include "watch.h"
 
@@ -80,14 +87,16 @@ DEVICE void writeQuad(u64 p, u64 i, Line v, u64 bytes) {
 struct Rows {
 	const GroupArgs &g;
 	u64 slotBytes;
-	u32 flag, before = 0;
+	u32 flag, last, before = 0; // flag is the number of the first round
 	Watch watch;
 
-	// The operation's number is counted as that of packets, by two words of its own; arrive may come at any time.
-	__attribute__((device, always_inline)) Rows(const GroupArgs &g, u64 slotBytes) : g(g), slotBytes(slotBytes), watch{g.stop} {
+	// The operation's number is counted as that of packets, by two words of its own; arrive may come at any time. Where the
+	// numbers of its rounds would pass 0, they begin anew, in the half where they would have begun.
+	__attribute__((device, always_inline)) Rows(const GroupArgs &g, u64 slotBytes, u32 rounds = 1) : g(g), slotBytes(slotBytes), watch{g.stop} {
 		awaitBefore();
-		u32 f = watchWord(g.state + 8) + 1;
-		flag = f == 0 ? 2 : f;
+		flag = watchWord(g.state + 8) + 1;
+		if (flag == 0 || flag + rounds - 1 < flag) flag = 2 + (flag & 1);
+		last = flag + rounds - 1;
 	}
 	__attribute__((device, always_inline)) void arrive() {
 		if (__nvvm_bar0_and((int)flag) != 0 && thread() == 0)
@@ -96,22 +105,22 @@ struct Rows {
 	__attribute__((device, always_inline)) void finish() {
 		if (thread() != 0 || before != blocks() - 1) return;
 		postWord(g.state + 12, 0);
-		postWord(g.state + 8, flag);
+		postWord(g.state + 8, last);
 	}
 
-	// slot returns where rank from's rows of this operation lie in the row memory at base.
-	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from) { return base + ((u64)(flag & 1) * g.size + from) * slotBytes; }
+	// slot returns where rank from's rows of round number lie in the row memory at base.
+	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 number) { return base + ((u64)(number & 1) * g.size + from) * slotBytes; }
 
-	// put stores quad i. All lanes call it together.
-	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v) {
-		if (lastOfRow()) v.w[2] = v.w[3] = flag;
+	// put stores the quad at place i of a slot. All lanes call it together.
+	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v, u32 number) {
+		if (lastOfRow()) v.w[2] = v.w[3] = number;
 		together();
 		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(slot + quadBytes * i + 16 * lane()), "r"(v.w[0]), "r"(v.w[1]),
 					 "r"(v.w[2]), "r"(v.w[3])
 					 : "memory");
 	}
 
-	// look reads this lane's part of quad i whether it is there or not; there tells.
+	// look reads this lane's part of the quad at place i, whether it is there or not; there tells.
 	__attribute__((device, always_inline)) Line look(u64 slot, u64 i) {
 		Line v;
 		together();
@@ -121,7 +130,7 @@ struct Rows {
 					 : "memory");
 		return v;
 	}
-	__attribute__((device, always_inline)) bool there(Line v) { return !lastOfRow() || ((v.w[2] ^ flag) | (v.w[3] ^ flag)) == 0; }
+	__attribute__((device, always_inline)) bool there(Line v, u32 number) { return !lastOfRow() || ((v.w[2] ^ number) | (v.w[3] ^ number)) == 0; }
 
 	// again reports to all lanes alike whether to look once more; missing is the rank that this lane waits for, or maxRanks.
 	__attribute__((device, always_inline)) bool again(u32 missing) {
@@ -130,13 +139,13 @@ struct Rows {
 		return allLanes(more);
 	}
 
-	// take waits for quad i from rank peer.
-	__attribute__((device, always_inline)) Line take(u64 slot, u64 i, u32 peer) {
+	// take waits for the quad at place i from rank peer.
+	__attribute__((device, always_inline)) Line take(u64 slot, u64 i, u32 peer, u32 number) {
 		Line v;
 		bool here;
 		do {
 			v = look(slot, i);
-			here = there(v);
+			here = there(v, number);
 		} while (!allLanes(here) && again(here ? maxRanks : peer));
 		return v;
 	}
