@@ -1,17 +1,32 @@
 // Relays: tiles that go one way, with an answer for each. So a rank can send to one peer while it receives from another,
 // which is faster than to exchange with all at once: a link's switch port has one sender and one receiver.
 //
-// Tile j is announced by number j+1 in the flag words of phase 0, as in tiles.h. Who has used it says so by the same number
-// in the flag words of phase 1. Before tile j is sent, tile j-2 has been used. Of the last two nobody says it: nobody waits
-// to hear, and nothing is stored at a rank that may have left the operation. So an operation leaves its last two tiles in
-// their slots at most, as the kernels of tiles.h do, and no kernel sends more than two before it knows that the peer has
-// finished the operation before: the slots of the first two tiles are free, whatever kernels follow one another.
+// A tile has to be large, for until it may be announced some microseconds pass in which its block stores nothing. So a relay
+// sees the tile memory that a pair has anew. What tiles.h calls a circle is a piece here: block b of a relay has the pieces
+// b*pieces to (b+1)*pieces-1 of the sender, counted as there, 2*block+phase. In each piece lie as many tiles as fit, one piece
+// after the other, and in all of them at most deepest; tile j of an operation is the (j mod depth)-th.
+//
+// Flag words, of a pair that has n tiles in this operation, for each block:
+//   phase 0, of the receiver: number j+1 says that tile j is there;
+//   phase 1, of the sender:   number 1 says that the receiver is in this operation, number j+2 that it has used tile j.
+// A pair counts n+1 in each operation in which n is not 0, for there are so many numbers. Both ranks know n, and so have
+// equal counters whatever kernels follow one another, and a replayed graph counts on.
+//
+// Why a slot is free. Only one rank, the sender of the pair, ever stores in its pieces, whatever the kernel. It sends
+// nothing before number 1: the receiver's kernels before this one are over then, all their blocks, and with them every use
+// of what the sender had sent. From then on tile j is sent when tile j-depth has been used. And no rank ends before the
+// peers have used all that it sent in the operation: so the next kernel finds the pair's memory free, wherever its blocks have
+// their tiles, and tiles.h may send its first two tiles unasked. Other pairs' memory is not touched: their senders may be
+// in the next operation already.
+// Why nothing is stored at a rank that has left. The receiver waits for every tile of this operation, the sender for number 1
+// and for all that says a tile is used. So each waits for every flag that is stored at it here.
 #pragma once
 #include "direct.h"
 #include "own.h"
 
-// post tells the rank at place d a number of this operation, reach waits for its. One thread calls them, a barrier before
-// post and after reach.
+constexpr u32 deepest = 8; // tiles of a pair that are not yet used
+
+// post tells the rank at place d a number of this operation, reach waits for its. One thread of a team calls them.
 DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
 	u64 at = t.flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + t.g.rank);
 	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(t.base[d] + n) : "memory");
@@ -23,9 +38,80 @@ DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
 	while ((i32)(v - (t.base[d] + n)) < 0 && t.watch.again(q));
 }
 
-// The block's first thread waits and posts for what is sent, the second one's for what comes: in another warp, if there is one.
-DEVICE bool sends() { return thread() == 0; }
-DEVICE bool receives() { return thread() == (threads() > 32 ? 32 : 0); }
+// Slots are the places of a block's tiles.
+struct Slots {
+	const GroupArgs &g;
+	u32 tile, pieces, inPiece, depth;
+	__attribute__((device, always_inline)) Slots(const GroupArgs &g, u32 tile, u32 pieces)
+		: g(g), tile(tile), pieces(pieces), inPiece(4 * g.tileSlot / tile), depth((u32)smaller(pieces * inPiece, deepest)) {}
+
+	// at returns where tile j from the rank at place from, as the receiver counts places, lies in the receiver's memory.
+	__attribute__((device, always_inline)) u64 at(u64 memory, u32 from, u32 j) {
+		u32 i = j % depth;
+		u64 piece = (u64)block() * pieces + i / inPiece;
+		return memory + (piece * (g.size - 1) + from - 1) * ::depth * g.tileSlot + i % inPiece * tile;
+	}
+	__attribute__((device, always_inline)) u64 outgoing(Tiles &t, u32 d, u32 j) { return at(t.memory[d], g.size - d, j); }
+	__attribute__((device, always_inline)) u64 incoming(Tiles &t, u32 d, u32 j) { return at(t.memory[0], d, j); }
+	// mayGo is the number of phase 1 after which tile j may be sent.
+	__attribute__((device, always_inline)) u32 mayGo(u32 j) { return j < depth ? 1 : j - depth + 2; }
+};
+
+DEVICE void barSync(u32 barrier, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+DEVICE void barArrive(u32 barrier, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+DEVICE void warpSync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+DEVICE u32 watchShared(volatile u32 &word) { return word; }
+
+// A Team is some of a block's warps that take tiles one after the other. One warp waits until a tile may be moved, one tells
+// when it has been, the others move; so the next tile is on its way while the fence of one takes its microseconds. A team of
+// less than four warps does all of it together.
+struct Team {
+	u32 thread, threads; // of the team
+	u32 barriers;        // the first of the three barriers that are the team's
+	u32 &told;           // in shared memory, 0 at first: tiles that have been moved, as the warp that tells knows
+
+	// run takes n tiles. The first two threads call wait before a tile, and two threads post after it, with 0 and 1: each does
+	// its part. meanwhile is called by those that move before they wait for tile j.
+	template <class W, class I, class M, class P> __attribute__((device, always_inline)) void run(u32 n, W wait, I meanwhile, M move, P post) {
+		if (threads < 128) return together(n, wait, meanwhile, move, post);
+		u32 lane = thread % 32, movers = threads - 64;
+		if (thread < 32)
+			for (u32 j = 0; j < n; j++) {
+				if (lane < 2) wait(j, lane);
+				// Of the two barriers of tiles that were moved, tile j-2 has left the one that tile j will take.
+				while (j >= 2 && watchShared(told) < j - 1);
+				warpSync();
+				barSync(barriers, movers + 32);
+			}
+		else if (thread < 64)
+			for (u32 j = 0; j < n; j++) {
+				barSync(barriers + 1 + j % 2, movers + 32);
+				if (lane == 0) (volatile u32 &)told = j + 1;
+				if (lane < 2) post(j, lane);
+				warpSync();
+			}
+		else
+			for (u32 j = 0; j < n; j++) {
+				meanwhile(j, thread - 64, movers);
+				barSync(barriers, movers + 32);
+				move(j, thread - 64, movers);
+				warpSync();
+				barArrive(barriers + 1 + j % 2, movers + 32);
+			}
+	}
+	template <class W, class I, class M, class P> __attribute__((device, always_inline)) void together(u32 n, W wait, I meanwhile, M move, P post) {
+		for (u32 j = 0; j < n; j++) {
+			meanwhile(j, thread, threads);
+			if (thread < 2) wait(j, thread);
+			warpSync();
+			barSync(barriers, threads);
+			move(j, thread, threads);
+			warpSync();
+			barSync(barriers, threads);
+			if (thread < 2) post(j, thread);
+		}
+	}
+};
 
 // eachLine loads some lines before it stores them. first and step are in lines.
 template <class L, class S> DEVICE void eachLine(u64 bytes, u64 first, u64 step, L load, S store) {
@@ -43,41 +129,64 @@ template <class L, class S> DEVICE void eachLine(u64 bytes, u64 first, u64 step,
 }
 
 // exchange_turns is exchange_tiles where all ranks send and receive equally much: to the rank at place 1, then to that at
-// place 2, and so on. In each step a block sends a tile and receives that of the step before.
+// place 2, and so on. One half of a block sends, the other receives, and copies the own part while the first tiles come. A
+// block has two warps at least.
 KERNEL void exchange_turns(ExchangeArgs a) {
 	SHARED Tiles::Store store;
 	SHARED Turned send, recv;
+	SHARED u32 told[2];
 	const GroupArgs &g = a.group;
 	send.fill(a.send);
 	recv.fill(a.recv);
+	if (thread() < 2) told[thread()] = 0;
 	Tiles t(g, store);
+	Slots slots(g, a.tile, a.pieces);
 	u64 bytes = a.sendBytes[1];
-	u32 tile = a.tile, n = tilesOf(bytes, tile), steps = n * (g.size - 1);
-	own(a.send[0], a.recv[0], a.sendBytes[0], 0);
-	for (u32 s = 0; n != 0 && s < steps + 1; s++) {
-		if (s < steps) {
-			u32 to = 1 + s / n, j = s % n;
-			if (j >= 2 && sends()) reach(t, 1, to, j - 1);
-			sync();
-			u64 from = send.at[to] + tileAt(j, tile), slot = t.outgoing(0, to, j);
-			eachLine(within(tileAt(j, tile), tile, bytes), thread(), threads(), [&](u64 at, u64 left) { return readUser(from + at, left); },
-					 [&](u64 at, u64, Line v) { storeLine(slot + at, v); });
-			sync();
-			if (sends()) post(t, 0, to, j + 1);
-		}
-		if (s >= 1) {
-			u32 from = g.size - 1 - (s - 1) / n, j = (s - 1) % n;
-			if (receives()) reach(t, 0, from, j + 1);
-			sync();
-			u64 to = recv.at[from] + tileAt(j, tile), slot = t.incoming(0, from, j);
-			eachLine(within(tileAt(j, tile), tile, bytes), thread(), threads(), [&](u64 at, u64) { return streamLine(slot + at); },
-					 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
-			sync();
-			if (receives() && j + 2 < n) post(t, 1, from, j + 1);
-		}
+	u32 tile = a.tile, n = tilesOf(bytes, tile), peers = g.size - 1, half = threads() / 64 * 32;
+	if (thread() < half) {
+		Team team{thread(), half, 1, told[0]};
+		team.run(
+			n * peers,
+			[&](u32 s, u32 part) {
+				if (part == 0) reach(t, 1, 1 + s / n, slots.mayGo(s % n));
+			},
+			[](u32, u32, u32) {},
+			[&](u32 s, u32 first, u32 step) {
+				u32 to = 1 + s / n, j = s % n;
+				u64 at0 = tileAt(j, tile), from = send.at[to] + at0, slot = slots.outgoing(t, to, j);
+				eachLine(within(at0, tile, bytes), first, step, [&](u64 at, u64 left) { return readUser(from + at, left); },
+						 [&](u64 at, u64, Line v) { storeLine(slot + at, v); });
+			},
+			[&](u32 s, u32 part) {
+				if (part == 0) post(t, 0, 1 + s / n, s % n + 1);
+			});
+		u32 d = thread();
+		if (n != 0 && d != 0 && d < g.size) reach(t, 1, d, n + 1);
+	} else {
+		Team team{thread() - half, threads() - half, 4, told[1]};
+		if (n != 0 && team.thread != 0 && team.thread < g.size) post(t, 1, team.thread, 1);
+		team.run(
+			n * peers,
+			[&](u32 s, u32 part) {
+				if (part == 0) reach(t, 0, peers - s / n, s % n + 1);
+			},
+			[&](u32 s, u32 first, u32 step) {
+				if (s >= n || send.at[0] == recv.at[0]) return;
+				u64 from = send.at[0] + tileAt(s, tile), to = recv.at[0] + tileAt(s, tile);
+				eachLine(within(tileAt(s, tile), tile, bytes), first, step, [&](u64 at, u64 left) { return readUser(from + at, left); },
+						 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
+			},
+			[&](u32 s, u32 first, u32 step) {
+				u32 from = peers - s / n, j = s % n;
+				u64 at0 = tileAt(j, tile), to = recv.at[from] + at0, slot = slots.incoming(t, from, j);
+				eachLine(within(at0, tile, bytes), first, step, [&](u64 at, u64) { return streamLine(slot + at); },
+						 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
+			},
+			[&](u32 s, u32 part) {
+				if (part == 0) post(t, 1, peers - s / n, s % n + 2);
+			});
 	}
-	t.finish([n](u32 d) { return d == 0 ? 0u : n; });
-	own(a.send[0], a.recv[0], a.sendBytes[0], 1);
+	t.finish([n](u32 d) { return d == 0 || n == 0 ? 0u : n + 1; });
 }
 
 // exchange_direct stores what it sends in the peers' outputs, recv, one peer after the other, between two barriers of the
@@ -112,50 +221,50 @@ KERNEL void exchange_direct(DirectExchangeArgs a) {
 }
 
 // broadcast_chain: each rank takes tile after tile from the one before it and hands it on to the one after it; the root has
-// none before, the last one none after. The tiles go through slots, or, with direct, from output to output.
-//
-// Who sends hears nothing from its peer in the operations before, if those were chains. So nothing is sent before number 1
-// of phase 1 says that the peer is in this operation. Then its output may be written, and all slots are free: of used tiles
-// only those from the second on are told.
+// none before, the last one none after. The tiles go through slots, or, with direct, from output to output: then number 1 says
+// that the output may be written, and nothing that a tile was used.
 KERNEL void broadcast_chain(ChainArgs a) {
 	SHARED Tiles::Store store;
-	SHARED u32 broken;
+	SHARED u32 broken, told;
 	const GroupArgs &g = a.group;
+	if (thread() == 0) broken = told = 0;
 	Tiles t(g, store);
 	Marks marks{a.marks, a.mark, broken};
+	Slots slots(g, a.tile, a.pieces);
 	u32 tile = a.tile, n = tilesOf(a.bytes, tile), before = a.before, after = a.after;
-	bool direct = a.direct != 0;
-	if (thread() == 0) {
-		broken = 0;
-		if (before != 0 && n != 0) {
-			if (direct) storeWord(marks.at(t.flags[before], g.rank), a.mark);
-			post(t, 1, before, 1);
-		}
+	bool direct = a.direct != 0, keep = before != 0 && !direct;
+	if (thread() == threads() - 1 && before != 0 && n != 0) {
+		if (direct) storeWord(marks.at(t.flags[before], g.rank), a.mark);
+		post(t, 1, before, 1);
 	}
-	for (u32 j = 0; j < n; j++) {
-		if (sends() && after != 0) {
-			if (j == 0) reach(t, 1, after, 1);
-			if (!direct && j >= 3) reach(t, 1, after, j - 1);
+	Team team{thread(), threads(), 1, told};
+	team.run(
+		n,
+		[&](u32 j, u32 part) { // thread 0 waits for the rank after this, thread 1 for that before: at the same time
+			if (part == 0 ? after != 0 && (j == 0 || !direct) : before != 0)
+				reach(t, part == 0, part == 0 ? after : before, part == 0 ? slots.mayGo(j) : j + 1);
+			if (part != 0 || after == 0) return;
 			if (direct && j == 0 && !t.watch.stopped && watchWord(marks.at(t.flags[0], peerAt(g, after))) != a.mark) {
 				broken = 1;
 				postWord(g.stop + 4 * (1 + maxRanks + peerAt(g, after)), 1);
 			}
 			if (t.watch.stopped) broken = 1;
-		}
-		if (receives() && before != 0) reach(t, 0, before, j + 1);
-		sync();
-		u64 at0 = tileAt(j, tile), out = a.out + at0, next = direct ? a.next + at0 : after != 0 ? t.outgoing(0, after, j) : 0;
-		u64 from = before == 0 ? a.in + at0 : direct ? out : t.incoming(0, before, j);
-		bool keep = before != 0 && !direct, give = after != 0 && broken == 0;
-		eachLine(within(at0, tile, a.bytes), thread(), threads(), [&](u64 at, u64 left) { return keep ? streamLine(from + at) : readUser(from + at, left); },
-				 [&](u64 at, u64 left, Line v) {
-					 if (give && direct) writeUser(next + at, v, left);
-					 if (give && !direct) storeLine(next + at, v);
-					 if (keep) writeUser(out + at, v, left);
-				 });
-		sync();
-		if (sends() && after != 0) post(t, 0, after, j + 1);
-		if (receives() && keep && j >= 1 && j + 2 < n) post(t, 1, before, j + 1);
-	}
-	t.finish([&](u32 d) { return d != 0 && (d == before || d == after) ? n : 0u; });
+		},
+		[](u32, u32, u32) {},
+		[&](u32 j, u32 first, u32 step) {
+			u64 at0 = tileAt(j, tile), out = a.out + at0, next = direct ? a.next + at0 : after != 0 ? slots.outgoing(t, after, j) : 0;
+			u64 from = before == 0 ? a.in + at0 : direct ? out : slots.incoming(t, before, j);
+			bool give = after != 0 && broken == 0;
+			eachLine(within(at0, tile, a.bytes), first, step, [&](u64 at, u64 left) { return keep ? streamLine(from + at) : readUser(from + at, left); },
+					 [&](u64 at, u64 left, Line v) {
+						 if (give && direct) writeUser(next + at, v, left);
+						 if (give && !direct) storeLine(next + at, v);
+						 if (keep) writeUser(out + at, v, left);
+					 });
+		},
+		[&](u32 j, u32 part) {
+			if (part == 0 ? after != 0 : keep) post(t, part, part == 0 ? after : before, j + 1 + part);
+		});
+	if (thread() == 0 && after != 0 && !direct && n != 0) reach(t, 1, after, n + 1);
+	t.finish([&](u32 d) { return n != 0 && d != 0 && (d == before || d == after) ? n + 1 : 0u; });
 }
