@@ -29,8 +29,8 @@ func PacketBytes(size, slot int) int { return 2 * size * slot }
 func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
 
 // TilePieces returns how many pieces of tile memory, each of tileDepth slots, a relay's block has for one peer, where tile
-// memory is for launches of at most so many blocks. A relay's tiles are at most one piece long, and all ranks' have one length.
-func TilePieces(most, blocks int) int { return 2 * most / blocks }
+// memory is for launches of at most so many blocks: an even number. A relay's tiles are at most one piece long, and all ranks' have one length.
+func TilePieces(most, blocks int) int { return 2 * (most / blocks) }
 
 // FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
 func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }

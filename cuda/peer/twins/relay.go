@@ -20,22 +20,22 @@ func (t *tiles) reach(phase, d int, n uint32) {
 // deepest is how many tiles of a pair there are that are not yet used.
 const deepest = 8
 
-// slots are the places of a relay's tiles.
+// slots are the places of a block's n tiles of a pair. quiet are the last ones, of which nobody says that they were used.
 type slots struct {
 	*tiles
-	tile, pieces, inPiece, depth uint32
+	tile, pieces, n, quiet, depth uint32
 }
 
-func (t *tiles) slots(tile, pieces uint32) *slots {
-	n := tileDepth * t.g.TileSlot / tile
-	return &slots{t, tile, pieces, n, min(pieces*n, deepest)}
+func (t *tiles) slots(tile, pieces, n uint32) *slots {
+	quiet := min(tileDepth*t.g.TileSlot/tile, deepest)
+	return &slots{t, tile, pieces, n, quiet, min(pieces*quiet, deepest)}
 }
 
 // place returns where tile j of the sender at place from, as the receiver counts places, lies in the receiver's memory.
 func (s *slots) place(memory uint64, from int, j uint32) uint64 {
-	i := j % s.depth
-	piece := uint64(s.Index)*uint64(s.pieces) + uint64(i/s.inPiece)
-	return memory + (piece*uint64(s.g.Size-1)+uint64(from-1))*tileDepth*uint64(s.g.TileSlot) + uint64(i%s.inPiece*s.tile)
+	i := (s.n - 1 - j) % s.depth
+	piece := uint64(s.Index)*uint64(s.pieces) + uint64(i/s.quiet^1)
+	return memory + (piece*uint64(s.g.Size-1)+uint64(from-1))*tileDepth*uint64(s.g.TileSlot) + uint64(i%s.quiet*s.tile)
 }
 
 func (s *slots) out(d int, j uint32) uint64 { return s.place(s.g.Tiles[d], s.size()-d, j) }
@@ -49,11 +49,25 @@ func (s *slots) mayGo(j uint32) uint32 {
 	return j - s.depth + 2
 }
 
+// mayEnd waits until the sender to the rank at place d may end, used says that its tile j was used.
+func (s *slots) mayEnd(d int) {
+	if s.n > s.quiet {
+		s.reach(1, d, s.n-s.quiet+1)
+	}
+}
+
+func (s *slots) used(d int, j uint32) {
+	if j+s.quiet < s.n {
+		s.post(1, d, j+2)
+	}
+}
+
 // exchangeTurns is ExchangeTurns.
 func exchangeTurns(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.ExchangeArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
-		n, s := t.of(a.SendBytes[1], a.Tile), t.slots(a.Tile, a.Pieces)
+		n := t.of(a.SendBytes[1], a.Tile)
+		s := t.slots(a.Tile, a.Pieces, n)
 		switch {
 		case n == 0:
 		case t.Team == 0:
@@ -87,7 +101,7 @@ func (s *slots) sendTurns(a *kernels.ExchangeArgs, n uint32) {
 		}
 	}
 	for to := 1; to < s.size(); to++ {
-		s.reach(1, to, n+1)
+		s.mayEnd(to)
 	}
 }
 
@@ -104,7 +118,7 @@ func (s *slots) receiveTurns(a *kernels.ExchangeArgs, n uint32) {
 			}
 			s.reach(0, from, j+1)
 			s.pull(a.Recv[from]+at, s.in(from, j), have)
-			s.post(1, from, j+2)
+			s.used(from, j)
 		}
 	}
 }
@@ -148,7 +162,7 @@ func broadcastChain(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.ChainArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		n, before, after, direct := t.of(a.Bytes, a.Tile), int(a.Before), int(a.After), a.Direct != 0
-		m, s := marks{a.Marks, a.Mark}, t.slots(a.Tile, a.Pieces)
+		m, s := marks{a.Marks, a.Mark}, t.slots(a.Tile, a.Pieces, n)
 		if before != 0 && n != 0 {
 			if direct {
 				t.tellOne(m, before)
@@ -165,11 +179,11 @@ func broadcastChain(l *cudasim.Launch) {
 				t.post(0, after, j+1)
 			}
 			if before != 0 && !direct {
-				t.post(1, before, j+2)
+				s.used(before, j)
 			}
 		}
 		if after != 0 && !direct && n != 0 {
-			t.reach(1, after, n+1)
+			s.mayEnd(after)
 		}
 		t.finish(func(d int) uint32 {
 			if d != 0 && (d == before || d == after) {

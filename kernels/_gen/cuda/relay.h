@@ -3,28 +3,35 @@
 //
 // A tile has to be large, for until it may be announced some microseconds pass in which its block stores nothing. So a relay
 // sees the tile memory that a pair has anew. What tiles.h calls a circle is a piece here: block b of a relay has the pieces
-// b*pieces to (b+1)*pieces-1 of the sender, counted as there, 2*block+phase. In each piece lie as many tiles as fit, one piece
-// after the other, and in all of them at most deepest; tile j of an operation is the (j mod depth)-th.
+// b*pieces to (b+1)*pieces-1 of the sender, counted as there, 2*block+phase; pieces is even. In each lie as many tiles as
+// fit, in all of them at most deepest: depth. Slots are counted from the odd pieces on, 1, 0, 3, 2, and tiles from the
+// last one of the operation: of n, tile j is in slot (n-1-j) mod depth. So the last tiles, as many as are in a piece, are in
+// an odd one, where tiles.h has phase 1. They are the quiet ones: nobody says that they are used.
 //
 // Flag words, of a pair that has n tiles in this operation, for each block:
 //   phase 0, of the receiver: number j+1 says that tile j is there;
-//   phase 1, of the sender:   number 1 says that the receiver is in this operation, number j+2 that it has used tile j.
+//   phase 1, of the sender:   number 1 says that the receiver is in this operation, number j+2 that it has used tile j,
+//                             which is not quiet.
 // A pair counts n+1 in each operation in which n is not 0, for there are so many numbers. Both ranks know n, and so have
 // equal counters whatever kernels follow one another, and a replayed graph counts on.
 //
 // Why a slot is free. Only one rank, the sender of the pair, ever stores in its pieces, whatever the kernel. It sends
 // nothing before number 1: the receiver's kernels before this one are over then, all their blocks, and with them every use
-// of what the sender had sent. From then on tile j is sent when tile j-depth has been used. And no rank ends before the
-// peers have used all that it sent in the operation: so the next kernel finds the pair's memory free, wherever its blocks have
-// their tiles, and tiles.h may send its first two tiles unasked. Other pairs' memory is not touched: their senders may be
-// in the next operation already.
-// Why nothing is stored at a rank that has left. The receiver waits for every tile of this operation, the sender for number 1
-// and for all that says a tile is used. So each waits for every flag that is stored at it here.
+// of what the sender had sent. From then on tile j is sent when tile j-depth has been used. And the sender does not end
+// before all tiles but the quiet ones have been used. So the kernel after this one finds all even pieces of the pair free,
+// and kernels of tiles.h may send their first two tiles of phase 0 unasked; before more they have waited for a tile of the
+// peer, so it has ended this operation and used the quiet tiles, too. Other pairs' memory is not touched: their senders may
+// be in the next operation already.
+// Why nothing is stored at a rank that has left. The receiver waits for every tile, the sender for number 1 and, before it
+// ends, for the last number that says a tile is used.
 #pragma once
 #include "direct.h"
 #include "own.h"
 
 constexpr u32 deepest = 8; // tiles of a pair that are not yet used
+
+// Two blocks of relays always fit on a multiprocessor.
+#define RELAY extern "C" __attribute__((global, launch_bounds(512, 2)))
 
 // post tells the rank at place d a number of this operation, reach waits for its. One thread of a team calls them.
 DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
@@ -38,23 +45,27 @@ DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
 	while ((i32)(v - (t.base[d] + n)) < 0 && t.watch.again(q));
 }
 
-// Slots are the places of a block's tiles.
+// Slots are the places of a block's n tiles of a pair.
 struct Slots {
 	const GroupArgs &g;
-	u32 tile, pieces, inPiece, depth;
-	__attribute__((device, always_inline)) Slots(const GroupArgs &g, u32 tile, u32 pieces)
-		: g(g), tile(tile), pieces(pieces), inPiece(4 * g.tileSlot / tile), depth((u32)smaller(pieces * inPiece, deepest)) {}
+	u32 tile, pieces, n, quiet, depth;
+	__attribute__((device, always_inline)) Slots(const GroupArgs &g, u32 tile, u32 pieces, u32 n)
+		: g(g), tile(tile), pieces(pieces), n(n), quiet((u32)smaller(::depth * g.tileSlot / tile, deepest)),
+		  depth((u32)smaller(pieces * quiet, deepest)) {}
 
 	// at returns where tile j from the rank at place from, as the receiver counts places, lies in the receiver's memory.
 	__attribute__((device, always_inline)) u64 at(u64 memory, u32 from, u32 j) {
-		u32 i = j % depth;
-		u64 piece = (u64)block() * pieces + i / inPiece;
-		return memory + (piece * (g.size - 1) + from - 1) * ::depth * g.tileSlot + i % inPiece * tile;
+		u32 i = (n - 1 - j) % depth;
+		u64 piece = (u64)block() * pieces + (i / quiet ^ 1);
+		return memory + (piece * (g.size - 1) + from - 1) * ::depth * g.tileSlot + i % quiet * tile;
 	}
 	__attribute__((device, always_inline)) u64 outgoing(Tiles &t, u32 d, u32 j) { return at(t.memory[d], g.size - d, j); }
 	__attribute__((device, always_inline)) u64 incoming(Tiles &t, u32 d, u32 j) { return at(t.memory[0], d, j); }
-	// mayGo is the number of phase 1 after which tile j may be sent.
+	// mayGo is the number of phase 1 after which tile j may be sent, mayEnd that after which the sender may end. says reports
+	// whether it is told that tile j was used.
 	__attribute__((device, always_inline)) u32 mayGo(u32 j) { return j < depth ? 1 : j - depth + 2; }
+	__attribute__((device, always_inline)) u32 mayEnd() { return n > quiet ? n - quiet + 1 : 1; }
+	__attribute__((device, always_inline)) bool says(u32 j) { return j + quiet < n; }
 };
 
 DEVICE void barSync(u32 barrier, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
@@ -71,44 +82,32 @@ struct Team {
 	u32 &told;           // in shared memory, 0 at first: tiles that have been moved, as the warp that tells knows
 
 	// run takes n tiles. The first two threads call wait before a tile, and two threads post after it, with 0 and 1: each does
-	// its part. meanwhile is called by those that move before they wait for tile j.
+	// its part. meanwhile is called by those that move, before they wait for tile j.
 	template <class W, class I, class M, class P> __attribute__((device, always_inline)) void run(u32 n, W wait, I meanwhile, M move, P post) {
-		if (threads < 128) return together(n, wait, meanwhile, move, post);
-		u32 lane = thread % 32, movers = threads - 64;
-		if (thread < 32)
-			for (u32 j = 0; j < n; j++) {
-				if (lane < 2) wait(j, lane);
-				// Of the two barriers of tiles that were moved, tile j-2 has left the one that tile j will take.
-				while (j >= 2 && watchShared(told) < j - 1);
-				warpSync();
-				barSync(barriers, movers + 32);
-			}
-		else if (thread < 64)
-			for (u32 j = 0; j < n; j++) {
-				barSync(barriers + 1 + j % 2, movers + 32);
-				if (lane == 0) (volatile u32 &)told = j + 1;
-				if (lane < 2) post(j, lane);
-				warpSync();
-			}
-		else
-			for (u32 j = 0; j < n; j++) {
-				meanwhile(j, thread - 64, movers);
-				barSync(barriers, movers + 32);
-				move(j, thread - 64, movers);
-				warpSync();
-				barArrive(barriers + 1 + j % 2, movers + 32);
-			}
-	}
-	template <class W, class I, class M, class P> __attribute__((device, always_inline)) void together(u32 n, W wait, I meanwhile, M move, P post) {
+		bool parted = threads >= 128, waits = !parted || thread < 32, tells = !parted || thread / 32 == 1, moves = !parted || thread >= 64;
+		u32 teller = parted ? thread - 32 : thread, mover = parted ? thread - 64 : thread, movers = parted ? threads - 64 : threads;
+		u32 met = parted ? movers + 32 : threads; // of each barrier: who moves, and who waits or tells
 		for (u32 j = 0; j < n; j++) {
-			meanwhile(j, thread, threads);
-			if (thread < 2) wait(j, thread);
-			warpSync();
-			barSync(barriers, threads);
-			move(j, thread, threads);
-			warpSync();
-			barSync(barriers, threads);
-			if (thread < 2) post(j, thread);
+			u32 moved = barriers + 1 + j % 2;
+			if (moves) meanwhile(j, mover, movers);
+			if (waits) {
+				if (thread < 2) wait(j, thread);
+				// Who tells has left the barrier that tile j will take.
+				while (parted && j >= 2 && watchShared(told) < j - 1);
+				warpSync();
+			}
+			if (waits || moves) barSync(barriers, met);
+			if (moves) {
+				move(j, mover, movers);
+				warpSync();
+				if (parted) barArrive(moved, met);
+			}
+			if (tells) {
+				barSync(moved, met);
+				if (teller == 0) (volatile u32 &)told = j + 1;
+				if (teller < 2) post(j, teller);
+				warpSync();
+			}
 		}
 	}
 };
@@ -131,7 +130,7 @@ template <class L, class S> DEVICE void eachLine(u64 bytes, u64 first, u64 step,
 // exchange_turns is exchange_tiles where all ranks send and receive equally much: to the rank at place 1, then to that at
 // place 2, and so on. One half of a block sends, the other receives, and copies the own part while the first tiles come. A
 // block has two warps at least.
-KERNEL void exchange_turns(ExchangeArgs a) {
+RELAY void exchange_turns(ExchangeArgs a) {
 	SHARED Tiles::Store store;
 	SHARED Turned send, recv;
 	SHARED u32 told[2];
@@ -140,9 +139,9 @@ KERNEL void exchange_turns(ExchangeArgs a) {
 	recv.fill(a.recv);
 	if (thread() < 2) told[thread()] = 0;
 	Tiles t(g, store);
-	Slots slots(g, a.tile, a.pieces);
 	u64 bytes = a.sendBytes[1];
 	u32 tile = a.tile, n = tilesOf(bytes, tile), peers = g.size - 1, half = threads() / 64 * 32;
+	Slots slots(g, tile, a.pieces, n);
 	if (thread() < half) {
 		Team team{thread(), half, 1, told[0]};
 		team.run(
@@ -161,7 +160,7 @@ KERNEL void exchange_turns(ExchangeArgs a) {
 				if (part == 0) post(t, 0, 1 + s / n, s % n + 1);
 			});
 		u32 d = thread();
-		if (n != 0 && d != 0 && d < g.size) reach(t, 1, d, n + 1);
+		if (n != 0 && d != 0 && d < g.size) reach(t, 1, d, slots.mayEnd());
 	} else {
 		Team team{thread() - half, threads() - half, 4, told[1]};
 		if (n != 0 && team.thread != 0 && team.thread < g.size) post(t, 1, team.thread, 1);
@@ -183,7 +182,7 @@ KERNEL void exchange_turns(ExchangeArgs a) {
 						 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
 			},
 			[&](u32 s, u32 part) {
-				if (part == 0) post(t, 1, peers - s / n, s % n + 2);
+				if (part == 0 && slots.says(s % n)) post(t, 1, peers - s / n, s % n + 2);
 			});
 	}
 	t.finish([n](u32 d) { return d == 0 || n == 0 ? 0u : n + 1; });
@@ -223,15 +222,15 @@ KERNEL void exchange_direct(DirectExchangeArgs a) {
 // broadcast_chain: each rank takes tile after tile from the one before it and hands it on to the one after it; the root has
 // none before, the last one none after. The tiles go through slots, or, with direct, from output to output: then number 1 says
 // that the output may be written, and nothing that a tile was used.
-KERNEL void broadcast_chain(ChainArgs a) {
+RELAY void broadcast_chain(ChainArgs a) {
 	SHARED Tiles::Store store;
 	SHARED u32 broken, told;
 	const GroupArgs &g = a.group;
 	if (thread() == 0) broken = told = 0;
 	Tiles t(g, store);
 	Marks marks{a.marks, a.mark, broken};
-	Slots slots(g, a.tile, a.pieces);
 	u32 tile = a.tile, n = tilesOf(a.bytes, tile), before = a.before, after = a.after;
+	Slots slots(g, tile, a.pieces, n);
 	bool direct = a.direct != 0, keep = before != 0 && !direct;
 	if (thread() == threads() - 1 && before != 0 && n != 0) {
 		if (direct) storeWord(marks.at(t.flags[before], g.rank), a.mark);
@@ -263,8 +262,8 @@ KERNEL void broadcast_chain(ChainArgs a) {
 					 });
 		},
 		[&](u32 j, u32 part) {
-			if (part == 0 ? after != 0 : keep) post(t, part, part == 0 ? after : before, j + 1 + part);
+			if (part == 0 ? after != 0 : keep && slots.says(j)) post(t, part, part == 0 ? after : before, j + 1 + part);
 		});
-	if (thread() == 0 && after != 0 && !direct && n != 0) reach(t, 1, after, n + 1);
+	if (thread() == 0 && after != 0 && !direct && n != 0) reach(t, 1, after, slots.mayEnd());
 	t.finish([&](u32 d) { return n != 0 && d != 0 && (d == before || d == after) ? n + 1 : 0u; });
 }
