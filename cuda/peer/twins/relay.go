@@ -77,17 +77,9 @@ func exchangeTurns(l *cudasim.Launch) {
 		}
 		t.Sync()
 		if t.Team == 0 {
-			t.finish(func(d int) uint32 { return min(uint32(d), 1) * numbers(n) })
+			t.finish(func(d int) uint32 { return min(uint32(d), 1) * n })
 		}
 	})
-}
-
-// numbers is what a pair counts for n tiles.
-func numbers(n uint32) uint32 {
-	if n == 0 {
-		return 0
-	}
-	return n + 1
 }
 
 // sendTurns sends to one peer after the other, and waits until all is used.
@@ -187,7 +179,7 @@ func broadcastChain(l *cudasim.Launch) {
 		}
 		t.finish(func(d int) uint32 {
 			if d != 0 && (d == before || d == after) {
-				return numbers(n)
+				return n
 			}
 			return 0
 		})

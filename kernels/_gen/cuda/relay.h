@@ -12,8 +12,8 @@
 //   phase 0, of the receiver: number j+1 says that tile j is there;
 //   phase 1, of the sender:   number 1 says that the receiver is in this operation, number j+2 that it has used tile j,
 //                             which is not quiet.
-// A pair counts n+1 in each operation in which n is not 0, for there are so many numbers. Both ranks know n, and so have
-// equal counters whatever kernels follow one another, and a replayed graph counts on.
+// The last tile is quiet, so no number is above n, and a pair counts n, as in tiles.h: both ranks know it, and have equal
+// counters whatever kernels follow one another. A replayed graph counts on.
 //
 // Why a slot is free. Only one rank, the sender of the pair, ever stores in its pieces, whatever the kernel. It sends
 // nothing before number 1: the receiver's kernels before this one are over then, all their blocks, and with them every use
@@ -185,7 +185,7 @@ RELAY void exchange_turns(ExchangeArgs a) {
 				if (part == 0 && slots.says(s % n)) post(t, 1, peers - s / n, s % n + 2);
 			});
 	}
-	t.finish([n](u32 d) { return d == 0 || n == 0 ? 0u : n + 1; });
+	t.finish([n](u32 d) { return d == 0 ? 0u : n; });
 }
 
 // exchange_direct stores what it sends in the peers' outputs, recv, one peer after the other, between two barriers of the
@@ -265,5 +265,5 @@ RELAY void broadcast_chain(ChainArgs a) {
 			if (part == 0 ? after != 0 : keep && slots.says(j)) post(t, part, part == 0 ? after : before, j + 1 + part);
 		});
 	if (thread() == 0 && after != 0 && !direct && n != 0) reach(t, 1, after, slots.mayEnd());
-	t.finish([&](u32 d) { return n != 0 && d != 0 && (d == before || d == after) ? n + 1 : 0u; });
+	t.finish([&](u32 d) { return d != 0 && (d == before || d == after) ? n : 0u; });
 }
