@@ -7,6 +7,11 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
+// enter posts number 1 to the rank at place d, of what was over before the kernel began.
+func (t *tiles) enter(d int) {
+	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
+}
+
 // post tells the rank at place d a number of this operation, reach waits for its.
 func (t *tiles) post(phase, d int, n uint32) {
 	t.StoreRelease32(t.flag(d, phase, int(t.g.Rank)), t.base[d]+n)
@@ -99,7 +104,7 @@ func (s *slots) sendTurns(a *kernels.ExchangeArgs, n uint32) {
 
 func (s *slots) receiveTurns(a *kernels.ExchangeArgs, n uint32) {
 	for d := 1; d < s.size(); d++ {
-		s.post(1, d, 1)
+		s.enter(d)
 	}
 	for from := s.size() - 1; from > 0; from-- {
 		for j := range n {
@@ -155,11 +160,13 @@ func broadcastChain(l *cudasim.Launch) {
 	asTiles(l, &a.Group, func(t *tiles) {
 		n, before, after, direct := t.of(a.Bytes, a.Tile), int(a.Before), int(a.After), a.Direct != 0
 		m, s := marks{a.Marks, a.Mark}, t.slots(a.Tile, a.Pieces, n)
-		if before != 0 && n != 0 {
-			if direct {
-				t.tellOne(m, before)
-			}
+		switch {
+		case before == 0 || n == 0:
+		case direct:
+			t.tellOne(m, before)
 			t.post(1, before, 1)
+		default:
+			t.enter(before)
 		}
 		for j := range n {
 			s.mayGive(a, m, j)

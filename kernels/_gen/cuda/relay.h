@@ -33,6 +33,9 @@ constexpr u32 deepest = 8; // tiles of a pair that are not yet used
 // Two blocks of relays always fit on a multiprocessor.
 #define RELAY extern "C" __attribute__((global, launch_bounds(512, 2)))
 
+// enter posts number 1 to the rank at place d. What it says was over before this kernel began, so it needs no fence.
+DEVICE void enter(Tiles &t, u32 d) { postWord(t.flags[d] + 4 * (((u64)block() * 2 + 1) * maxRanks + t.g.rank), t.base[d] + 1); }
+
 // post tells the rank at place d a number of this operation, reach waits for its. One thread of a team calls them.
 DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
 	u64 at = t.flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + t.g.rank);
@@ -163,7 +166,7 @@ RELAY void exchange_turns(ExchangeArgs a) {
 		if (n != 0 && d != 0 && d < g.size) reach(t, 1, d, slots.mayEnd());
 	} else {
 		Team team{thread() - half, threads() - half, 4, told[1]};
-		if (n != 0 && team.thread != 0 && team.thread < g.size) post(t, 1, team.thread, 1);
+		if (n != 0 && team.thread != 0 && team.thread < g.size) enter(t, team.thread);
 		team.run(
 			n * peers,
 			[&](u32 s, u32 part) {
@@ -233,8 +236,11 @@ RELAY void broadcast_chain(ChainArgs a) {
 	Slots slots(g, tile, a.pieces, n);
 	bool direct = a.direct != 0, keep = before != 0 && !direct;
 	if (thread() == threads() - 1 && before != 0 && n != 0) {
-		if (direct) storeWord(marks.at(t.flags[before], g.rank), a.mark);
-		post(t, 1, before, 1);
+		if (direct) {
+			storeWord(marks.at(t.flags[before], g.rank), a.mark);
+			post(t, 1, before, 1);
+		} else
+			enter(t, before);
 	}
 	Team team{thread(), threads(), 1, told};
 	team.run(
