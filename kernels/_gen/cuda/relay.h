@@ -130,6 +130,41 @@ template <class L, class S> DEVICE void eachLine(u64 bytes, u64 first, u64 step,
 	}
 }
 
+// carry copies so many bytes to one place or two; also is 0 if there is no second one. first and step deal them to threads, in
+// pieces as wide as all places allow. once: what is read is not read again.
+template <class T, bool once> DEVICE void pieces(u64 from, u64 to, u64 also, u32 n, u32 first, u32 step) {
+	constexpr u32 U = 4; // pieces that are loaded before one is stored
+	constexpr u64 size = sizeof(T);
+	for (u32 i = first; i < n; i += U * step) {
+		T v[U];
+#pragma unroll
+		for (u32 u = 0; u < U; u++)
+			if (i + u * step < n) {
+				if constexpr (size == 16) v[u] = once ? streamLine(from + size * (i + u * step)) : loadLine(from + size * (i + u * step));
+				else v[u] = elementAt<T>(from + size * (i + u * step));
+			}
+#pragma unroll
+		for (u32 u = 0; u < U; u++)
+			if (i + u * step < n) {
+				u64 at = size * (i + u * step);
+				if constexpr (size == 16) {
+					storeLine(to + at, v[u]);
+					if (also != 0) storeLine(also + at, v[u]);
+				} else {
+					putElement(to + at, v[u]);
+					if (also != 0) putElement(also + at, v[u]);
+				}
+			}
+	}
+}
+template <bool once> DEVICE void carry(u64 from, u64 to, u64 also, u32 bytes, u32 first, u32 step) {
+	u64 all = from | to | also;
+	u32 done = all % 16 == 0 ? bytes & ~15u : all % 4 == 0 ? bytes & ~3u : 0;
+	if (all % 16 == 0) pieces<Line, once>(from, to, also, done / 16, first, step);
+	else pieces<u32, once>(from, to, also, done / 4, first, step);
+	pieces<u8, once>(from + done, to + done, also != 0 ? also + done : 0, bytes - done, first, step);
+}
+
 // exchange_turns is exchange_tiles where all ranks send and receive equally much: to the rank at place 1, then to that at
 // place 2, and so on. One half of a block sends, the other receives, and copies the own part while the first tiles come. A
 // block has two warps at least.
@@ -155,9 +190,7 @@ RELAY void exchange_turns(ExchangeArgs a) {
 			[](u32, u32, u32) {},
 			[&](u32 s, u32 first, u32 step) {
 				u32 to = 1 + s / n, j = s % n;
-				u64 at0 = tileAt(j, tile), from = send.at[to] + at0, slot = slots.outgoing(t, to, j);
-				eachLine(within(at0, tile, bytes), first, step, [&](u64 at, u64 left) { return readUser(from + at, left); },
-						 [&](u64 at, u64, Line v) { storeLine(slot + at, v); });
+				carry<false>(send.at[to] + tileAt(j, tile), slots.outgoing(t, to, j), 0, (u32)within(tileAt(j, tile), tile, bytes), first, step);
 			},
 			[&](u32 s, u32 part) {
 				if (part == 0) post(t, 0, 1 + s / n, s % n + 1);
@@ -174,15 +207,11 @@ RELAY void exchange_turns(ExchangeArgs a) {
 			},
 			[&](u32 s, u32 first, u32 step) {
 				if (s >= n || send.at[0] == recv.at[0]) return;
-				u64 from = send.at[0] + tileAt(s, tile), to = recv.at[0] + tileAt(s, tile);
-				eachLine(within(tileAt(s, tile), tile, bytes), first, step, [&](u64 at, u64 left) { return readUser(from + at, left); },
-						 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
+				carry<true>(send.at[0] + tileAt(s, tile), recv.at[0] + tileAt(s, tile), 0, (u32)within(tileAt(s, tile), tile, bytes), first, step);
 			},
 			[&](u32 s, u32 first, u32 step) {
 				u32 from = peers - s / n, j = s % n;
-				u64 at0 = tileAt(j, tile), to = recv.at[from] + at0, slot = slots.incoming(t, from, j);
-				eachLine(within(at0, tile, bytes), first, step, [&](u64 at, u64) { return streamLine(slot + at); },
-						 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
+				carry<true>(slots.incoming(t, from, j), recv.at[from] + tileAt(j, tile), 0, (u32)within(tileAt(j, tile), tile, bytes), first, step);
 			},
 			[&](u32 s, u32 part) {
 				if (part == 0 && slots.says(s % n)) post(t, 1, peers - s / n, s % n + 2);
@@ -257,15 +286,11 @@ RELAY void broadcast_chain(ChainArgs a) {
 		},
 		[](u32, u32, u32) {},
 		[&](u32 j, u32 first, u32 step) {
-			u64 at0 = tileAt(j, tile), out = a.out + at0, next = direct ? a.next + at0 : after != 0 ? slots.outgoing(t, after, j) : 0;
-			u64 from = before == 0 ? a.in + at0 : direct ? out : slots.incoming(t, before, j);
-			bool give = after != 0 && broken == 0;
-			eachLine(within(at0, tile, a.bytes), first, step, [&](u64 at, u64 left) { return keep ? streamLine(from + at) : readUser(from + at, left); },
-					 [&](u64 at, u64 left, Line v) {
-						 if (give && direct) writeUser(next + at, v, left);
-						 if (give && !direct) storeLine(next + at, v);
-						 if (keep) writeUser(out + at, v, left);
-					 });
+			u64 at = tileAt(j, tile), out = keep ? a.out + at : 0;
+			u64 next = after == 0 || broken != 0 ? 0 : direct ? a.next + at : slots.outgoing(t, after, j);
+			u64 from = before == 0 ? a.in + at : direct ? a.out + at : slots.incoming(t, before, j);
+			u64 to = next != 0 ? next : out, also = next != 0 ? out : 0;
+			if (to != 0) carry<true>(from, to, also, (u32)within(at, tile, a.bytes), first, step);
 		},
 		[&](u32 j, u32 part) {
 			if (part == 0 ? after != 0 : keep && slots.says(j)) post(t, part, part == 0 ? after : before, j + 1 + part);
