@@ -51,10 +51,19 @@ DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
 // Slots are the places of a block's n tiles of a pair.
 struct Slots {
 	const GroupArgs &g;
-	u32 tile, pieces, n, quiet, depth;
-	__attribute__((device, always_inline)) Slots(const GroupArgs &g, u32 tile, u32 pieces, u32 n)
-		: g(g), tile(tile), pieces(pieces), n(n), quiet((u32)smaller(::depth * g.tileSlot / tile, deepest)),
-		  depth((u32)smaller(pieces * quiet, deepest)) {}
+	u32 tile, pieces, n;
+	u32 &quiet, &depth; // in shared memory, for registers are few
+
+	struct Store {
+		u32 quiet, depth;
+	};
+	// A barrier must follow.
+	__attribute__((device, always_inline)) Slots(const GroupArgs &g, Store &s, u32 tile, u32 pieces, u32 n)
+		: g(g), tile(tile), pieces(pieces), n(n), quiet(s.quiet), depth(s.depth) {
+		if (thread() != 0) return;
+		quiet = (u32)smaller(::depth * g.tileSlot / tile, deepest);
+		depth = (u32)smaller(pieces * quiet, deepest);
+	}
 
 	// at returns where tile j from the rank at place from, as the receiver counts places, lies in the receiver's memory.
 	__attribute__((device, always_inline)) u64 at(u64 memory, u32 from, u32 j) {
@@ -171,15 +180,16 @@ template <bool once> DEVICE void carry(u64 from, u64 to, u64 also, u32 bytes, u3
 RELAY void exchange_turns(ExchangeArgs a) {
 	SHARED Tiles::Store store;
 	SHARED Turned send, recv;
+	SHARED Slots::Store places;
 	SHARED u32 told[2];
 	const GroupArgs &g = a.group;
 	send.fill(a.send);
 	recv.fill(a.recv);
 	if (thread() < 2) told[thread()] = 0;
-	Tiles t(g, store);
 	u64 bytes = a.sendBytes[1];
 	u32 tile = a.tile, n = tilesOf(bytes, tile), peers = g.size - 1, half = threads() / 64 * 32;
-	Slots slots(g, tile, a.pieces, n);
+	Slots slots(g, places, tile, a.pieces, n);
+	Tiles t(g, store);
 	if (thread() < half) {
 		Team team{thread(), half, 1, told[0]};
 		team.run(
@@ -256,13 +266,14 @@ KERNEL void exchange_direct(DirectExchangeArgs a) {
 // that the output may be written, and nothing that a tile was used.
 RELAY void broadcast_chain(ChainArgs a) {
 	SHARED Tiles::Store store;
+	SHARED Slots::Store places;
 	SHARED u32 broken, told;
 	const GroupArgs &g = a.group;
 	if (thread() == 0) broken = told = 0;
+	u32 tile = a.tile, n = tilesOf(a.bytes, tile), before = a.before, after = a.after;
+	Slots slots(g, places, tile, a.pieces, n);
 	Tiles t(g, store);
 	Marks marks{a.marks, a.mark, broken};
-	u32 tile = a.tile, n = tilesOf(a.bytes, tile), before = a.before, after = a.after;
-	Slots slots(g, tile, a.pieces, n);
 	bool direct = a.direct != 0, keep = before != 0 && !direct;
 	if (thread() == threads() - 1 && before != 0 && n != 0) {
 		if (direct) {
