@@ -28,6 +28,10 @@ func PacketBytes(size, slot int) int { return 2 * size * slot }
 // TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
 func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
 
+// TilePieces returns how many pieces of tile memory, each of tileDepth slots, a relay's block has for one peer, where tile
+// memory is for launches of at most so many blocks: an even number. A relay's tiles are at most one piece long, and all ranks' have one length.
+func TilePieces(most, blocks int) int { return 2 * (most / blocks) }
+
 // FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
 func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
 
@@ -109,7 +113,7 @@ type ExchangeArgs struct {
 	Group                            GroupArgs
 	Send, SendBytes, Recv, RecvBytes [MaxRanks]uint64
 	Tile                             uint32
-	_                                uint32
+	Pieces                           uint32 // of ExchangeTurns: pieces of tile memory of a block, as TilePieces says
 }
 
 // DirectExchangeArgs sends SendBytes[d] at Send[d] to Recv[d], which lies in the output of the rank at place d.
@@ -131,7 +135,7 @@ type ChainArgs struct {
 	Before, After uint32 // places of the ranks before and after this one, 0 for none
 	Tile, Mark    uint32
 	Direct        uint32 // 1: from output to output
-	_             uint32
+	Pieces        uint32 // as in ExchangeArgs
 }
 
 // CopyArgs copies Bytes from In to Out, which do not overlap.

@@ -30,7 +30,7 @@ const (
 	AllReduceTiles     = "all_reduce_tiles"     // AllReduceArgs
 	ReduceScatterTiles = "reduce_scatter_tiles" // ReduceScatterArgs
 	ExchangeTiles      = "exchange_tiles"       // ExchangeArgs
-	ExchangeTurns      = "exchange_turns"       // ExchangeArgs; all lengths of places other than 0 equal on all ranks
+	ExchangeTurns      = "exchange_turns"       // ExchangeArgs; all lengths of places other than 0 equal on all ranks, blocks of 64 threads at least
 	ExchangeDirect     = "exchange_direct"      // DirectExchangeArgs
 	BroadcastChain     = "broadcast_chain"      // ChainArgs
 	AllReduceDirect    = "all_reduce_direct"    // DirectArgs

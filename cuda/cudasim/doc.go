@@ -23,7 +23,7 @@
 //     report says what each stream, block and call waits for.
 //  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.
 //
-// Memory order. A kernel's block is one actor; its plain accesses are ordered against others' by release and acquire
+// Memory order. A kernel's block is one actor, or each of its teams is; their plain accesses are ordered against others' by release and acquire
 // (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the
 // block wrote since its last fence. A packet's data is ordered by its own flag, which also orders the packets that its
 // sender had consumed before, but no plain access; so it is with rows. Kernels begin and end with a fence. Loads of flags

@@ -66,25 +66,38 @@ func Args[T any](l *Launch) *T {
 // the process's devices use.
 type Block struct {
 	Index   int    // in the grid
+	Team    int    // in the block, 0 but in Teams
 	Threads uint32 // of the block
+	meeting *meeting
 	strand  *strand
 }
 
 // Each runs f for every block of the grid, each as its own coroutine and its own actor, and returns when all are done.
 // A twin that does not call Each works for the whole grid as one actor.
-func (l *Launch) Each(f func(*Block)) {
+func (l *Launch) Each(f func(*Block)) { l.Teams(1, f) }
+
+// Teams is Each for blocks whose warps do different things at once: f is run for each of the n teams of a block, as its own
+// coroutine and actor. The teams of a block meet by Sync.
+func (l *Launch) Teams(n int, f func(*Block)) {
 	parent := l.strand
 	s, o := parent.sim, parent.op
-	actors := make([]*actor, l.Grid)
+	actors := make([]*actor, int(l.Grid)*n)
 	for i := range actors {
 		actors[i] = s.block(o.queue, i)
 	}
 	parent.actor.fork(actors)
 	parent.children = len(actors)
+	var m *meeting
 	for i, a := range actors {
-		b := &Block{Index: i, Threads: l.Threads}
-		b.strand = s.newStrand(o, a, i, func() { f(b) })
-		b.strand.parent, b.strand.threads = parent, int(l.Threads)
+		if i%n == 0 {
+			m = &meeting{teams: n}
+		}
+		b := &Block{Index: i / n, Team: i % n, Threads: l.Threads, meeting: m}
+		b.strand = s.newStrand(o, a, b.Index, func() { f(b) })
+		b.strand.parent = parent
+		if b.Team == 0 {
+			b.strand.threads = int(l.Threads)
+		}
 		d := s.devices[o.device]
 		d.waiting = append(d.waiting, b.strand)
 	}
@@ -93,6 +106,35 @@ func (l *Launch) Each(f func(*Block)) {
 		parent.pause()
 	}
 	parent.actor.fence()
+}
+
+// A meeting is where the teams of a block wait for one another.
+type meeting struct {
+	teams int
+	come  []*strand
+}
+
+// Sync waits until all teams of the block have called it: bar.sync. Each then comes after all that the others have done.
+func (b *Block) Sync() {
+	m, st := b.meeting, b.strand
+	m.come = append(m.come, st)
+	if len(m.come) < m.teams {
+		st.pause()
+		return
+	}
+	var all []*stamp
+	for _, c := range m.come {
+		all = append(all, c.actor.release())
+	}
+	for _, c := range m.come {
+		for _, s := range all {
+			c.actor.join(s)
+		}
+		if c != st {
+			st.sim.schedule(c)
+		}
+	}
+	m.come = nil
 }
 
 // admit lets blocks begin, in the order of their launches, as long as the device has room for their threads.

@@ -185,6 +185,18 @@ var rightPatterns = []pattern{
 			})
 		}
 	}},
+	{"teams that meet", func(c *scene) {
+		c.run(c.s, "teams", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			l.Teams(3, func(b *cudasim.Block) {
+				at := func(team int) uint64 { return a.A + uint64(b.Index*3+team)*16 }
+				for i := range 3 {
+					b.Store(at((b.Team+i)%3), 16)
+					b.Sync()
+				}
+			})
+		})
+	}},
 	{"host memory", func(c *scene) {
 		p := c.process()
 		p.HostWrite(c.h.Bytes)
@@ -294,6 +306,15 @@ var wrongPatterns = []pattern{
 		c.run(c.s, "overlap", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			l.Each(func(b *cudasim.Block) { b.Store(a.A+uint64(b.Index)*63, 64) })
+		})
+	}},
+	{"teams that do not meet", func(c *scene) {
+		c.run(c.s, "teams", func(l *cudasim.Launch) {
+			a := cudasim.Args[addresses](l)
+			l.Teams(2, func(b *cudasim.Block) {
+				b.Sync()
+				b.Store(a.A+uint64(b.Index)*64+uint64(b.Team)*32, 33)
+			})
 		})
 	}},
 	{"single buffer", func(c *scene) { doubleBuffer(c, 1) }},

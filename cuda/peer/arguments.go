@@ -67,7 +67,11 @@ const leastTile = 2 << 10
 
 // tileGrid returns grid and tile for parts of at most so many bytes: small ones are cut so that all blocks get a tile.
 func (b *backend) tileGrid(c *Choice, part int) (cuda.Grid, uint32) {
-	most := b.layout.tileSlot
+	return c.tileGrid(b.layout.tileSlot, part)
+}
+
+// tileGrid is the backend's for tiles of at most so many bytes.
+func (c *Choice) tileGrid(most, part int) (cuda.Grid, uint32) {
 	if c.Tile > 0 {
 		most = min(most, up(c.Tile, 16))
 	}

@@ -57,7 +57,7 @@ func (b *backend) chain(t cuda.Thread, root int, x colligo.Tensor, choice *Choic
 	if w != nil {
 		a.Direct, a.Mark, a.Next = 1, w.mark(at, x.Size()), uint64(w.peerAt(next, at))
 	}
-	grid, tile := b.tileGrid(choice, x.Size())
-	a.Tile = tile
+	var grid cuda.Grid
+	grid, a.Tile, a.Pieces = b.relayGrid(choice, x.Size())
 	return b.code.launch(t, b.code.move.broadcastChain, grid, unsafe.Pointer(a), s)
 }

@@ -112,10 +112,11 @@ func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	f, grid := b.code.move.exchangePackets, choice.lineGrid(e.longest*b.size)
 	if choice.Way != Packets || e.longest > b.layout.packetSlot/2 {
 		f = b.code.move.exchangeTiles
+		grid, a.Tile = b.tileGrid(&choice, e.longest)
 		if choice.Way == Turns && e.even {
 			f = b.code.move.exchangeTurns
+			grid, a.Tile, a.Pieces = b.relayGrid(&choice, e.longest)
 		}
-		grid, a.Tile = b.tileGrid(&choice, e.longest)
 	}
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }

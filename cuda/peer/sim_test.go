@@ -25,6 +25,14 @@ func simulated(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim 
 	return sim
 }
 
+// seeded is simulated with a seed of its own.
+func seeded(t testing.TB, devices int, seed uint64, reductions ...reduction) *cudasim.Sim {
+	t.Helper()
+	sim := kerneled(t, cudasim.Config{Devices: devices, Seed: seed}, reductions...)
+	t.Cleanup(func() { cudasim.Check(t, sim) })
+	return sim
+}
+
 // stoppable is simulated for tests that stop kernels: what those do then is in no order, but nothing else is forgiven.
 func stoppable(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
@@ -40,7 +48,13 @@ func stoppable(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim 
 
 func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
-	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed})
+	return kerneled(t, cudasim.Config{Devices: devices, Seed: *seed}, reductions...)
+}
+
+// kerneled makes a machine that has the kernels.
+func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.Sim {
+	t.Helper()
+	sim := cudasim.New(c)
 	require.NoError(t, twins.Register(sim))
 	for _, r := range append([]reduction{{colligo.Float32, colligo.KindSum}}, reductions...) {
 		require.NoError(t, twins.RegisterReduction(sim, r.dtype, r.kind))

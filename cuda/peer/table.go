@@ -87,11 +87,15 @@ func DefaultChoices() []Choice {
 		switch c {
 		case plan.AllGather, plan.AllToAll:
 			all = append(all, Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
-				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 256})
+				Choice{Coll: c, MaxBytes: 16 << 20, Way: Turns, Blocks: 256, Threads: 512, Tile: 8 << 10},
+				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 512, Tile: 16 << 10})
 		case plan.Broadcast:
-			all = append(all, Choice{Coll: c, MaxBytes: 16 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+			all = append(all, Choice{Coll: c, MaxSize: 2, MaxBytes: 16 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+				Choice{Coll: c, MaxBytes: 8 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 4 << 10},
+				Choice{Coll: c, MaxBytes: 16 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
 				Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256, Tile: 16 << 10},
-				Choice{Coll: c, Way: Chain, Blocks: 256, Threads: 256, Tile: 16 << 10})
+				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 256, Threads: 256, Tile: 16 << 10},
+				Choice{Coll: c, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10})
 		default:
 			all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
 		}

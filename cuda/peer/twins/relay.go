@@ -7,6 +7,11 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
+// enter posts number 1 to the rank at place d, of what was over before the kernel began.
+func (t *tiles) enter(d int) {
+	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
+}
+
 // post tells the rank at place d a number of this operation, reach waits for its.
 func (t *tiles) post(phase, d int, n uint32) {
 	t.StoreRelease32(t.flag(d, phase, int(t.g.Rank)), t.base[d]+n)
@@ -17,36 +22,102 @@ func (t *tiles) reach(phase, d int, n uint32) {
 	t.wait(q, func() bool { return int32(t.LoadAcquire32(t.flag(0, phase, q))-(t.base[d]+n)) >= 0 })
 }
 
+// deepest is how many tiles of a pair there are that are not yet used.
+const deepest = 8
+
+// slots are the places of a block's n tiles of a pair. quiet are the last ones, of which nobody says that they were used.
+type slots struct {
+	*tiles
+	tile, pieces, n, quiet, depth uint32
+}
+
+func (t *tiles) slots(tile, pieces, n uint32) *slots {
+	quiet := min(tileDepth*t.g.TileSlot/tile, deepest)
+	return &slots{t, tile, pieces, n, quiet, min(pieces*quiet, deepest)}
+}
+
+// place returns where tile j of the sender at place from, as the receiver counts places, lies in the receiver's memory.
+func (s *slots) place(memory uint64, from int, j uint32) uint64 {
+	i := (s.n - 1 - j) % s.depth
+	piece := uint64(s.Index)*uint64(s.pieces) + uint64(i/s.quiet^1)
+	return memory + (piece*uint64(s.g.Size-1)+uint64(from-1))*tileDepth*uint64(s.g.TileSlot) + uint64(i%s.quiet*s.tile)
+}
+
+func (s *slots) out(d int, j uint32) uint64 { return s.place(s.g.Tiles[d], s.size()-d, j) }
+func (s *slots) in(d int, j uint32) uint64  { return s.place(s.g.Tiles[0], d, j) }
+
+// mayGo is the number of phase 1 after which tile j may be sent.
+func (s *slots) mayGo(j uint32) uint32 {
+	if j < s.depth {
+		return 1
+	}
+	return j - s.depth + 2
+}
+
+// mayEnd waits until the sender to the rank at place d may end, used says that its tile j was used.
+func (s *slots) mayEnd(d int) {
+	if s.n > s.quiet {
+		s.reach(1, d, s.n-s.quiet+1)
+	}
+}
+
+func (s *slots) used(d int, j uint32) {
+	if j+s.quiet < s.n {
+		s.post(1, d, j+2)
+	}
+}
+
 // exchangeTurns is ExchangeTurns.
 func exchangeTurns(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.ExchangeArgs](l)
-	asTiles(l, &a.Group, func(t *tiles) {
-		all, tile := a.SendBytes[1], uint64(a.Tile)
-		n := t.of(all, a.Tile)
-		steps := n * uint32(t.size()-1)
-		for s := uint32(0); n != 0 && s < steps+1; s++ {
-			if s < steps {
-				to, j := int(1+s/n), s%n
-				if j >= 2 {
-					t.reach(1, to, j-1)
-				}
-				at := t.at(j, a.Tile)
-				t.push(t.outgoing(0, to, j), a.Send[to]+at, within(at, tile, all))
-				t.post(0, to, j+1)
-			}
-			if s >= 1 {
-				from, j := t.size()-1-int((s-1)/n), (s-1)%n
-				t.reach(0, from, j+1)
-				at := t.at(j, a.Tile)
-				t.pull(a.Recv[from]+at, t.incoming(0, from, j), within(at, tile, all))
-				if j+2 < n {
-					t.post(1, from, j+1)
-				}
-			}
+	asTeams(l, &a.Group, 2, func(t *tiles) {
+		n := t.of(a.SendBytes[1], a.Tile)
+		s := t.slots(a.Tile, a.Pieces, n)
+		switch {
+		case n == 0:
+		case t.Team == 0:
+			s.sendTurns(a, n)
+		default:
+			s.receiveTurns(a, n)
 		}
-		t.finish(func(d int) uint32 { return min(uint32(d), 1) * n })
-		t.own(a)
+		t.Sync()
+		if t.Team == 0 {
+			t.finish(func(d int) uint32 { return min(uint32(d), 1) * n })
+		}
 	})
+}
+
+// sendTurns sends to one peer after the other, and waits until all is used.
+func (s *slots) sendTurns(a *kernels.ExchangeArgs, n uint32) {
+	for to := 1; to < s.size(); to++ {
+		for j := range n {
+			s.reach(1, to, s.mayGo(j))
+			at := s.at(j, a.Tile)
+			s.push(s.out(to, j), a.Send[to]+at, within(at, uint64(a.Tile), a.SendBytes[1]))
+			s.post(0, to, j+1)
+		}
+	}
+	for to := 1; to < s.size(); to++ {
+		s.mayEnd(to)
+	}
+}
+
+func (s *slots) receiveTurns(a *kernels.ExchangeArgs, n uint32) {
+	for d := 1; d < s.size(); d++ {
+		s.enter(d)
+	}
+	for from := s.size() - 1; from > 0; from-- {
+		for j := range n {
+			at := s.at(j, a.Tile)
+			have := within(at, uint64(a.Tile), a.SendBytes[1])
+			if from == s.size()-1 && a.Send[0] != a.Recv[0] && have != 0 {
+				s.write(a.Recv[0]+at, s.read(a.Send[0]+at, lines(have), have), have)
+			}
+			s.reach(0, from, j+1)
+			s.pull(a.Recv[from]+at, s.in(from, j), have)
+			s.used(from, j)
+		}
+	}
 }
 
 // exchangeDirect is ExchangeDirect.
@@ -88,25 +159,30 @@ func broadcastChain(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.ChainArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		n, before, after, direct := t.of(a.Bytes, a.Tile), int(a.Before), int(a.After), a.Direct != 0
-		m := marks{a.Marks, a.Mark}
-		if before != 0 && n != 0 {
-			if direct {
-				t.tellOne(m, before)
-			}
+		m, s := marks{a.Marks, a.Mark}, t.slots(a.Tile, a.Pieces, n)
+		switch {
+		case before == 0 || n == 0:
+		case direct:
+			t.tellOne(m, before)
 			t.post(1, before, 1)
+		default:
+			t.enter(before)
 		}
-		for j := uint32(0); j < n; j++ {
-			t.mayGive(a, m, j)
+		for j := range n {
+			s.mayGive(a, m, j)
 			if before != 0 {
 				t.reach(0, before, j+1)
 			}
-			t.relay(a, j)
+			s.relay(a, j)
 			if after != 0 {
 				t.post(0, after, j+1)
 			}
-			if before != 0 && !direct && j >= 1 && j+2 < n {
-				t.post(1, before, j+1)
+			if before != 0 && !direct {
+				s.used(before, j)
 			}
+		}
+		if after != 0 && !direct && n != 0 {
+			s.mayEnd(after)
 		}
 		t.finish(func(d int) uint32 {
 			if d != 0 && (d == before || d == after) {
@@ -118,41 +194,38 @@ func broadcastChain(l *cudasim.Launch) {
 }
 
 // mayGive waits until tile j has a place on the next rank.
-func (t *tiles) mayGive(a *kernels.ChainArgs, m marks, j uint32) {
-	after := int(a.After)
-	switch {
-	case after == 0:
-	case j == 0:
-		t.reach(1, after, 1)
-		if a.Direct != 0 && !t.stopped {
-			t.checkOne(m, after)
-		}
-	case a.Direct == 0 && j >= 3:
-		t.reach(1, after, j-1)
+func (s *slots) mayGive(a *kernels.ChainArgs, m marks, j uint32) {
+	after, direct := int(a.After), a.Direct != 0
+	if after == 0 || direct && j > 0 {
+		return
+	}
+	s.reach(1, after, s.mayGo(j))
+	if direct && !s.stopped {
+		s.checkOne(m, after)
 	}
 }
 
 // relay keeps tile j and hands it on.
-func (t *tiles) relay(a *kernels.ChainArgs, j uint32) {
-	at, before, after := t.at(j, a.Tile), int(a.Before), int(a.After)
+func (s *slots) relay(a *kernels.ChainArgs, j uint32) {
+	at, before, after := s.at(j, a.Tile), int(a.Before), int(a.After)
 	n := within(at, uint64(a.Tile), a.Bytes)
-	if t.stopped || n == 0 {
+	if s.stopped || n == 0 {
 		return
 	}
 	from := a.In + at
 	if before != 0 && a.Direct == 0 {
-		from = t.incoming(0, before, j)
+		from = s.in(before, j)
 	} else if before != 0 {
 		from = a.Out + at
 	}
-	b := t.read(from, lines(n), n)
+	b := s.read(from, lines(n), n)
 	if after != 0 && a.Direct != 0 {
-		t.write(a.Next+at, b, n)
+		s.write(a.Next+at, b, n)
 	} else if after != 0 {
-		t.write(t.outgoing(0, after, j), b, lines(n)*line)
+		s.write(s.out(after, j), b, lines(n)*line)
 	}
 	if before != 0 && a.Direct == 0 {
-		t.write(a.Out+at, b, n)
+		s.write(a.Out+at, b, n)
 	}
 }
 

@@ -16,12 +16,16 @@ type tiles struct {
 }
 
 // asTiles runs f for all blocks of a launch.
-func asTiles(l *cudasim.Launch, g *kernels.GroupArgs, f func(*tiles)) {
-	l.Each(func(b *cudasim.Block) {
+func asTiles(l *cudasim.Launch, g *kernels.GroupArgs, f func(*tiles)) { asTeams(l, g, 1, f) }
+
+// asTeams is asTiles for blocks of some teams.
+func asTeams(l *cudasim.Launch, g *kernels.GroupArgs, teams int, f func(*tiles)) {
+	l.Teams(teams, func(b *cudasim.Block) {
 		t := &tiles{member: member{Block: b, g: g, grid: l.Grid}}
 		for d := range t.size() {
 			t.base[d] = t.LoadVolatile32(t.counter(d))
 		}
+		t.Sync()
 		f(t)
 	})
 }

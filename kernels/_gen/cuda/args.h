@@ -71,7 +71,8 @@ struct ExchangeArgs {
 	u64 sendBytes[maxRanks];
 	u64 recv[maxRanks];
 	u64 recvBytes[maxRanks];
-	u32 tile, unused;
+	u32 tile;
+	u32 pieces; // of a relay: circles of tile memory, of each sender, that a block has
 };
 
 struct DirectExchangeArgs {
@@ -92,7 +93,8 @@ struct ChainArgs {
 	u64 marks; // as in DirectArgs
 	u32 before, after; // places of the ranks before and after this one, 0 for none
 	u32 tile, mark;
-	u32 direct, unused;
+	u32 direct;
+	u32 pieces; // as in ExchangeArgs
 };
 
 struct CopyArgs {
@@ -179,6 +181,7 @@ OFFSET(ExchangeArgs, sendBytes, 288);
 OFFSET(ExchangeArgs, recv, 352);
 OFFSET(ExchangeArgs, recvBytes, 416);
 OFFSET(ExchangeArgs, tile, 480);
+OFFSET(ExchangeArgs, pieces, 484);
 SIZE(ExchangeArgs, 488);
 OFFSET(DirectExchangeArgs, group, 0);
 OFFSET(DirectExchangeArgs, send, 224);
@@ -198,6 +201,7 @@ OFFSET(ChainArgs, after, 268);
 OFFSET(ChainArgs, tile, 272);
 OFFSET(ChainArgs, mark, 276);
 OFFSET(ChainArgs, direct, 280);
+OFFSET(ChainArgs, pieces, 284);
 SIZE(ChainArgs, 288);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
