@@ -21,12 +21,12 @@ const (
 	Rows    Way = "rows"    // all_reduce: as packets, but 120 of 128 bytes are data
 	Tiles   Way = "tiles"   // one kernel, pushed tiles and barriers by block
 	Direct  Way = "direct"  // registered tensors: stored in the peers' outputs; all_reduce from tiles, broadcast in a chain
-	Ring    Way = "ring"    // copy engines and reduce kernels
+	Ring    Way = "ring"    // copy engines and fold kernels, round the ring; all_to_all: to one peer after the other
 
 	Turns Way = "turns" // all_gather, all_to_all: tiles, to one peer after the other; tiles where lengths differ
 	Chain Way = "chain" // broadcast: tiles, from rank to rank
 
-	Copies      Way = "copies" // all_reduce of registered tensors: parts reduced by tiles, then spread by copy engines
+	Copies      Way = "copies" // all_reduce of registered tensors: parts reduced by a ring, then copied into the outputs
 	RowsTwoShot Way = "rows2"  // all_reduce by rows: reduce the own part, then spread it
 )
 
@@ -38,10 +38,10 @@ type Choice struct {
 	MaxSize    int
 	MaxBytes   int
 	Way        Way
-	Blocks     int  // at most; of a ring's reduce kernels
+	Blocks     int  // at most; of a ring's fold kernels
 	Threads    int  // of a block
 	Registered bool // for tensors alone that lie in registered memory, at multiples of 16
-	Tile       int  // bytes of a tile at most, or of a ring's chunk; 0 takes what the heap has room for
+	Tile       int  // bytes of a tile at most, or of a ring's slice; 0 takes what the heap has room for
 }
 
 // String prints the line, such as "all_reduce ≤4 ranks ≤64 KiB: packets 16x512".
@@ -115,8 +115,10 @@ func checkChoices(all []Choice) error {
 // Serves reports whether a collective can go this way.
 func (w Way) Serves(c plan.Coll) bool {
 	switch w {
-	case TwoShot, Ring, Rows, RowsTwoShot, Copies:
+	case TwoShot, Rows, RowsTwoShot, Copies:
 		return c == plan.AllReduce
+	case Ring:
+		return c == plan.AllReduce || c == plan.AllGather || c == plan.AllToAll
 	case Turns:
 		return c == plan.AllGather || c == plan.AllToAll
 	case Chain:
