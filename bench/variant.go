@@ -74,9 +74,12 @@ func (o *options) algorithms() (map[string]string, error) {
 	return algo, nil
 }
 
-// waysOf returns the ways of a collective on GPUs: those that the table has for it.
+// waysOf returns the ways of a collective on GPUs: those that the table has for it, and rings where no line takes them.
 func waysOf(table []peer.Choice, c plan.Coll) []string {
 	var all []string
+	if c == plan.AllGather || c == plan.AllToAll {
+		all = append(all, string(peer.Ring))
+	}
 	for _, l := range table {
 		if l.Coll == c && !slices.Contains(all, string(l.Way)) {
 			all = append(all, string(l.Way))
@@ -110,6 +113,9 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 			}
 		default:
 			l.Way, l.Tile, found = peer.Way(o.algo), cmp.Or(l.Tile, tunedTile), true
+			if l.Way == peer.Ring {
+				l.Tile = 0 // slices as large as slots
+			}
 		}
 		all = append(all, l)
 	}
@@ -121,7 +127,7 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 
 // forAnyTensor reports whether a way is open to tensors that are not registered.
 func forAnyTensor(table []peer.Choice, c plan.Coll, way string) bool {
-	return slices.ContainsFunc(table, func(l peer.Choice) bool { return l.Coll == c && string(l.Way) == way && !l.Registered })
+	return way == string(peer.Ring) || slices.ContainsFunc(table, func(l peer.Choice) bool { return l.Coll == c && string(l.Way) == way && !l.Registered })
 }
 
 // wayOf returns the way of an operation on GPUs, as the table's own rule picks it.

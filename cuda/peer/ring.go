@@ -94,7 +94,7 @@ func (s *ringStreams) make(t cuda.Thread) error {
 // ringStep is a step with its lane.
 type ringStep struct {
 	lane int
-	*plan.Step
+	plan.Step
 }
 
 // inTurns returns the steps of all lanes in the order in which they are enqueued. Copies on the own device are left out.
@@ -107,7 +107,7 @@ func inTurns(p *plan.Plan) (all []ringStep) {
 			}
 			more = true
 			if !steps[i].Local(p.Shape.Rank) {
-				all = append(all, ringStep{lane, &steps[i]})
+				all = append(all, ringStep{lane, steps[i]})
 			}
 		}
 	}
@@ -118,7 +118,14 @@ func inTurns(p *plan.Plan) (all []ringStep) {
 func (r *ringRun) enqueue(p *plan.Plan, s cuda.Stream) error {
 	all, sends, streams := inTurns(p), 0, &r.streams.ring
 	streams.around = p.Shape.Coll != plan.AllToAll
-	for _, st := range all {
+	for i := range all {
+		st := &all[i]
+		if _, n := r.at(st.Src); n <= 0 {
+			st.To = plan.None
+		}
+		if _, n := r.at(st.Dst); n <= 0 {
+			st.From = plan.None
+		}
 		if st.To != plan.None {
 			sends++
 		}
@@ -200,7 +207,7 @@ func (r *ringRun) receive(st ringStep) error {
 	t, s := r.t, r.streams.ring.fold.stream
 	data, at, free := r.layout.ringAt(r.rank, r.received%ringSlots)
 	arrived := r.heap + cuda.Pointer(at)
-	if err := first(t.Wait32(s, arrived, 1), t.Write32(s, arrived, 0), r.take(st.Step, r.heap+cuda.Pointer(data), s)); err != nil {
+	if err := first(t.Wait32(s, arrived, 1), t.Write32(s, arrived, 0), r.take(&st.Step, r.heap+cuda.Pointer(data), s)); err != nil {
 		return err
 	}
 	if next := r.received + ringSlots; next < len(r.senders) {

@@ -17,7 +17,7 @@ func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cu
 		return err
 	}
 	shape := b.ringShape(plan.AllReduce, (o.bytes+b.size-1)/b.size, &o.choice)
-	shape.Count = units(o.bytes)
+	shape.Count *= b.size
 	p, err := ring.AllReduce(shape)
 	if err != nil {
 		return err
@@ -41,10 +41,6 @@ func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cud
 		return err
 	}
 	shape := b.ringShape(plan.ReduceScatter, (o.bytes+b.size-1)/b.size, &o.choice)
-	shape.Lanes = min(shape.Lanes, units(o.bytes)/b.size) // no slice is empty
-	for q := range b.size {
-		shape.Counts = append(shape.Counts, plan.Part(plan.Out, units(o.bytes), b.size, q).Len)
-	}
 	p, err := ring.ReduceScatter(shape)
 	if err != nil {
 		return err
@@ -57,12 +53,15 @@ func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cud
 // engine is at work during it.
 func (r *ringRun) copyParts(o *sum, shape plan.Shape, s cuda.Stream) error {
 	own, lanes := shape.PartSpan(plan.Out, r.rank), shape.LaneCount()
-	last := plan.Part(plan.Out, own.Len, lanes, lanes-1)
 	early, late := own, own
-	early.Len, late.Off, late.Len = last.Off, own.Off+last.Off, last.Len
-	c := r.streams.ring.copy
+	early.Len -= own.Len / lanes
+	late.Off, late.Len = own.Off+early.Len, own.Len-early.Len
+	c := &r.streams.ring.copy
 	to := func(d int, part plan.Span) error {
 		at, n := r.out.at(part)
+		if n <= 0 {
+			return nil
+		}
 		return r.t.Copy(o.window.peerAt((r.rank+d)%r.size, at), at, n, c.stream)
 	}
 	if err := first(r.waitFolds(c.stream, lanes-1), to(1, early), r.waitFolds(c.stream, lanes), to(1, late)); err != nil {
@@ -83,6 +82,9 @@ func (r *ringRun) waitFolds(s cuda.Stream, lanes int) error {
 		if r.folded[lane] > r.folded[last] {
 			last = lane
 		}
+	}
+	if r.folded[last] == 0 {
+		return nil
 	}
 	return r.t.WaitEvent(s, r.streams.ring.folded[last])
 }
@@ -105,17 +107,20 @@ func (c *Choice) foldGrid() cuda.Grid {
 	return cuda.Grid{Blocks: uint32(c.Blocks), Threads: uint32(c.Threads)}
 }
 
-// ringShape returns the shape of a ring whose longest part has so many bytes, without counts. A part is cut into slices of
-// one length, at least two, each as large as a slot at most; a lane has one of them, unless there are more than lanes.
+// ringShape returns the shape of a ring whose longest part has so many bytes, with the units of a part as its count. A part
+// is cut into slices of one length, at least two, each as large as a slot at most; a lane has one of them, unless there are
+// more than lanes. So that all ranks take the same steps in the same order, the plan has all slices in full; those beyond
+// the end of a part, which both ends know, are left out when it is enqueued.
 func (b *backend) ringShape(c plan.Coll, longest int, choice *Choice) plan.Shape {
 	most := b.layout.ringSlot
 	if choice.Tile > 0 {
 		most = min(most, up(choice.Tile, ringUnit))
 	}
-	chunk := most / ringUnit
-	slices := max((units(longest)+chunk-1)/chunk, 2)
+	slices := max((units(longest)+most/ringUnit-1)/(most/ringUnit), 2)
 	rounds := (slices + ringLanes - 1) / ringLanes
-	return plan.Shape{Coll: c, Rank: b.rank, Size: b.size, Elem: ringUnit, Chunk: chunk, Lanes: (slices + rounds - 1) / rounds}
+	lanes := (slices + rounds - 1) / rounds
+	slice := (units(longest) + lanes*rounds - 1) / (lanes * rounds)
+	return plan.Shape{Coll: c, Rank: b.rank, Size: b.size, Elem: ringUnit, Lanes: lanes, Chunk: slice, Count: slice * lanes * rounds}
 }
 
 // sumInOutput has the sums of a reduce-scatter grow in the output of an all-reduce, at their places, instead of scratch.
@@ -156,22 +161,16 @@ func (b *backend) ringExchange(ctx context.Context, t cuda.Thread, e *move, choi
 	}
 	r := &ringRun{backend: b, t: t, grid: choice.foldGrid()}
 	x := &b.args.exchange
-	var counts []int
-	for q, unit := 0, 0; q < b.size; q++ {
-		d := b.place(q)
-		if e.coll == plan.AllToAll {
-			r.in = append(r.in, part{cuda.Pointer(x.Send[d]), unit, int(x.SendBytes[d])})
-		}
+	shape, planner := b.ringShape(e.coll, e.longest, choice), ring.AllGather
+	for q := range b.size {
+		d, unit := b.place(q), q*shape.Count
+		r.in = append(r.in, part{cuda.Pointer(x.Send[d]), unit, int(x.SendBytes[d])})
 		r.out = append(r.out, part{cuda.Pointer(x.Recv[d]), unit, int(x.RecvBytes[d])})
-		counts = append(counts, units(int(x.RecvBytes[d])))
-		unit += counts[q]
 	}
-	shape := b.ringShape(e.coll, e.longest, choice)
-	planner := ring.AllGather
 	if e.coll == plan.AllToAll {
-		planner, shape.Lanes, shape.Count = ring.AllToAll, 1, counts[0]
+		shape.Lanes, planner = 1, ring.AllToAll
 	} else {
-		r.in, shape.Counts = region{{cuda.Pointer(x.Send[0]), 0, int(x.SendBytes[0])}}, counts
+		r.in = region{{cuda.Pointer(x.Send[0]), 0, int(x.SendBytes[0])}}
 	}
 	own, out, n := cuda.Pointer(x.Send[0]), cuda.Pointer(x.Recv[0]), int(x.SendBytes[0])
 	p, err := planner(shape)

@@ -66,8 +66,8 @@ func (c Choice) String() string {
 
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). Those of all_reduce were measured on two and up to 2 MiB
 // on four H200, NVLink, driver 580, a process for each, with float32 and bfloat16, those of the others on two, with float32.
-// No line takes rings: kernels store 350 to 363 GB/s there, copy engines 390, but 3 µs pass between two copies of a stream,
-// and 3 more for each flag, so that pieces for which the heap has room come to less.
+// Beyond 128 MiB rings are faster on two and four, for the slots are large enough then: copy engines bring slices of 32 MiB to
+// the next GPU with 371 GB/s, kernels 350 to 366, and less to several peers at once.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
@@ -77,6 +77,8 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, MaxBytes: 256 << 20, Way: Direct, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, Registered: true, Way: Copies, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxSize: 4, Way: Ring, Blocks: 256, Threads: 512},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 256},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
