@@ -60,7 +60,7 @@ func allWays() Options {
 		line(plan.AllReduce, Packets, 4<<10, 0), line(plan.AllReduce, Rows, 16<<10, 0), line(plan.AllReduce, RowsTwoShot, 32<<10, 0),
 		line(plan.AllReduce, Direct, 200<<10, 1<<10), line(plan.AllReduce, Copies, 0, 64<<10),
 		line(plan.AllReduce, Tiles, 100<<10, 1<<10), line(plan.AllReduce, Ring, 0, 64<<10),
-		line(plan.Broadcast, Direct, 8<<10, 1<<10), line(plan.Broadcast, Chain, 0, 1<<10),
+		line(plan.Broadcast, Direct, 8<<10, 1<<10), line(plan.Broadcast, Packets, 16<<10, 0), line(plan.Broadcast, Chain, 0, 1<<10),
 	}}
 	for _, c := range []plan.Coll{plan.AllGather, plan.AllToAll} {
 		o.Choices = append(o.Choices, line(c, Packets, 2<<10, 0), line(c, Direct, 4<<10, 0), line(c, Turns, 20<<10, 1<<10),
@@ -76,7 +76,7 @@ func TestRingAmongOthers(t *testing.T) {
 		for turn := range uint64(6) {
 			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+turn), func(t *testing.T) {
 				t.Parallel()
-				sim := seeded(t, size, *seed+turn)
+				sim := seeded(t, cudasim.Config{Devices: size, Seed: *seed + turn})
 				t.Cleanup(func() { cudasim.Check(t, sim) })
 				onRanks(t, sim.Driver(), size, size, simHalf, allWays(), func(r *rank) error { return r.mixed(*seed + turn) })
 			})
@@ -84,9 +84,10 @@ func TestRingAmongOthers(t *testing.T) {
 	}
 }
 
-func seeded(t *testing.T, size int, seed uint64) *cudasim.Sim {
+// seeded makes a machine that has nothing but sums of float32.
+func seeded(t *testing.T, c cudasim.Config) *cudasim.Sim {
 	t.Helper()
-	sim := cudasim.New(cudasim.Config{Devices: size, Seed: seed})
+	sim := cudasim.New(c)
 	require.NoError(t, twins.Register(sim))
 	require.NoError(t, twins.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
 	return sim
@@ -203,7 +204,7 @@ func TestRingEnds(t *testing.T) {
 	for turn := range uint64(3) {
 		t.Run(fmt.Sprintf("seed=%d", *seed+turn), func(t *testing.T) {
 			t.Parallel()
-			sim := seeded(t, 3, *seed+turn)
+			sim := seeded(t, cudasim.Config{Devices: 3, Seed: *seed + turn})
 			t.Cleanup(func() {
 				sim.Drain()
 				require.Empty(t, sim.Leaks())
