@@ -74,16 +74,16 @@ func (o *options) algorithms() (map[string]string, error) {
 	return algo, nil
 }
 
-// waysOf returns the ways of a collective on GPUs: those that the table has for it, and rings where no line takes them.
+// waysOf returns the ways of a collective on GPUs: those that the table has for it, and rings, which few lines take.
 func waysOf(table []peer.Choice, c plan.Coll) []string {
 	var all []string
-	if c == plan.AllGather || c == plan.AllToAll {
-		all = append(all, string(peer.Ring))
-	}
 	for _, l := range table {
 		if l.Coll == c && !slices.Contains(all, string(l.Way)) {
 			all = append(all, string(l.Way))
 		}
+	}
+	if peer.Ring.Serves(c) && !slices.Contains(all, string(peer.Ring)) {
+		all = append(all, string(peer.Ring))
 	}
 	return all
 }
