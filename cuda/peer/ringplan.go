@@ -31,7 +31,8 @@ func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cu
 // A part that lands has passed all ranks: the one that began its sum has sent its input, and all others have folded theirs
 // and sent the sum on, before the last one, who sends the part now, had it. So no rank's ring reads or writes its output
 // there any more, nor the input, where that is the same memory; each slice is a case of its own. That all have entered
-// the operation the meeting before the ring has said; it also compares which memory they mean.
+// the operation the meeting before the ring has said; it also compares which memory they mean, and fails the group where they differ,
+// though the copies then go on.
 func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
 	r, err := b.ringSum(ctx, t, o)
 	if err != nil {
