@@ -74,7 +74,7 @@ func (o *options) algorithms() (map[string]string, error) {
 	return algo, nil
 }
 
-// waysOf returns the ways of a collective on GPUs: those that the table has for it, and rings, which few lines take.
+// waysOf returns the ways of a collective on GPUs: those that the table has for it, and those by copy engines.
 func waysOf(table []peer.Choice, c plan.Coll) []string {
 	var all []string
 	for _, l := range table {
@@ -82,8 +82,10 @@ func waysOf(table []peer.Choice, c plan.Coll) []string {
 			all = append(all, string(l.Way))
 		}
 	}
-	if peer.Ring.Serves(c) && !slices.Contains(all, string(peer.Ring)) {
-		all = append(all, string(peer.Ring))
+	for _, w := range []peer.Way{peer.Ring, peer.Copies} {
+		if w.Serves(c) && !slices.Contains(all, string(w)) {
+			all = append(all, string(w))
+		}
 	}
 	return all
 }
@@ -96,6 +98,9 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 	for _, c := range o.collectives {
 		ways := waysOf(table, c.coll)
 		named[c.coll] = slices.Contains(ways, o.algo)
+		if peer.Way(o.algo) == peer.Copies && named[c.coll] { // few lines have it
+			table = append(table, peer.Choice{Coll: c.coll, Registered: true, Way: peer.Copies, Blocks: 256, Threads: 256})
+		}
 		if len(ways) > 0 {
 			known = append(known, c.name+": "+strings.Join(ways, " "))
 		}

@@ -49,7 +49,11 @@ func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *pg.Call, s
 	if c.Coll == plan.AllGather || c.Coll == plan.AllToAll && !e.unknown {
 		e.even, e.out, e.offset = c.Counts == nil && !e.unknown, c.Out, elem*shape.PartOff(b.rank)
 	}
-	if choice := b.ringFor(e); choice != nil {
+	switch choice := b.enginesFor(e); {
+	case choice == nil:
+	case choice.Way == Copies:
+		return b.exchangeCopies(ctx, t, e, s)
+	default:
 		return b.ringExchange(ctx, t, e, choice, s)
 	}
 	return b.launchExchange(t, e, s)
@@ -110,7 +114,7 @@ func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	at := addressOf(e.out)
 	w := b.window(at, e.out.Size())
 	choice := b.pickFor(e.coll, e.longest, w, at)
-	if choice.Way == Direct {
+	if choice.Way == Direct || choice.Way == Copies {
 		return b.exchangeDirect(t, e, &choice, w, s)
 	}
 	f, grid := b.code.move.exchangePackets, choice.lineGrid(e.longest*b.size)

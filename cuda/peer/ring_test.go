@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,7 +94,7 @@ func allWays() Options {
 	}}
 	for _, c := range []plan.Coll{plan.AllGather, plan.AllToAll} {
 		o.Choices = append(o.Choices, line(c, Packets, 2<<10, 0), line(c, Direct, 4<<10, 0), line(c, Turns, 20<<10, 1<<10),
-			line(c, Ring, 0, 32<<10))
+			line(c, Copies, 40<<10, 0), line(c, Ring, 0, 32<<10))
 	}
 	return o
 }
@@ -122,9 +123,9 @@ func seeded(t *testing.T, c cudasim.Config) *cudasim.Sim {
 	return sim
 }
 
-// mixed calls in an order that a seed picks, equal on all ranks, on tensors half of which are in registered memory.
+// mixed calls in an order that a seed picks, equal on all ranks, on registered tensors, and some that the contract leaves out.
 func (r *rank) mixed(seed uint64) error {
-	if _, err := r.register(); err != nil {
+	if err := r.registerAll(); err != nil {
 		return err
 	}
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -153,25 +154,48 @@ func TestRingGraphs(t *testing.T) {
 	for _, size := range fewer(2, 3, 4) {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, size, small(Ring), func(r *rank) error {
-				n, me := 10_000, r.g.Rank()
-				in, all, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(0, colligo.Int32, n+2*margin, size*n), r.tensor(1, colligo.Int32, 0, size*n)
-				own := values(colligo.Int32, colligo.KindSum, me, n)
-				var want []byte // gathered, then turned
-				for range size {
-					want = append(want, values(colligo.Int32, colligo.KindSum, me, n)...)
-				}
-				run := func() error {
-					return first(r.g.AllGatherInto(r.ctx, all, in), r.g.AllToAllSingle(r.ctx, out, all, nil, nil))
-				}
-				if err := r.try("before capture", in, own, out, want, run); err != nil {
+			onSim(t, size, small(Ring), func(r *rank) error { return r.turned(10_000) })
+		})
+	}
+}
+
+// turned checks what comes of parts of n elements that all gather and then give to one another, alone and from a graph.
+func (r *rank) turned(n int) error {
+	size, me := r.g.Size(), r.g.Rank()
+	in, all, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(0, colligo.Int32, n+2*margin, size*n), r.tensor(1, colligo.Int32, 0, size*n)
+	own := values(colligo.Int32, colligo.KindSum, me, n)
+	want := bytes.Repeat(own, size)
+	run := func() error {
+		return first(r.g.AllGatherInto(r.ctx, all, in), r.g.AllToAllSingle(r.ctx, out, all, nil, nil))
+	}
+	if err := r.try("before capture", in, own, out, want, run); err != nil {
+		return err
+	}
+	graph, err := r.captured(run)
+	if err != nil {
+		return err
+	}
+	return first(r.replay(3, graph, in, own, out, want), r.try("after the replays", in, own, out, want, run))
+}
+
+// TestCopies takes copies into registered outputs, and from graphs.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 5) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			o := Options{Memory: 24 << 20, Choices: []Choice{{Coll: plan.AllGather, Registered: true, Way: Copies, Blocks: 3, Threads: 64},
+				{Coll: plan.AllToAll, Registered: true, Way: Copies, Blocks: 3, Threads: 64}}}
+			onSim(t, size, o, func(r *rank) error {
+				if err := r.registerAll(); err != nil {
 					return err
 				}
-				graph, err := r.captured(run)
-				if err != nil {
-					return err
+				for _, n := range []int{0, 1, 2047, 2048, 2052, 30_000, 5000} {
+					if err := first(r.moves(n), r.lists(n), r.gathersInPlace(n), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {
+						return err
+					}
 				}
-				return first(r.replay(3, graph, in, own, out, want), r.try("after the replays", in, own, out, want, run))
+				return r.turned(10_000)
 			})
 		})
 	}

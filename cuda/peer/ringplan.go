@@ -25,71 +25,6 @@ func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cu
 	return first(b.meetPeers(t, s), r.enqueue(p, s), r.finish(s))
 }
 
-// reduceCopies reduces the parts of a tensor in registered memory by the first half of a ring. Then each rank copies its
-// part into the output of one peer after the other, the ranks each to another.
-//
-// A part that lands has passed all ranks: the one that began its sum has sent its input, and all others have folded theirs
-// and sent the sum on, before the last one, who sends the part now, had it. So no rank's ring reads or writes its output
-// there any more, nor the input, where that is the same memory; each slice is a case of its own. That all have entered
-// the operation the meeting before the ring has said; it also compares which memory they mean, and fails the group where they differ,
-// though the copies then go on.
-func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.ringSum(ctx, t, o)
-	if err != nil {
-		return err
-	}
-	if err := b.meetDirect(ctx, t, o, s); err != nil {
-		return err
-	}
-	shape := b.ringShape(plan.ReduceScatter, (o.bytes+b.size-1)/b.size, &o.choice)
-	p, err := ring.ReduceScatter(shape)
-	if err != nil {
-		return err
-	}
-	sumInOutput(p)
-	return first(r.enqueue(p, s), r.copyParts(o, shape, s), r.finish(s))
-}
-
-// copyParts copies this rank's part to the peers. All slices but the last need not wait for the fold of that one, so the
-// engine is at work during it.
-func (r *ringRun) copyParts(o *sum, shape plan.Shape, s cuda.Stream) error {
-	own, lanes := shape.PartSpan(plan.Out, r.rank), shape.LaneCount()
-	early, late := own, own
-	early.Len -= own.Len / lanes
-	late.Off, late.Len = own.Off+early.Len, own.Len-early.Len
-	c := &r.streams.ring.copy
-	to := func(d int, part plan.Span) error {
-		at, n := r.out.at(part)
-		if n <= 0 {
-			return nil
-		}
-		return r.t.Copy(o.window.peerAt((r.rank+d)%r.size, at), at, n, c.stream)
-	}
-	if err := first(r.waitFolds(c.stream, lanes-1), to(1, early), r.waitFolds(c.stream, lanes), to(1, late)); err != nil {
-		return err
-	}
-	for d := 2; d < r.size; d++ {
-		if err := to(d, own); err != nil {
-			return err
-		}
-	}
-	return follow(r.t, s, c.stream, c.event)
-}
-
-// waitFolds makes s wait for the folds of the first lanes.
-func (r *ringRun) waitFolds(s cuda.Stream, lanes int) error {
-	last := 0
-	for lane := range lanes {
-		if r.folded[lane] > r.folded[last] {
-			last = lane
-		}
-	}
-	if r.folded[last] == 0 {
-		return nil
-	}
-	return r.t.WaitEvent(s, r.streams.ring.folded[last])
-}
-
 // ringSum returns a ring that reduces.
 func (b *backend) ringSum(ctx context.Context, t cuda.Thread, o *sum) (*ringRun, error) {
 	fold, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.LocalFamily)
@@ -141,17 +76,18 @@ func sumInOutput(p *plan.Plan) {
 	}
 }
 
-// ringFor returns the line of the table for an exchange if it goes by a ring.
-func (b *backend) ringFor(e *move) *Choice {
+// enginesFor returns the line of the table for an exchange if copy engines do it.
+func (b *backend) enginesFor(e *move) *Choice {
 	if b.size == 1 || e.longest < leastPart || e.coll != plan.AllGather && (e.coll != plan.AllToAll || !e.even) {
 		return nil
 	}
 	at := addressOf(e.out)
-	c := b.pickFor(e.coll, e.longest, b.window(at, e.out.Size()), at)
-	if c.Way != Ring {
-		return nil
+	w := b.window(at, e.out.Size())
+	c := b.pickFor(e.coll, e.longest, w, at)
+	if c.Way == Ring || c.Way == Copies && w.whole {
+		return &c
 	}
-	return &c
+	return nil
 }
 
 // ringExchange has the parts of an all-gather go round from output to output, and those of an all-to-all go to one peer

@@ -26,7 +26,7 @@ const (
 	Turns Way = "turns" // all_gather, all_to_all: tiles, to one peer after the other; tiles where lengths differ
 	Chain Way = "chain" // broadcast: tiles, from rank to rank
 
-	Copies      Way = "copies" // all_reduce of registered tensors: parts reduced by a ring, then copied into the outputs
+	Copies      Way = "copies" // registered tensors: copied into the outputs by copy engines; all_reduce when a ring has reduced the parts
 	RowsTwoShot Way = "rows2"  // all_reduce by rows: reduce the own part, then spread it
 )
 
@@ -117,9 +117,9 @@ func checkChoices(all []Choice) error {
 // Serves reports whether a collective can go this way.
 func (w Way) Serves(c plan.Coll) bool {
 	switch w {
-	case TwoShot, Rows, RowsTwoShot, Copies:
+	case TwoShot, Rows, RowsTwoShot:
 		return c == plan.AllReduce
-	case Ring:
+	case Ring, Copies:
 		return c == plan.AllReduce || c == plan.AllGather || c == plan.AllToAll
 	case Turns:
 		return c == plan.AllGather || c == plan.AllToAll
