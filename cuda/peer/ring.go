@@ -16,7 +16,7 @@ import (
 //	copy    wait until the slice may go; copy it; record that
 //	signal  wait until it is copied; set arrived on the receiver
 //	gate    wait until the slice is folded; wait for free; reset it; record that the slice may go
-//	fold    wait for arrived; reset it; fold; set free on the next sender; record the fold
+//	fold    wait for arrived; fold; record that; reset arrived; set free on the next sender
 //
 // An engine does nothing for 3 to 4 µs between two copies, for two times that if a stream writes or waits for a word in
 // between, and nothing more if it waits for an event. So words are kept off the copy stream, and slices are as large as slots
@@ -227,7 +227,8 @@ func (r *ringRun) receive(st ringStep) error {
 	t, s := r.t, r.streams.ring.fold.stream
 	data, at, free := r.layout.ringAt(r.rank, r.received%ringSlots)
 	arrived := r.heap + cuda.Pointer(at)
-	if err := first(t.Wait32(s, arrived, 1), t.Write32(s, arrived, 0), r.take(&st.Step, r.heap+cuda.Pointer(data), s)); err != nil {
+	if err := first(t.Wait32(s, arrived, 1), r.take(&st.Step, r.heap+cuda.Pointer(data), s),
+		t.Record(r.streams.ring.folded[st.lane], s), t.Write32(s, arrived, 0)); err != nil {
 		return err
 	}
 	if next := r.received + ringSlots; next < len(r.senders) {
@@ -237,7 +238,7 @@ func (r *ringRun) receive(st ringStep) error {
 	}
 	r.received++
 	r.folded[st.lane] = r.received
-	return t.Record(r.streams.ring.folded[st.lane], s)
+	return nil
 }
 
 // take reduces or copies what is in a slot to where the step wants it.
