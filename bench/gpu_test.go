@@ -82,6 +82,18 @@ func TestSimulatedRegistered(t *testing.T) {
 	require.Equal(t, []string{"0", "direct"}, strings.Fields(lines[7])[8:])
 }
 
+// TestSimulatedRing takes ways that the table has for none of these collectives, one in a heap of a size of its own.
+func TestSimulatedRing(t *testing.T) {
+	o := onSim(t, 2, "all_gather", "all_to_all", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "256Ki", "-e", "256Ki",
+		"-algo", "ring", "-heap", "32Mi")
+	require.Zero(t, o.code, o.stderr)
+	require.Equal(t, 2, strings.Count(o.stdout, " ring\n"), o.stdout)
+	o = onSim(t, 2, "all_gather", "all_to_all", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "256Ki", "-e", "256Ki",
+		"-algo", "copies", "-register")
+	require.Zero(t, o.code, o.stderr)
+	require.Equal(t, 2, strings.Count(o.stdout, " copies\n"), o.stdout)
+}
+
 // TestSimulatedTuning expects a table that compiles in place of the backend's.
 func TestSimulatedTuning(t *testing.T) {
 	o := onSim(t, 2, "all_reduce", "broadcast", "-threads", "-transport", "inproc", "-tune", "-n", "1", "-w", "0", "-b", "1Ki",

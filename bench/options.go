@@ -31,6 +31,7 @@ type options struct {
 	choices, tune     bool
 	try               grids
 	algo              string
+	heap              size
 	begin, end        size
 	factor            int
 	iterations, warm  int
@@ -77,6 +78,7 @@ func (o *options) flags() *flag.FlagSet {
 	f.StringVar(&o.transport, "transport", "auto", "auto, shm, tcp, or inproc for all ranks in one process, without either")
 	f.BoolVar(&o.threads, "threads", false, "run all ranks in one process, each on its own GPU if there are enough")
 	f.StringVar(&o.algo, "algo", "", "`name` of the algorithm to use instead of the table's choice; see -choices")
+	f.Var(&o.heap, "heap", "`bytes` of the memory through which a rank's GPU takes part, at most; 0 is the backend's default")
 	f.IntVar(&o.graph, "graph", 0, "capture `K` operations into a CUDA graph and time its launches, per operation")
 	f.StringVar(&o.compare, "compare", "", "`nccl`: take turns with NCCL on the same GPU tensors and stream")
 	f.StringVar(&o.nccl, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")

@@ -74,8 +74,8 @@ func usualGrids() []peer.Choice {
 		{Way: peer.Turns, Blocks: 256, Threads: 256},
 		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
 		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 16 << 10},
-		{Way: peer.Ring, Blocks: 16, Threads: 512},
-		{Way: peer.Ring, Blocks: 32, Threads: 512},
+		{Way: peer.Ring, Blocks: 64, Threads: 512},
+		{Way: peer.Ring, Blocks: 256, Threads: 512},
 	}
 }
 

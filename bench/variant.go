@@ -74,12 +74,17 @@ func (o *options) algorithms() (map[string]string, error) {
 	return algo, nil
 }
 
-// waysOf returns the ways of a collective on GPUs: those that the table has for it.
+// waysOf returns the ways of a collective on GPUs: those that the table has for it, and those by copy engines.
 func waysOf(table []peer.Choice, c plan.Coll) []string {
 	var all []string
 	for _, l := range table {
 		if l.Coll == c && !slices.Contains(all, string(l.Way)) {
 			all = append(all, string(l.Way))
+		}
+	}
+	for _, w := range []peer.Way{peer.Ring, peer.Copies} {
+		if w.Serves(c) && !slices.Contains(all, string(w)) {
+			all = append(all, string(w))
 		}
 	}
 	return all
@@ -93,6 +98,9 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 	for _, c := range o.collectives {
 		ways := waysOf(table, c.coll)
 		named[c.coll] = slices.Contains(ways, o.algo)
+		if peer.Way(o.algo) == peer.Copies && named[c.coll] { // few lines have it
+			table = append(table, peer.Choice{Coll: c.coll, Registered: true, Way: peer.Copies, Blocks: 256, Threads: 256})
+		}
 		if len(ways) > 0 {
 			known = append(known, c.name+": "+strings.Join(ways, " "))
 		}
@@ -110,6 +118,9 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 			}
 		default:
 			l.Way, l.Tile, found = peer.Way(o.algo), cmp.Or(l.Tile, tunedTile), true
+			if l.Way == peer.Ring {
+				l.Tile = 0 // slices as large as slots
+			}
 		}
 		all = append(all, l)
 	}
@@ -121,7 +132,7 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 
 // forAnyTensor reports whether a way is open to tensors that are not registered.
 func forAnyTensor(table []peer.Choice, c plan.Coll, way string) bool {
-	return slices.ContainsFunc(table, func(l peer.Choice) bool { return l.Coll == c && string(l.Way) == way && !l.Registered })
+	return way == string(peer.Ring) || slices.ContainsFunc(table, func(l peer.Choice) bool { return l.Coll == c && string(l.Way) == way && !l.Registered })
 }
 
 // wayOf returns the way of an operation on GPUs, as the table's own rule picks it.

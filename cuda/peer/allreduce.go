@@ -12,8 +12,9 @@ import (
 )
 
 // allReduce goes by packets or rows, by two shots of either, by tiles, by tiles straight into registered outputs, by
-// tiles and copy engines into them, or by a ring. With B bytes and n ranks every rank stores (n-1)·B in one shot and 2(n-1)/n·B in two, twice that as packets and
-// 16/15 of it as rows; tiles are two shots. Sums are in rank order, but for rings.
+// a ring, or by half of one and copies into registered outputs. With B bytes and n ranks every rank stores (n-1)·B in one
+// shot and 2(n-1)/n·B in two, twice that as packets and 16/15 of it as rows; all others are two shots. Sums are in rank
+// order, but for rings and copies.
 func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	bytes := c.Count * c.DType.Size()
 	if bytes == 0 {
@@ -39,8 +40,10 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 		return b.ringAllReduce(ctx, t, o, s)
 	case Rows, RowsTwoShot:
 		return b.reduceRows(ctx, t, o, s)
-	case Direct, Copies:
+	case Direct:
 		return b.reduceDirect(ctx, t, o, s)
+	case Copies:
+		return b.reduceCopies(ctx, t, o, s)
 	}
 	return b.reduceStaged(ctx, t, o, s)
 }
@@ -66,8 +69,12 @@ func (b *backend) fitting(c *Choice, bytes, part int) Way {
 			way = Packets
 		}
 	}
-	if way == Packets && bytes > b.layout.packetSlot/2 || way == Ring && bytes < b.size*lanes*ringUnit {
+	short := bytes < b.size*leastPart
+	if way == Packets && bytes > b.layout.packetSlot/2 || way == Ring && short {
 		way = Tiles
+	}
+	if way == Copies && short {
+		way = Direct
 	}
 	return way
 }

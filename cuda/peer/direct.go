@@ -8,41 +8,35 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// reduceDirect goes by tiles whose results are stored in the peers' outputs; by Copies in the own one, from where the copy
-// engines bring them to the peers.
+// reduceDirect goes by tiles whose results are stored in the peers' outputs.
 func (b *backend) reduceDirect(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	return b.launchDirect(ctx, t, o, o.bytes, o.part, s)
+}
+
+// meetDirect has the ranks meet, and compare which place of registered memory each means: a direct kernel without elements.
+func (b *backend) meetDirect(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	return b.launchDirect(ctx, t, o, 0, 16, s)
+}
+
+func (b *backend) launchDirect(ctx context.Context, t cuda.Thread, o *sum, bytes, part int, s cuda.Stream) error {
 	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.DirectFamily)
 	if err != nil {
 		return err
 	}
 	a := &b.args.direct
-	a.In, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
-	a.Mark, a.Keep = o.window.mark(o.out, o.bytes), 0
+	a.In, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(bytes), uint64(part), b.divisor(o.Op)
+	a.Mark = o.window.mark(o.out, o.bytes)
 	for q := range b.size {
 		a.Outs[b.place(q)] = uint64(o.window.peerAt(q, o.out))
 	}
 	var grid cuda.Grid
-	grid, a.Tile = b.tileGrid(&o.choice, o.part)
-	if o.choice.Way == Copies {
-		a.Keep = 1
-	}
-	if err := b.code.launch(t, r.direct, grid, unsafe.Pointer(a), s); err != nil || a.Keep == 0 {
-		return err
-	}
-	return b.copyParts(t, o, s)
+	grid, a.Tile = b.tileGrid(&o.choice, part)
+	return b.code.launch(t, r.direct, grid, unsafe.Pointer(a), s)
 }
 
-// copyParts copies this rank's part to one peer after the other, the ranks each to another, and then meets the peers, in an
-// exchange of nothing. Where it lands its owner has read the input that was there: the kernel before had it. No copy runs
-// beside a kernel: on two H200 that took 4 % more time.
-func (b *backend) copyParts(t cuda.Thread, o *sum, s cuda.Stream) error {
-	from, to := min(b.rank*o.part, o.bytes), min((b.rank+1)*o.part, o.bytes)
-	at := o.out + cuda.Pointer(from)
-	for d := 1; d < b.size && to > from; d++ {
-		if err := t.Copy(o.window.peerAt((b.rank+d)%b.size, at), at, to-from, s); err != nil {
-			return err
-		}
-	}
+// meetPeers has the ranks meet on a stream: what any of them had enqueued before has ended when it goes on. It is an exchange of
+// nothing by packets.
+func (b *backend) meetPeers(t cuda.Thread, s cuda.Stream) error {
 	x := &b.args.exchange
 	clear(x.SendBytes[:])
 	clear(x.RecvBytes[:])

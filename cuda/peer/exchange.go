@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/colligo-go/colligo"
@@ -11,7 +12,7 @@ import (
 
 // exchangeCall carries out the collectives that only move: every rank sends each peer one range of bytes, or none, and
 // receives one.
-func (b *backend) exchangeCall(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	clear(b.args.exchange.SendBytes[:])
 	clear(b.args.exchange.RecvBytes[:])
 	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
@@ -47,6 +48,13 @@ func (b *backend) exchangeCall(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	}
 	if c.Coll == plan.AllGather || c.Coll == plan.AllToAll && !e.unknown {
 		e.even, e.out, e.offset = c.Counts == nil && !e.unknown, c.Out, elem*shape.PartOff(b.rank)
+	}
+	switch choice := b.enginesFor(e); {
+	case choice == nil:
+	case choice.Way == Copies:
+		return b.exchangeCopies(ctx, t, e, s)
+	default:
+		return b.ringExchange(ctx, t, e, choice, s)
 	}
 	return b.launchExchange(t, e, s)
 }
@@ -106,14 +114,14 @@ func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	at := addressOf(e.out)
 	w := b.window(at, e.out.Size())
 	choice := b.pickFor(e.coll, e.longest, w, at)
-	if choice.Way == Direct {
+	if choice.Way == Direct || choice.Way == Copies {
 		return b.exchangeDirect(t, e, &choice, w, s)
 	}
 	f, grid := b.code.move.exchangePackets, choice.lineGrid(e.longest*b.size)
 	if choice.Way != Packets || e.longest > b.layout.packetSlot/2 {
 		f = b.code.move.exchangeTiles
 		grid, a.Tile = b.tileGrid(&choice, e.longest)
-		if choice.Way == Turns && e.even {
+		if (choice.Way == Turns || choice.Way == Ring) && e.even {
 			f = b.code.move.exchangeTurns
 			grid, a.Tile, a.Pieces = b.relayGrid(&choice, e.longest)
 		}

@@ -27,8 +27,13 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 	c := b.pick(coll, bytes)
 	if coll == plan.AllReduce {
 		c.Way = b.fitting(&c, bytes, up((bytes+ranks-1)/ranks, 16))
-	} else if c.Way == Packets && bytes > l.packetSlot/2 {
+		return c, nil
+	}
+	switch {
+	case c.Way == Packets && bytes > l.packetSlot/2:
 		c.Way = Tiles
+	case c.Way == Ring && bytes < leastPart:
+		c.Way = Turns
 	}
 	return c, nil
 }

@@ -58,6 +58,7 @@ func TestExplainFitting(t *testing.T) {
 	}{
 		{plan.AllReduce, 1 << 10, Packets, Packets}, {plan.AllReduce, 1 << 30, Packets, Tiles}, {plan.AllReduce, 1 << 10, Ring, Tiles},
 		{plan.AllGather, 1 << 10, Packets, Packets}, {plan.AllGather, 64 << 20, Packets, Tiles}, {plan.Reduce, 1 << 30, Tiles, Tiles},
+		{plan.AllGather, 4 << 10, Ring, Turns}, {plan.AllGather, 1 << 20, Ring, Ring},
 	} {
 		o := Options{Choices: []Choice{{Coll: c.coll, Way: c.way, Blocks: 1, Threads: 32}}}
 		got, err := o.Explain(c.coll, 4, c.bytes, false)

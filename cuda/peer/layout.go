@@ -11,9 +11,9 @@ const (
 	maxRanks  = 8 // as in the kernels
 	tileDepth = 4 // tiles of one pair in flight, as in the kernels
 	maxBlocks = 256
-	lanes     = 2 // of rings
-	ringSlots = 2 // of a lane
-	mailSlots = 2 // of a mailbox
+	ringSlots = 2
+	ringLanes = 16 // at most, of the plan of a ring
+	mailSlots = 2  // of a mailbox
 	testBytes = 1 << 10
 
 	largePage   = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
@@ -28,9 +28,14 @@ const (
 //	test      what the self-test receives from each rank, then what it sends to each
 //	packets   two halves of one slot for each rank
 //	rows      the same for rows
-//	tiles     for each block, phase and peer a circle of tiles
-//	ring      for each lane a circle of slots, filled by the rank before this one
 //	mail      for each sending rank a circle of slots
+//	tiles     for each block, phase and peer a circle of tiles
+//	ring      slots of rings, over the tiles and all that is left
+//
+// Tiles and rings take turns in one memory, for each is better the more it has. Neither leaves anything there that an
+// operation after it would read: what tile kernels remember lies in state and flags, and a word of a ring is 0 when the
+// ring is over. That they never meet there, ring.go proves. Packets, rows and mailboxes share with nobody: their flags
+// are among the data, or slots stay full from one operation to the next.
 type layout struct {
 	size                                                        int
 	packetSlot, rowSlot, tileSlot, ringSlot, mailSlot           int
@@ -49,20 +54,16 @@ func newLayout(size, memory int) (layout, error) {
 	if l.tileSlot > 4<<10 {
 		l.tileSlot = down(l.tileSlot, 4<<10) // whole rounds of 256 threads
 	}
-	l.mailSlot = down(min(memory/16/(size*mailSlots), 2<<20), 4<<10)
-	rest := memory - 2*size*l.packetSlot - kernels.RowBytes(size, l.rowSlot) - kernels.TileBytes(size, l.tileSlot, maxBlocks) - size*mailSlots*l.mailSlot
-	l.ringSlot = down(rest/(lanes*ringSlots), 64<<10)
-	if l.ringSlot > 1<<20 {
-		l.ringSlot = down(l.ringSlot, 1<<20)
-	}
-	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.ringSlot < 64<<10 || l.mailSlot < 4<<10 {
+	l.mailSlot = roughly(min(memory/16/(size*mailSlots), 2<<20), 4<<10, 32<<10)
+	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
 	}
-	l.place()
+	l.place(memory + 64<<10)
 	return l, nil
 }
 
-func (l *layout) place() {
+// place puts the parts one behind the other. The last ones begin with a large page, if that leaves room for the tiles.
+func (l *layout) place(memory int) {
 	next := 0
 	take := func(at *int, n int) {
 		*at = next
@@ -74,30 +75,43 @@ func (l *layout) place() {
 	take(&l.test, 2*l.size*testBytes)
 	take(&l.packets, 2*l.size*l.packetSlot)
 	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
-	take(&l.tiles, kernels.TileBytes(l.size, l.tileSlot, maxBlocks))
-	take(&l.ring, lanes*ringSlots*l.ringSlot)
 	take(&l.mail, l.size*mailSlots*l.mailSlot)
+	tiles := kernels.TileBytes(l.size, l.tileSlot, maxBlocks)
+	if up(next, largePage)+tiles <= down(memory, largePage) {
+		next = up(next, largePage)
+	}
+	l.ring = next
+	if l.size == 1 {
+		memory = next
+	}
+	l.ringSlot = roughly(max(down(memory, largePage)-next, tiles)/ringSlots, 64<<10, 1<<20)
+	take(&l.tiles, max(tiles, ringSlots*l.ringSlot))
 	l.bytes = up(next, largePage)
 }
 
 // Words. A slot that one rank fills and another empties has two: arrived, with the slot, is set by the sender; free, on
-// the sender, is set by the receiver. Both are 0 or 1, and reset by the rank that waited. free begins as 1.
-func (l *layout) numWords() int { return 2 * (lanes*ringSlots + l.size*mailSlots) }
+// the sender, is set by the receiver. Both are 0 or 1, and reset by the rank that waited. Of mailboxes free begins as 1;
+// of rings it means that the slot is free again, and begins and ends as 0.
+func (l *layout) numWords() int { return 2 * l.size * (ringSlots + mailSlots) }
 
 func (l *layout) arrivedWords() int { return l.words }
 func (l *layout) freeWords() int    { return l.words + 4*l.numWords()/2 }
 
-// ringAt returns the places of a lane's slot: its data, its arrived word, and its free word.
-func (l *layout) ringAt(lane, slot int) (data, arrived, free int) {
-	i := lane*ringSlots + slot
-	return l.ring + i*l.ringSlot, l.arrivedWords() + 4*i, l.freeWords() + 4*i
+// ringAt returns the places of a slot of rings on rank to: data and arrived word on to, free word on whoever fills it.
+func (l *layout) ringAt(to, slot int) (data, arrived, free int) {
+	return l.ring + slot*l.ringSlot, l.arrivedWords() + 4*slot, l.freeWords() + 4*(to*ringSlots+slot)
+}
+
+// mailFree returns where the free words of mailboxes begin, and how many there are.
+func (l *layout) mailFree() (at, n int) {
+	return l.freeWords() + 4*l.size*ringSlots, l.size * mailSlots
 }
 
 // mailAt returns the places of a slot of the mailbox that rank from fills on rank to: data and arrived word on to, free
 // word on from.
 func (l *layout) mailAt(from, to, slot int) (data, arrived, free int) {
 	in, out := from*mailSlots+slot, to*mailSlots+slot
-	return l.mail + in*l.mailSlot, l.arrivedWords() + 4*(lanes*ringSlots+in), l.freeWords() + 4*(lanes*ringSlots+out)
+	return l.mail + in*l.mailSlot, l.arrivedWords() + 4*(l.size*ringSlots+in), l.freeWords() + 4*(l.size*ringSlots+out)
 }
 
 // numTags counts the words, behind the others, that say what has arrived in a mailbox. See mailTags.
@@ -112,10 +126,18 @@ func (l *layout) mailTags(from, slot int) (check, label int) {
 // String says how large the parts are.
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
-	return fmt.Sprintf("heap %s: packets %s, rows %s, tiles %s (%d blocks of %s), ring %d lanes of %d × %s, mailboxes %s",
-		f(l.bytes), f(2*l.size*l.packetSlot), f(2*l.size*l.rowSlot), f(l.ring-l.tiles), maxBlocks, f(l.tileSlot), lanes, ringSlots, f(l.ringSlot),
-		f(l.bytes-l.mail))
+	return fmt.Sprintf("heap %s: packets %s, rows %s, mailboxes %s, tiles %s (%d blocks of %s) or ring %d × %s",
+		f(l.bytes), f(2*l.size*l.packetSlot), f(2*l.size*l.rowSlot), f(l.size*mailSlots*l.mailSlot),
+		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot), ringSlots, f(l.ringSlot))
 }
 
 func down(n, unit int) int { return n / unit * unit }
 func up(n, unit int) int   { return (n + unit - 1) / unit * unit }
+
+// roughly rounds down to a multiple of a coarse unit, if there is one, else of a fine one.
+func roughly(n, fine, coarse int) int {
+	if n >= coarse {
+		return down(n, coarse)
+	}
+	return down(n, fine)
+}

@@ -20,8 +20,12 @@ func TestLayout(t *testing.T) {
 			require.LessOrEqual(t, l.bytes, memory, "%d ranks", size)
 			require.GreaterOrEqual(t, l.flags-l.state, kernels.StateBytes(maxBlocks))
 			require.GreaterOrEqual(t, l.words-l.flags, kernels.FlagBytes(maxBlocks))
-			require.GreaterOrEqual(t, l.tiles-l.packets, kernels.PacketBytes(size, l.packetSlot))
-			require.GreaterOrEqual(t, l.ring-l.tiles, kernels.TileBytes(size, l.tileSlot, maxBlocks))
+			require.GreaterOrEqual(t, l.rows-l.packets, kernels.PacketBytes(size, l.packetSlot))
+			require.GreaterOrEqual(t, l.mail-l.rows, kernels.RowBytes(size, l.rowSlot))
+			require.GreaterOrEqual(t, l.tiles-l.mail, size*mailSlots*l.mailSlot)
+			require.GreaterOrEqual(t, l.bytes-l.tiles, kernels.TileBytes(size, l.tileSlot, maxBlocks))
+			require.GreaterOrEqual(t, l.ring, l.tiles)
+			require.GreaterOrEqual(t, l.bytes-l.ring, ringSlots*l.ringSlot)
 			require.Zero(t, l.packetSlot%64+l.tileSlot%16+l.ringSlot%ringUnit)
 		}
 	}
@@ -40,24 +44,25 @@ func TestWords(t *testing.T) {
 				require.Empty(t, used[at], "%s and %s at %d", used[at], what, at)
 				used[at] = what
 			}
-			for lane := range lanes {
-				for slot := range ringSlots {
-					data, arrived, free := l.ringAt(lane, slot)
-					use(data, "ring data")
-					use(arrived, "ring arrived")
-					use(free, "ring free")
-					require.LessOrEqual(t, data+l.ringSlot, l.mail)
-					require.Less(t, free, l.test)
-				}
+			for slot := range ringSlots {
+				data, arrived, _ := l.ringAt(me, slot)
+				use(data, "ring data")
+				use(arrived, "ring arrived")
+				require.LessOrEqual(t, data+l.ringSlot, l.bytes)
 			}
 			for q := range size {
+				for slot := range ringSlots {
+					_, _, free := l.ringAt(q, slot)
+					use(free, "ring free")
+					require.Less(t, free, l.test)
+				}
 				for slot := range mailSlots {
 					data, arrived, _ := l.mailAt(q, me, slot)
 					_, _, free := l.mailAt(me, q, slot)
 					use(data, "mail data")
 					use(arrived, "mail arrived")
 					use(free, "mail free")
-					require.LessOrEqual(t, data+l.mailSlot, l.bytes)
+					require.LessOrEqual(t, data+l.mailSlot, l.ring)
 					require.Less(t, free, l.test)
 				}
 			}

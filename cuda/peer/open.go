@@ -151,7 +151,7 @@ func leastMemory(size int) int {
 	}
 }
 
-// makeHeap allocates the heap and fills it as an idle heap is: zeros, and all slots free.
+// makeHeap allocates the heap and fills it as an idle heap is: zeros, and all slots of mailboxes free.
 func (b *backend) makeHeap(t cuda.Thread) error {
 	var err error
 	if b.stop, err = t.AllocHost(stopBytes); err != nil {
@@ -173,8 +173,8 @@ func (b *backend) makeHeap(t cuda.Thread) error {
 	if err := t.Set8(b.heap, 0, b.layout.bytes, s); err != nil {
 		return err
 	}
-	free := b.heap + cuda.Pointer(b.layout.freeWords())
-	if err := t.Set32(free, 1, b.layout.numWords()/2, s); err != nil {
+	free, n := b.layout.mailFree()
+	if err := t.Set32(b.heap+cuda.Pointer(free), 1, n, s); err != nil {
 		return err
 	}
 	return t.Synchronize(s)

@@ -137,7 +137,7 @@ func TestRelaysWrap(t *testing.T) {
 	o := Options{Memory: 12 << 20}
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
 		for _, way := range []Way{Turns, Chain, Tiles} {
-			if way.serves(c) {
+			if way.Serves(c) {
 				o.Choices = append(o.Choices, Choice{Coll: c, Way: way, Blocks: maxBlocks, Threads: 64})
 			}
 		}

@@ -69,7 +69,7 @@ func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda
 	case plan.Broadcast:
 		return b.broadcast(t, c, s)
 	case plan.AllGather, plan.AllToAll, plan.Gather, plan.Scatter:
-		return b.exchangeCall(t, c, s)
+		return b.exchangeCall(ctx, t, c, s)
 	case plan.Send:
 		return b.send(t, c, s)
 	case plan.Recv:

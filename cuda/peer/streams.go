@@ -38,12 +38,11 @@ type turn struct {
 
 // streams are the backend's own. A device runs few streams side by side, so each is made when it is first used.
 type streams struct {
-	setup  lazyStream            // of opening, and of releasing waits after a failure
-	async  [numQueues]lazyStream // of asynchronous operations
-	copies [lanes]lazyStream     // of rings
-	folds  [lanes]lazyStream
-	down   [numQueues]lazyStream // of staging
-	up     [numQueues]lazyStream
+	setup lazyStream            // of opening, and of releasing waits after a failure
+	async [numQueues]lazyStream // of asynchronous operations
+	ring  ringStreams
+	down  [numQueues]lazyStream // of staging
+	up    [numQueues]lazyStream
 }
 
 // lazyStream is a stream with an event that orders another stream after it.
@@ -76,10 +75,7 @@ func (s *streams) all() []*lazyStream {
 	for q := range s.async {
 		all = append(all, &s.async[q], &s.down[q], &s.up[q])
 	}
-	for i := range lanes {
-		all = append(all, &s.copies[i], &s.folds[i])
-	}
-	return all
+	return append(all, &s.ring.copy, &s.ring.signal, &s.ring.gate, &s.ring.fold)
 }
 
 func (b *backend) makeStreams(t cuda.Thread) error {
@@ -101,7 +97,7 @@ func (b *backend) freeStreams(t cuda.Thread) error {
 			errs = append(errs, t.DestroyStream(l.stream), t.DestroyEvent(l.event))
 		}
 	}
-	var evs []cuda.Event
+	evs := b.streams.ring.folded[:]
 	for q := range b.turns {
 		evs = append(evs, b.watches[q].event, b.turns[q].handover, b.turns[q].captured, b.progress[q].event)
 	}

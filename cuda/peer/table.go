@@ -21,12 +21,12 @@ const (
 	Rows    Way = "rows"    // all_reduce: as packets, but 120 of 128 bytes are data
 	Tiles   Way = "tiles"   // one kernel, pushed tiles and barriers by block
 	Direct  Way = "direct"  // registered tensors: stored in the peers' outputs; all_reduce from tiles, broadcast in a chain
-	Ring    Way = "ring"    // copy engines and reduce kernels
+	Ring    Way = "ring"    // copy engines and fold kernels, round the ring; all_to_all: to one peer after the other
 
 	Turns Way = "turns" // all_gather, all_to_all: tiles, to one peer after the other; tiles where lengths differ
 	Chain Way = "chain" // broadcast: tiles, from rank to rank
 
-	Copies      Way = "copies" // all_reduce of registered tensors: parts reduced by tiles, then spread by copy engines
+	Copies      Way = "copies" // registered tensors: copied into the outputs by copy engines; all_reduce when a ring has reduced the parts
 	RowsTwoShot Way = "rows2"  // all_reduce by rows: reduce the own part, then spread it
 )
 
@@ -38,10 +38,10 @@ type Choice struct {
 	MaxSize    int
 	MaxBytes   int
 	Way        Way
-	Blocks     int  // at most; of a ring's reduce kernels
+	Blocks     int  // at most; of a ring's fold kernels
 	Threads    int  // of a block
 	Registered bool // for tensors alone that lie in registered memory, at multiples of 16
-	Tile       int  // bytes of a tile at most, or of a ring's chunk; 0 takes what the heap has room for
+	Tile       int  // bytes of a tile at most, or of a ring's slice; 0 takes what the heap has room for
 }
 
 // String prints the line, such as "all_reduce ≤4 ranks ≤64 KiB: packets 16x512".
@@ -66,8 +66,8 @@ func (c Choice) String() string {
 
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). Those of all_reduce were measured on two and up to 2 MiB
 // on four H200, NVLink, driver 580, a process for each, with float32 and bfloat16, those of the others on two, with float32.
-// No line takes rings: kernels store 350 to 363 GB/s there, copy engines 390, but 3 µs pass between two copies of a stream,
-// and 3 more for each flag, so that pieces for which the heap has room come to less.
+// Beyond 128 MiB rings are faster on two and four, for the slots are large enough then: copy engines bring slices of 32 MiB to
+// the next GPU with 371 GB/s, kernels 350 to 366, and less to several peers at once.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
@@ -77,6 +77,8 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, MaxBytes: 256 << 20, Way: Direct, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, Registered: true, Way: Copies, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxSize: 4, Way: Ring, Blocks: 256, Threads: 512},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 256},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
@@ -119,8 +121,10 @@ func checkChoices(all []Choice) error {
 // Serves reports whether a collective can go this way.
 func (w Way) Serves(c plan.Coll) bool {
 	switch w {
-	case TwoShot, Ring, Rows, RowsTwoShot, Copies:
+	case TwoShot, Rows, RowsTwoShot:
 		return c == plan.AllReduce
+	case Ring, Copies:
+		return c == plan.AllReduce || c == plan.AllGather || c == plan.AllToAll
 	case Turns:
 		return c == plan.AllGather || c == plan.AllToAll
 	case Chain:

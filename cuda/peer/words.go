@@ -3,7 +3,6 @@ package peer
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -152,26 +151,16 @@ func (b *backend) lateInStreams(q queue, w *words) (late []int) {
 	return late
 }
 
-// lateInRing returns the neighbours that a ring waits for: the one before if nothing of it has arrived, the one behind if
-// it has emptied no slot.
-func (b *backend) lateInRing(w *words) (late []int) {
-	if !b.streams.folds[lanes-1].made {
+// lateInRing returns the rank before this one if a ring waits for it: nothing of it has arrived. Of an exchange in turns the
+// words do not tell.
+func (b *backend) lateInRing(w *words) []int {
+	if !b.streams.ring.around {
 		return nil
 	}
-	before, behind := false, false
-	for lane := range lanes {
-		arrived, free := uint32(0), uint32(0)
-		for slot := range ringSlots {
-			_, a, f := b.layout.ringAt(lane, slot)
-			arrived, free = arrived|w.get(a), free|w.get(f)
+	for slot := range ringSlots {
+		if _, arrived, _ := b.layout.ringAt(b.rank, slot); w.get(arrived) != 0 {
+			return nil
 		}
-		before, behind = before || arrived == 0, behind || free == 0
 	}
-	if behind {
-		late = append(late, (b.rank+1)%b.size)
-	} else if before {
-		late = append(late, (b.rank+b.size-1)%b.size)
-	}
-	slices.Sort(late)
-	return late
+	return []int{(b.rank + b.size - 1) % b.size}
 }

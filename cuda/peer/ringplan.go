@@ -1,0 +1,134 @@
+package peer
+
+import (
+	"context"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/ring"
+)
+
+// ringAllReduce moves 2(n-1)/n of the bytes out of every rank, by copy engines. The order of a sum is that of package
+// ring.
+func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.ringSum(ctx, t, o)
+	if err != nil {
+		return err
+	}
+	shape := b.ringShape(plan.AllReduce, (o.bytes+b.size-1)/b.size, &o.choice)
+	shape.Count *= b.size
+	p, err := ring.AllReduce(shape)
+	if err != nil {
+		return err
+	}
+	return first(b.meetPeers(t, s), r.enqueue(p, s), r.finish(s))
+}
+
+// ringSum returns a ring that reduces.
+func (b *backend) ringSum(ctx context.Context, t cuda.Thread, o *sum) (*ringRun, error) {
+	fold, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.LocalFamily)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.makeRing(ctx, t); err != nil {
+		return nil, err
+	}
+	return &ringRun{backend: b, t: t, in: region{{o.in, 0, o.bytes}}, out: region{{o.out, 0, o.bytes}}, fold: fold.two,
+		grid: o.choice.foldGrid(), divisor: b.divisor(o.Op)}, nil
+}
+
+// foldGrid is for the kernels that empty slots.
+func (c *Choice) foldGrid() cuda.Grid {
+	return cuda.Grid{Blocks: uint32(c.Blocks), Threads: uint32(c.Threads)}
+}
+
+// ringShape returns the shape of a ring whose longest part has so many bytes, with the units of a part as its count. A part
+// is cut into slices of one length, at least two, each as large as a slot at most; a lane has one of them, unless there are
+// more than lanes. So that all ranks take the same steps in the same order, the plan has all slices in full; those beyond
+// the end of a part, which both ends know, are left out when it is enqueued.
+func (b *backend) ringShape(c plan.Coll, longest int, choice *Choice) plan.Shape {
+	most := b.layout.ringSlot
+	if choice.Tile > 0 {
+		most = min(most, up(choice.Tile, ringUnit))
+	}
+	slices := max((units(longest)+most/ringUnit-1)/(most/ringUnit), 2)
+	rounds := (slices + ringLanes - 1) / ringLanes
+	lanes := (slices + rounds - 1) / rounds
+	slice := (units(longest) + lanes*rounds - 1) / (lanes * rounds)
+	return plan.Shape{Coll: c, Rank: b.rank, Size: b.size, Elem: ringUnit, Lanes: lanes, Chunk: slice, Count: slice * lanes * rounds}
+}
+
+// sumInOutput has the sums of a reduce-scatter grow in the output of an all-reduce, at their places, instead of scratch.
+func sumInOutput(p *plan.Plan) {
+	for _, steps := range p.Lanes {
+		var made plan.Span
+		for i := range steps {
+			st := &steps[i]
+			if st.Src.Buf == plan.Scratch {
+				st.Src = made
+			}
+			if st.From != plan.None {
+				st.Dst = st.Acc.In(plan.Out, 0)
+				made = st.Dst
+			}
+		}
+	}
+}
+
+// enginesFor returns the line of the table for an exchange if copy engines do it.
+func (b *backend) enginesFor(e *move) *Choice {
+	if b.size == 1 || e.longest < leastPart || e.coll != plan.AllGather && (e.coll != plan.AllToAll || !e.even) {
+		return nil
+	}
+	at := addressOf(e.out)
+	w := b.window(at, e.out.Size())
+	c := b.pickFor(e.coll, e.longest, w, at)
+	if c.Way == Ring || c.Way == Copies && w.whole {
+		return &c
+	}
+	return nil
+}
+
+// ringExchange has the parts of an all-gather go round from output to output, and those of an all-to-all go to one peer
+// after the other. The own part is copied meanwhile.
+func (b *backend) ringExchange(ctx context.Context, t cuda.Thread, e *move, choice *Choice, s cuda.Stream) error {
+	if err := b.makeRing(ctx, t); err != nil {
+		return err
+	}
+	r := &ringRun{backend: b, t: t, grid: choice.foldGrid()}
+	x := &b.args.exchange
+	shape, planner := b.ringShape(e.coll, e.longest, choice), ring.AllGather
+	for q := range b.size {
+		d, unit := b.place(q), q*shape.Count
+		r.in = append(r.in, part{cuda.Pointer(x.Send[d]), unit, int(x.SendBytes[d])})
+		r.out = append(r.out, part{cuda.Pointer(x.Recv[d]), unit, int(x.RecvBytes[d])})
+	}
+	if e.coll == plan.AllToAll {
+		shape.Lanes, planner = 1, ring.AllToAll
+	} else {
+		r.in = region{{cuda.Pointer(x.Send[0]), 0, int(x.SendBytes[0])}}
+	}
+	own, out, n := cuda.Pointer(x.Send[0]), cuda.Pointer(x.Recv[0]), int(x.SendBytes[0])
+	p, err := planner(shape)
+	if err != nil {
+		return err
+	}
+	sendInput(p)
+	return first(b.meetPeers(t, s), r.enqueue(p, s), b.copy(t, out, own, n, s), r.finish(s))
+}
+
+// sendInput has an all-gather send a rank's own part from its input, so that it need not wait for the copy in the output.
+func sendInput(p *plan.Plan) {
+	for _, steps := range p.Lanes {
+		var own plan.Step
+		for i := range steps {
+			st := &steps[i]
+			if st.Local(p.Shape.Rank) {
+				own = *st
+			} else if st.To != plan.None && st.Src == own.Dst {
+				st.Src = own.Src
+			}
+		}
+	}
+}
