@@ -29,8 +29,8 @@ func (g *Group) AllGatherIntoAsync(ctx context.Context, out, in colligo.Tensor) 
 	return g.start(ctx, g.allGatherInto(out, in))
 }
 
-func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) request {
-	r := g.newRequest(plan.AllGather, in)
+func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) (r request) {
+	g.newRequest(&r, plan.AllGather, in)
 	r.read(in)
 	r.writeList(outs)
 	if r.err != nil {
@@ -43,9 +43,9 @@ func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) request {
 	return r
 }
 
-func (g *Group) allGatherInto(out, in colligo.Tensor) request {
+func (g *Group) allGatherInto(out, in colligo.Tensor) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.AllGather, in)
+	g.newRequest(&r, plan.AllGather, in)
 	r.count = in.Len()
 	r.read(in)
 	r.write(out)

@@ -18,8 +18,8 @@ func (g *Group) AllReduceAsync(ctx context.Context, t colligo.Tensor, op colligo
 	return g.start(ctx, g.allReduce(t, op))
 }
 
-func (g *Group) allReduce(t colligo.Tensor, op colligo.ReduceOp) request {
-	r := g.newRequest(plan.AllReduce, t)
+func (g *Group) allReduce(t colligo.Tensor, op colligo.ReduceOp) (r request) {
+	g.newRequest(&r, plan.AllReduce, t)
 	r.count = t.Len()
 	r.read(t)
 	r.write(t)

@@ -30,12 +30,12 @@ func (g *Group) AllToAllSingleAsync(ctx context.Context, out, in colligo.Tensor,
 	return g.start(ctx, g.allToAllSingle(out, in, outSplits, inSplits))
 }
 
-func (g *Group) allToAll(outs, ins []colligo.Tensor) request {
+func (g *Group) allToAll(outs, ins []colligo.Tensor) (r request) {
 	g = g.orOutside()
 	if len(ins) == 0 {
 		return request{coll: plan.AllToAll, size: g.size, err: errNoTensors}
 	}
-	r := g.newRequest(plan.AllToAll, ins[0])
+	g.newRequest(&r, plan.AllToAll, ins[0])
 	r.readList(ins)
 	r.writeList(outs)
 	if r.err == nil {
@@ -44,9 +44,9 @@ func (g *Group) allToAll(outs, ins []colligo.Tensor) request {
 	return r
 }
 
-func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) request {
+func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.AllToAll, in)
+	g.newRequest(&r, plan.AllToAll, in)
 	r.read(in)
 	r.write(out)
 	if r.err != nil {

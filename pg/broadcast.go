@@ -17,9 +17,9 @@ func (g *Group) BroadcastAsync(ctx context.Context, t colligo.Tensor, root int) 
 	return g.start(ctx, g.broadcast(t, root))
 }
 
-func (g *Group) broadcast(t colligo.Tensor, root int) request {
+func (g *Group) broadcast(t colligo.Tensor, root int) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.Broadcast, t)
+	g.newRequest(&r, plan.Broadcast, t)
 	r.count = t.Len()
 	r.rooted(root)
 	if g.rank == root {

@@ -35,6 +35,8 @@ type follower struct {
 	queues  [3][]followed // of collectives, sends, receives, the oldest first
 	heads   [3]int        // those before are gone
 	runs    map[Backend]*runs
+	last    Backend // the one asked for last, and its runs
+	lastOf  *runs
 	held    bool // calls since hold have their Pending to come
 	looking bool
 	ended   bool
@@ -94,6 +96,9 @@ func (g *Group) follow(b Backend, r *request, p Pending) {
 
 // runsOf returns a backend's runs. The caller holds f.mu.
 func (f *follower) runsOf(b Backend) *runs {
+	if f.last == b {
+		return f.lastOf
+	}
 	r := f.runs[b]
 	if r == nil {
 		if f.runs == nil {
@@ -102,6 +107,7 @@ func (f *follower) runsOf(b Backend) *runs {
 		r = &runs{}
 		f.runs[b] = r
 	}
+	f.last, f.lastOf = b, r
 	return r
 }
 

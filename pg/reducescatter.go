@@ -29,8 +29,8 @@ func (g *Group) ReduceScatterTensorAsync(ctx context.Context, out, in colligo.Te
 	return g.start(ctx, g.reduceScatterTensor(out, in, op))
 }
 
-func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) request {
-	r := g.newRequest(plan.ReduceScatter, out)
+func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) (r request) {
+	g.newRequest(&r, plan.ReduceScatter, out)
 	r.write(out)
 	r.readList(ins)
 	if r.err != nil {
@@ -44,9 +44,9 @@ func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colli
 	return r
 }
 
-func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp) request {
+func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.ReduceScatter, out)
+	g.newRequest(&r, plan.ReduceScatter, out)
 	r.count = out.Len()
 	r.write(out)
 	r.read(in)
