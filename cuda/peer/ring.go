@@ -50,7 +50,7 @@ func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cu
 	if err := b.makeRing(ctx, t); err != nil {
 		return err
 	}
-	run := &ringRun{backend: b, t: t, in: o.in, out: o.out, bytes: o.bytes, fold: r.two,
+	run := &ringRun{backend: b, t: t, in: o.in, out: o.out, bytes: o.bytes, fold: r.two.Function,
 		grid: cuda.Grid{Blocks: uint32(o.choice.Blocks), Threads: uint32(o.choice.Threads)}, divisor: b.divisor(o.Op)}
 	chunk := b.layout.ringSlot
 	if o.choice.Tile > 0 {
@@ -160,7 +160,7 @@ func (r *ringRun) take(st *plan.Step, slot cuda.Pointer, s cuda.Stream) error {
 	if !st.Reduce {
 		c := &r.args.copy
 		*c = kernels.CopyArgs{Out: uint64(dst), In: uint64(slot), Bytes: uint64(n)}
-		return r.t.Launch(r.code.move.copy, r.grid, unsafe.Pointer(c), s)
+		return r.t.Launch(r.code.move.copy.Function, r.grid, unsafe.Pointer(c), s)
 	}
 	acc, _ := r.at(st.Acc)
 	a := &r.args.reduce
