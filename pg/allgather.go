@@ -21,7 +21,8 @@ func (g *Group) AllGatherAsync(ctx context.Context, outs []colligo.Tensor, in co
 // AllGatherInto is AllGather into one tensor that holds the ranks' parts one after the other, all as long as in. In may
 // be this rank's part of out. c10d: all_gather_into_tensor.
 func (g *Group) AllGatherInto(ctx context.Context, out, in colligo.Tensor) error {
-	return g.run(ctx, g.allGatherInto(out, in))
+	r := g.allGatherInto(out, in)
+	return g.runOf(ctx, &r)
 }
 
 // AllGatherIntoAsync starts an AllGatherInto.

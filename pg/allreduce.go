@@ -10,7 +10,8 @@ import (
 // AllReduce replaces the elements of t on every rank by their reduction over all ranks, bitwise the same everywhere.
 // c10d: all_reduce.
 func (g *Group) AllReduce(ctx context.Context, t colligo.Tensor, op colligo.ReduceOp) error {
-	return g.run(ctx, g.allReduce(t, op))
+	r := g.allReduce(t, op)
+	return g.runOf(ctx, &r)
 }
 
 // AllReduceAsync starts an AllReduce.

@@ -22,7 +22,8 @@ func (g *Group) AllToAllAsync(ctx context.Context, outs, ins []colligo.Tensor) *
 // elements of each part; both nil cut the tensors evenly on all ranks. Out and in must not overlap.
 // c10d: all_to_all_single.
 func (g *Group) AllToAllSingle(ctx context.Context, out, in colligo.Tensor, outSplits, inSplits []int) error {
-	return g.run(ctx, g.allToAllSingle(out, in, outSplits, inSplits))
+	r := g.allToAllSingle(out, in, outSplits, inSplits)
+	return g.runOf(ctx, &r)
 }
 
 // AllToAllSingleAsync starts an AllToAllSingle.

@@ -9,7 +9,8 @@ import (
 
 // Broadcast copies the elements of t on the root to t on every other rank. c10d: broadcast.
 func (g *Group) Broadcast(ctx context.Context, t colligo.Tensor, root int) error {
-	return g.run(ctx, g.broadcast(t, root))
+	r := g.broadcast(t, root)
+	return g.runOf(ctx, &r)
 }
 
 // BroadcastAsync starts a Broadcast.

@@ -44,7 +44,8 @@ type follower struct {
 	stop    chan struct{}
 	gone    chan struct{}
 
-	batch [32]followed // of who looks
+	batch [32]followed  // of who looks
+	over  []flight.Done // of the batch, to be told the recorder
 }
 
 // followed is an operation on a device. It is small, for one CPU writes it and another reads it, and each line of memory that
@@ -229,6 +230,8 @@ func (g *Group) concludeSome(ops []followed, last bool) (n int) {
 		}
 		g.concludeDevice(&ops[n], err, now)
 	}
+	g.ledger.recorder.Conclude(g.ledger.number, g.ledger.devices.over, now)
+	g.ledger.devices.over = g.ledger.devices.over[:0]
 	g.ledger.pending.done(n)
 	return n
 }
@@ -291,7 +294,12 @@ func (g *Group) concludeDevice(op *followed, err error, now time.Time) {
 	rec := op.record()
 	rec.ended = now
 	if op.more == nil {
-		g.ledger.note(&rec, err, false)
+		done := flight.Done{ID: op.id, Seq: op.seq, Failed: err != nil}
+		if op.kind.P2P() {
+			done.Seq = 0
+		}
+		g.ledger.devices.over = append(g.ledger.devices.over, done)
+		g.ledger.metrics.add(&rec, -1, err)
 		return
 	}
 	if t, ok := op.more.pending.(Timed); ok && err == nil {

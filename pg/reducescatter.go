@@ -21,7 +21,8 @@ func (g *Group) ReduceScatterAsync(ctx context.Context, out colligo.Tensor, ins 
 // ReduceScatterTensor is ReduceScatter from one tensor that holds the ranks' parts one after the other, all as long as
 // out. Out may be this rank's part of in. c10d: reduce_scatter_tensor.
 func (g *Group) ReduceScatterTensor(ctx context.Context, out, in colligo.Tensor, op colligo.ReduceOp) error {
-	return g.run(ctx, g.reduceScatterTensor(out, in, op))
+	r := g.reduceScatterTensor(out, in, op)
+	return g.runOf(ctx, &r)
 }
 
 // ReduceScatterTensorAsync starts a ReduceScatterTensor.

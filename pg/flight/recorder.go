@@ -37,6 +37,7 @@ type Op struct {
 // longer than it takes to copy one slot.
 type Recorder struct {
 	slots  []slot
+	ends   []end // of the operations in the slots
 	next   atomic.Int64
 	depth  int
 	adding sync.Mutex
@@ -46,25 +47,45 @@ type Recorder struct {
 // group is a group and how far its collectives have come, -1 for none.
 type group struct {
 	Group
-	enqueued, started, completed atomic.Int64
+	enqueued           atomic.Int64
+	_                  [64]byte // who calls writes the one, who looks after devices the others
+	started, completed atomic.Int64
 }
 
 // slot is one operation. Its lists keep their memory when the slot is used again.
 type slot struct {
-	mu                          sync.Mutex
-	id                          int64 // -1 before the first use
-	pg                          int
-	seq, p2pSeq, opID           uint64
-	name                        string
-	p2p, retired                bool
-	created, started, completed int64
-	timeout, took               time.Duration
-	ins                         int             // how many of the tensors are inputs
-	types                       []colligo.DType // of inputs and outputs
-	dims                        []int           // how many sizes belong to each
-	sizes                       []int64
-	callers                     []uintptr // with those to leave out
-	skip                        int
+	mu                sync.Mutex
+	id                int64 // -1 before the first use
+	pg                int
+	seq, p2pSeq, opID uint64
+	name              string
+	p2p               bool
+	created           int64
+	timeout           time.Duration
+	ins               int             // how many of the tensors are inputs
+	types             []colligo.DType // of inputs and outputs
+	dims              []int           // how many sizes belong to each
+	sizes             []int64
+	callers           []uintptr // with those to leave out
+	skip              int
+}
+
+// end is what became of the operation of a slot. It lies apart from it: that of an operation on a device is written by
+// another CPU than called it, and memory that changes hands costs the next call that needs it.
+type end struct {
+	mu                 sync.Mutex
+	id                 int64 // of the operation that the rest is about; of another one than the slot's it means nothing
+	started, completed int64
+	took               time.Duration
+	retired            bool
+}
+
+// of makes e that of an operation. It reports false for one whose slot, and end, a later one has taken. The caller holds e.mu.
+func (e *end) of(id int64) bool {
+	if e.id < id {
+		e.id, e.started, e.completed, e.took, e.retired = id, 0, 0, -1, false
+	}
+	return e.id == id
 }
 
 // New returns a recorder of the last capacity operations, each with at most depth callers; nil for a capacity of 0.
@@ -74,7 +95,7 @@ func New(capacity, depth int) *Recorder {
 	}
 	depth = max(depth, 0)
 	const tensors, sizes = 4, 8 // what most operations need
-	r := &Recorder{slots: make([]slot, capacity), depth: depth}
+	r := &Recorder{slots: make([]slot, capacity), ends: make([]end, capacity), depth: depth}
 	r.groups.Store(new([]*group))
 	if depth > 0 {
 		depth += leaveOut
@@ -82,7 +103,7 @@ func New(capacity, depth int) *Recorder {
 	allTypes, allDims := make([]colligo.DType, capacity*tensors), make([]int, capacity*tensors)
 	allSizes, allCallers := make([]int64, capacity*sizes), make([]uintptr, capacity*depth)
 	for i := range r.slots {
-		r.slots[i].id = -1
+		r.slots[i].id, r.ends[i].id = -1, -1
 		r.slots[i].types, r.slots[i].dims = part(allTypes, i, tensors), part(allDims, i, tensors)
 		r.slots[i].sizes, r.slots[i].callers = part(allSizes, i, sizes), part(allCallers, i, depth)
 	}
@@ -130,8 +151,7 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 		return ID(id)
 	}
 	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, o.PG, o.Seq, o.P2PSeq, o.OpID
-	s.name, s.p2p, s.retired, s.timeout, s.took = o.Name, o.P2P, false, o.Timeout, -1
-	s.created, s.started, s.completed = nanos(o.Created), 0, 0
+	s.name, s.p2p, s.timeout, s.created = o.Name, o.P2P, o.Timeout, nanos(o.Created)
 	s.ins, s.types, s.dims, s.sizes = len(o.In), s.types[:0], s.dims[:0], s.sizes[:0]
 	s.shapes(o.In)
 	s.shapes(o.Out)
@@ -193,7 +213,12 @@ func (r *Recorder) StartAt(id ID, at time.Time) {
 		return
 	}
 	defer s.mu.Unlock()
-	s.started = nanos(at)
+	e := r.endOf(id)
+	e.mu.Lock()
+	if e.of(int64(id)) {
+		e.started = nanos(at)
+	}
+	e.mu.Unlock()
 	if g := r.group(s.pg); g != nil && !s.p2p {
 		raise(&g.started, s.seq)
 	}
@@ -209,7 +234,7 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 		return
 	}
 	defer s.mu.Unlock()
-	s.completed, s.took, s.retired = nanos(at), took, true
+	r.endOf(id).complete(id, took, nanos(at))
 	if g := r.group(s.pg); g != nil && !s.p2p {
 		raise(&g.started, s.seq)
 		raise(&g.completed, s.seq)
@@ -219,8 +244,57 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 // Retire records that an operation will not be done.
 func (r *Recorder) Retire(id ID) {
 	if s := r.locked(id); s != nil {
-		s.retired = true
+		r.endOf(id).retire(id)
 		s.mu.Unlock()
+	}
+}
+
+// endOf returns where the end of a recorded operation is noted.
+func (r *Recorder) endOf(id ID) *end { return &r.ends[int64(id)%int64(len(r.ends))] }
+
+func (e *end) complete(id ID, took time.Duration, at int64) {
+	e.mu.Lock()
+	if e.of(int64(id)) {
+		e.completed, e.took, e.retired = at, took, true
+	}
+	e.mu.Unlock()
+}
+
+func (e *end) retire(id ID) {
+	e.mu.Lock()
+	if e.of(int64(id)) {
+		e.retired = true
+	}
+	e.mu.Unlock()
+}
+
+// Done is an operation that is over.
+type Done struct {
+	ID     ID
+	Seq    uint64 // among its group's collectives; 0 for sends and receives
+	Failed bool   // it is retired only
+}
+
+// Conclude is CompleteAt for operations of one group that Add has recorded, whose durations were not measured. It looks at
+// nothing that Add writes, so that it does not stand in the way of who calls the next ones.
+func (r *Recorder) Conclude(pg int, all []Done, at time.Time) {
+	if r == nil {
+		return
+	}
+	ns, last := nanos(at), uint64(0)
+	for i := range all {
+		switch d := &all[i]; {
+		case d.ID < 0:
+		case d.Failed:
+			r.endOf(d.ID).retire(d.ID)
+		default:
+			r.endOf(d.ID).complete(d.ID, -1, ns)
+			last = max(last, d.Seq)
+		}
+	}
+	if g := r.group(pg); g != nil && last > 0 {
+		raise(&g.started, last)
+		raise(&g.completed, last)
 	}
 }
 
@@ -256,6 +330,7 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 		}
 		e, callers, skip := s.entry(groups), append([]uintptr{}, s.callers...), s.skip
 		s.mu.Unlock()
+		r.endOf(ID(id)).tell(&e)
 		if o.OnlyActive && e.State == Completed {
 			continue
 		}
@@ -267,18 +342,28 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	return d
 }
 
-// entry copies a slot, which is locked, without its callers.
+// tell adds how far the operation of an entry has come.
+func (e *end) tell(to *Entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.id != to.ID {
+		return
+	}
+	to.Retired, to.Duration, to.DiscoveredStarted, to.DiscoveredCompleted = e.retired, e.took, e.started, e.completed
+	switch {
+	case e.completed != 0:
+		to.State = Completed
+	case e.started != 0:
+		to.State = Started
+	}
+}
+
+// entry copies a slot, which is locked, without its callers and without its end.
 func (s *slot) entry(groups []*group) Entry {
-	e := Entry{ID: s.id, PG: s.pg, Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p, Retired: s.retired,
-		Created: s.created, DiscoveredStarted: s.started, DiscoveredCompleted: s.completed, Duration: s.took, Timeout: s.timeout}
+	e := Entry{ID: s.id, PG: s.pg, Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p,
+		Created: s.created, Duration: -1, Timeout: s.timeout}
 	if s.pg >= 0 && s.pg < len(groups) {
 		e.Group, e.Desc = groups[s.pg].Name, groups[s.pg].Desc
-	}
-	switch {
-	case s.completed != 0:
-		e.State = Completed
-	case s.started != 0:
-		e.State = Started
 	}
 	sizes, types := make([][]int64, len(s.dims)), make([]string, len(s.dims))
 	rest := append([]int64{}, s.sizes...)
