@@ -185,7 +185,7 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 // give runs a call on a backend, with the sequence number that it has got. The caller holds g.order.
 func (g *Group) give(ctx context.Context, b Backend, r *request, seq uint64, async bool) (Pending, error) {
 	if r.coll != plan.Send && r.coll != plan.Recv { // which have the place of the collective before them
-		g.entered.set(g.identityOf(r, seq))
+		g.entered.call(g, r, seq)
 	}
 	called := r.rec.called // the clock is read once for recorder and watchdogs
 	if g.detailed() {

@@ -59,24 +59,10 @@ type ledger struct {
 	in, out      [1]colligo.Tensor // room for what is recorded; under Group.mu
 	unit         colligo.Tensor    // what c10d reduces in a barrier
 	timing       atomic.Bool       // durations go into the recorder, and are measured on devices
-	clock        clock             // under Group.mu
 	metrics      metrics
 	hooks        hooks
 	pending      pendingCount
 	devices      follower
-}
-
-// clock tells the time with one reading of the machine's clocks where time.Now takes two. The other one, which people and NTP
-// set, it looks at once a second.
-type clock struct{ base time.Time }
-
-func (c *clock) now() time.Time {
-	d := time.Since(c.base)
-	if d < 0 || d > time.Second || c.base.IsZero() {
-		c.base = time.Now()
-		return c.base
-	}
-	return c.base.Add(d)
 }
 
 // remember makes the group known to the recorder of its world.
@@ -125,7 +111,7 @@ func (g *Group) admit(r *request, limit time.Duration, skip int) {
 // enter records a call that has its numbers, with its callers but the first skip.
 func (g *Group) enter(r *request, limit time.Duration, skip int) {
 	l, rec := &g.ledger, &r.rec
-	rec.counts, rec.called = l.counts, l.clock.now()
+	rec.counts, rec.called = l.counts, time.Now()
 	l.pending.add()
 	if l.recorder == nil {
 		rec.id = -1
