@@ -15,6 +15,7 @@ type frame struct {
 	config    launchConfig
 	attribute launchAttribute
 	node      kernelNode
+	pair      pair
 }
 
 // launchConfig is CUlaunchConfig.

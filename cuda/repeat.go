@@ -41,19 +41,23 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	return x, nil
 }
 
-// LaunchRepeat is Launch of x's kernel, on a stream that is not captured. Grid and arguments that are those of the last
-// launch are not told to the driver again.
-func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) error {
+// LaunchRepeat is Launch of x's kernel, on a stream that is not captured; on one that is it launches nothing and reports
+// true. Grid and arguments that are those of the last launch are not told to the driver again.
+func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (captured bool, err error) {
 	if now := unsafe.Slice((*byte)(args), len(x.args)); x.grid != g || !bytes.Equal(x.args, now) {
 		r := t.driver.GraphExecKernelNodeSetParams(x.exec, x.node, x.function, g.Blocks, g.Threads, g.Shared, args)
 		if r != Success {
 			x.grid = Grid{}
-			return t.check("cuGraphExecKernelNodeSetParams", r)
+			return false, t.check("cuGraphExecKernelNodeSetParams", r)
 		}
 		x.grid = g
 		copy(x.args, now)
 	}
-	return t.LaunchGraph(x.exec, s)
+	if s == 0 { // the legacy default stream is never captured
+		return false, t.LaunchGraph(x.exec, s)
+	}
+	captured, r := t.driver.GraphLaunchOutside(x.exec, s)
+	return captured, t.check("cuGraphLaunch", r)
 }
 
 // DestroyRepeat gives x back.

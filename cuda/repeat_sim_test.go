@@ -44,17 +44,29 @@ func TestRepeat(t *testing.T) {
 	require.NoError(t, err)
 	h, err := th.AllocHost(16)
 	require.NoError(t, err)
+	launch := func(x *cuda.Repeat, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) {
+		captured, err := th.LaunchRepeat(x, g, args, s)
+		require.NoError(t, err)
+		require.False(t, captured)
+	}
 	for i := range uint64(2) {
 		a := &args{uint64(h.Device) + 8*i, 10 * i}
 		for range 2 {
-			require.NoError(t, th.LaunchRepeat(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 32}, unsafe.Pointer(a), s))
+			launch(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 32}, unsafe.Pointer(a), s)
 		}
-		require.NoError(t, th.LaunchRepeat(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 64}, unsafe.Pointer(a), s))
+		launch(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 64}, unsafe.Pointer(a), s)
 	}
 	require.NoError(t, th.Synchronize(s))
 	require.Equal(t, 4, told, "two arguments, two grids each")
 	require.Equal(t, int32(6), runs.Load())
 	require.Equal(t, []byte{1, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0}, h.Bytes)
+	require.NoError(t, th.BeginCapture(s, cuda.CaptureThreadLocal))
+	captured, err := th.LaunchRepeat(x, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&args{}), s)
+	require.NoError(t, err)
+	require.True(t, captured)
+	g, err := th.EndCapture(s)
+	require.NoError(t, err)
+	require.NoError(t, th.DestroyGraph(g))
 	require.NoError(t, th.DestroyRepeat(x))
 	require.NoError(t, th.FreeHost(h))
 	require.NoError(t, th.UnloadModule(m))

@@ -78,6 +78,12 @@ func (m *muted) muteLaunches(d *cuda.Driver) {
 		}
 		return d.GraphLaunch(e, s)
 	}
+	m.GraphLaunchOutside = func(e cuda.GraphExec, s cuda.Stream) (bool, cuda.Result) {
+		if m.quiet.Load() {
+			return false, cuda.Success
+		}
+		return d.GraphLaunchOutside(e, s)
+	}
 	m.GraphExecKernelNodeSetParams = func(e cuda.GraphExec, n cuda.GraphNode, f cuda.Function, blocks, threads, shared uint32, args unsafe.Pointer) cuda.Result {
 		if m.quiet.Load() {
 			return cuda.Success

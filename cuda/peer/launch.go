@@ -53,12 +53,8 @@ func (r *repeats) free(t cuda.Thread) error {
 // packets, rows and tiles, and the copy.
 func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
 	if k.again != nil && g.Blocks*g.Threads <= repeatMost {
-		captured, _, err := capture(t, s)
-		if err != nil {
+		if captured, err := t.LaunchRepeat(k.again, g, args, s); !captured {
 			return err
-		}
-		if !captured {
-			return t.LaunchRepeat(k.again, g, args, s)
 		}
 	}
 	if c.ahead {
