@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -131,6 +132,13 @@ func TestSkippedCallers(t *testing.T) {
 		require.True(t, strings.HasSuffix(e.Frames[0].Name, want), "%v", e.Frames)
 		require.LessOrEqual(t, len(e.Frames), 3)
 	}
+}
+
+// TestLines holds what slot says of itself, for tensors of one dimension.
+func TestLines(t *testing.T) {
+	const line = 64
+	require.Zero(t, unsafe.Sizeof(slot{})%line)
+	require.LessOrEqual(t, unsafe.Offsetof(slot{}.sizes)+2*8, uintptr(2*line))
 }
 
 // TestNoMemory holds invariant 1, from the first operation on for shapes that most have.
