@@ -32,7 +32,7 @@ func (g *Group) AllGatherIntoAsync(ctx context.Context, out, in colligo.Tensor) 
 
 func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) (r request) {
 	g.newRequest(&r, plan.AllGather, in)
-	r.read(in)
+	r.readChecked(&in)
 	r.writeList(outs)
 	if r.err != nil {
 		return r
@@ -48,7 +48,7 @@ func (g *Group) allGatherInto(out, in colligo.Tensor) (r request) {
 	g = g.orOutside()
 	g.newRequest(&r, plan.AllGather, in)
 	r.count = in.Len()
-	r.read(in)
+	r.readChecked(&in)
 	r.write(out)
 	if want := in.Len() * g.size; r.err == nil && out.Len() != want {
 		r.failf("the output has %d elements, %d ranks of %d elements need %d", out.Len(), g.size, in.Len(), want)

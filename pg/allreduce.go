@@ -22,8 +22,8 @@ func (g *Group) AllReduceAsync(ctx context.Context, t colligo.Tensor, op colligo
 func (g *Group) allReduce(t colligo.Tensor, op colligo.ReduceOp) (r request) {
 	g.newRequest(&r, plan.AllReduce, t)
 	r.count = t.Len()
-	r.read(t)
-	r.write(t)
+	r.readChecked(&t)
+	r.writeChecked(&t)
 	r.reduceWith(op)
 	return r
 }

@@ -48,7 +48,7 @@ func (g *Group) allToAll(outs, ins []colligo.Tensor) (r request) {
 func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) (r request) {
 	g = g.orOutside()
 	g.newRequest(&r, plan.AllToAll, in)
-	r.read(in)
+	r.readChecked(&in)
 	r.write(out)
 	if r.err != nil {
 		return r

@@ -24,9 +24,9 @@ func (g *Group) broadcast(t colligo.Tensor, root int) (r request) {
 	r.count = t.Len()
 	r.rooted(root)
 	if g.rank == root {
-		r.read(t)
+		r.readChecked(&t)
 	} else {
-		r.write(t)
+		r.writeChecked(&t)
 	}
 	return r
 }

@@ -32,7 +32,7 @@ func (g *Group) ReduceScatterTensorAsync(ctx context.Context, out, in colligo.Te
 
 func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) (r request) {
 	g.newRequest(&r, plan.ReduceScatter, out)
-	r.write(out)
+	r.writeChecked(&out)
 	r.readList(ins)
 	if r.err != nil {
 		return r
@@ -49,7 +49,7 @@ func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp)
 	g = g.orOutside()
 	g.newRequest(&r, plan.ReduceScatter, out)
 	r.count = out.Len()
-	r.write(out)
+	r.writeChecked(&out)
 	r.read(in)
 	if want := out.Len() * g.size; r.err == nil && in.Len() != want {
 		r.failf("the input has %d elements, %d ranks of %d elements need %d", in.Len(), g.size, out.Len(), want)

@@ -94,32 +94,44 @@ func (r *request) rooted(root int) {
 
 // read makes t the input, write the output; both stage what is not contiguous.
 func (r *request) read(t colligo.Tensor) {
-	if r.check(&t); r.err != nil {
+	r.check(&t)
+	r.readChecked(&t)
+}
+
+func (r *request) write(t colligo.Tensor) {
+	r.check(&t)
+	r.writeChecked(&t)
+}
+
+// readChecked is read of the tensor that the request began with.
+func (r *request) readChecked(t *colligo.Tensor) {
+	if r.err != nil {
 		return
 	}
-	r.src = t
+	r.src = *t
 	if r.device.Kind != colligo.CPU {
 		return
 	}
 	if t.Contiguous() {
 		r.in = t.CPUBytes()
 	} else {
-		r.ins = []colligo.Tensor{t}
+		r.ins = []colligo.Tensor{*t}
 	}
 }
 
-func (r *request) write(t colligo.Tensor) {
-	if r.check(&t); r.err != nil {
+// writeChecked is write of the tensor that the request began with.
+func (r *request) writeChecked(t *colligo.Tensor) {
+	if r.err != nil {
 		return
 	}
-	r.dst = t
+	r.dst = *t
 	if r.device.Kind != colligo.CPU {
 		return
 	}
 	if t.Contiguous() {
 		r.out = t.CPUBytes()
 	} else {
-		r.outs = []colligo.Tensor{t}
+		r.outs = []colligo.Tensor{*t}
 	}
 }
 
