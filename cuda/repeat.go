@@ -41,23 +41,42 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	return x, nil
 }
 
-// LaunchRepeat is Launch of x's kernel, on a stream that is not captured; on one that is it launches nothing and reports
-// true. Grid and arguments that are those of the last launch are not told to the driver again.
+// LaunchRepeat is Launch of x's kernel, on a stream that is not captured; on one that is it does nothing and reports true.
+// Grid and arguments that are those of the last launch are not told to the driver again.
 func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (captured bool, err error) {
-	if now := unsafe.Slice((*byte)(args), len(x.args)); x.grid != g || !bytes.Equal(x.args, now) {
-		r := t.driver.GraphExecKernelNodeSetParams(x.exec, x.node, x.function, g.Blocks, g.Threads, g.Shared, args)
-		if r != Success {
-			x.grid = Grid{}
-			return false, t.check("cuGraphExecKernelNodeSetParams", r)
-		}
-		x.grid = g
-		copy(x.args, now)
+	now := unsafe.Slice((*byte)(args), len(x.args))
+	if x.grid == g && bytes.Equal(x.args, now) {
+		return t.launchAgain(x, s)
 	}
-	if s == 0 { // the legacy default stream is never captured
+	if captured, err = t.captured(s); captured || err != nil {
+		return captured, err
+	}
+	r := t.driver.GraphExecKernelNodeSetParams(x.exec, x.node, x.function, g.Blocks, g.Threads, g.Shared, args)
+	if r != Success {
+		x.grid = Grid{}
+		return false, t.check("cuGraphExecKernelNodeSetParams", r)
+	}
+	x.grid = g
+	copy(x.args, now)
+	return false, t.LaunchGraph(x.exec, s)
+}
+
+// launchAgain is LaunchRepeat of what was launched last.
+func (t Thread) launchAgain(x *Repeat, s Stream) (captured bool, err error) {
+	if s == 0 {
 		return false, t.LaunchGraph(x.exec, s)
 	}
 	captured, r := t.driver.GraphLaunchOutside(x.exec, s)
 	return captured, t.check("cuGraphLaunch", r)
+}
+
+// captured reports whether a stream is captured. The legacy default stream never is.
+func (t Thread) captured(s Stream) (bool, error) {
+	if s == 0 {
+		return false, nil
+	}
+	status, _, err := t.Capturing(s)
+	return status != CaptureNone, err
 }
 
 // DestroyRepeat gives x back.
