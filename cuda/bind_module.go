@@ -51,6 +51,7 @@ func (l *library) bindGraphs(d *Driver) {
 		return GraphExec(v), r
 	}
 	d.GraphLaunch = func(e GraphExec, s Stream) Result { return l.call(cuGraphLaunch, uintptr(e), uintptr(s)) }
+	d.GraphLaunchOutside = l.launchOutside
 	d.GraphExecDestroy = func(e GraphExec) Result { return l.call(cuGraphExecDestroy, uintptr(e)) }
 	d.GraphDestroy = func(g Graph) Result { return l.call(cuGraphDestroy, uintptr(g)) }
 	d.GraphGetNodes = func(g Graph) (GraphNode, Result) {

@@ -91,8 +91,11 @@ type Driver struct {
 
 	GraphInstantiate func(Graph) (GraphExec, Result)
 	GraphLaunch      func(GraphExec, Stream) Result
-	GraphExecDestroy func(GraphExec) Result
-	GraphDestroy     func(Graph) Result
+	// GraphLaunchOutside is GraphLaunch on a stream that is not captured. On one that is it launches nothing and reports true.
+	// The stream is not the legacy default stream.
+	GraphLaunchOutside func(GraphExec, Stream) (captured bool, r Result)
+	GraphExecDestroy   func(GraphExec) Result
+	GraphDestroy       func(Graph) Result
 	// GraphGetNodes returns the node of a graph that has one.
 	GraphGetNodes func(Graph) (GraphNode, Result)
 	// GraphExecKernelNodeSetParams changes what later launches of e launch in place of the kernel of node n. Drivers before

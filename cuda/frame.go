@@ -8,13 +8,16 @@ import (
 // A frame is what one call hands to C: the words, room for one result, the list of kernel parameters, and how a kernel is
 // launched ahead. Frames are reused, so that the calls that make up a collective allocate nothing.
 type frame struct {
+	function  uintptr // called last, and its result, where they are not handed through purego
 	words     [16]uintptr
+	result    Result
 	out       uintptr
 	status    CaptureStatus
 	params    [1]unsafe.Pointer
 	config    launchConfig
 	attribute launchAttribute
 	node      kernelNode
+	pair      pair
 }
 
 // launchConfig is CUlaunchConfig.
@@ -52,8 +55,7 @@ var frames = sync.Pool{New: func() any { return new(frame) }}
 // call calls the driver's function s. None of the words is an address of Go memory.
 func (l *library) call(s symbol, words ...uintptr) Result {
 	f := frames.Get().(*frame)
-	n := copy(f.words[:], words)
-	r := callC(l.address[s], f.words[:n])
+	r := f.call(l.address[s], copy(f.words[:], words))
 	frames.Put(f)
 	return r
 }
@@ -70,7 +72,7 @@ func (l *library) launch(fn Function, blocks, threads, shared uint32, s Stream, 
 	f.params[0] = args
 	f.words = [16]uintptr{uintptr(fn), uintptr(blocks), 1, 1, uintptr(threads), 1, 1, uintptr(shared), uintptr(s),
 		uintptr(unsafe.Pointer(&f.params)), 0}
-	r := callC(l.address[cuLaunchKernel], f.words[:11])
+	r := f.call(l.address[cuLaunchKernel], 11)
 	f.params[0] = nil
 	frames.Put(f)
 	return r
@@ -85,7 +87,7 @@ func (l *library) launchAhead(fn Function, blocks, threads, shared uint32, s Str
 		attributes: &f.attribute, count: 1}
 	f.words[0], f.words[1] = uintptr(unsafe.Pointer(&f.config)), uintptr(fn)
 	f.words[2], f.words[3] = uintptr(unsafe.Pointer(&f.params)), 0
-	r := callC(l.address[cuLaunchKernelEx], f.words[:4])
+	r := f.call(l.address[cuLaunchKernelEx], 4)
 	f.params[0] = nil
 	frames.Put(f)
 	return r
@@ -97,7 +99,7 @@ func (l *library) setKernel(e GraphExec, n GraphNode, fn Function, blocks, threa
 	f.params[0] = args
 	f.node = kernelNode{function: fn, grid: [3]uint32{blocks, 1, 1}, block: [3]uint32{threads, 1, 1}, shared: shared, params: &f.params}
 	f.words[0], f.words[1], f.words[2] = uintptr(e), uintptr(n), uintptr(unsafe.Pointer(&f.node))
-	r := callC(l.address[cuGraphExecKernelNodeSetParams], f.words[:3])
+	r := f.call(l.address[cuGraphExecKernelNodeSetParams], 3)
 	f.params[0] = nil
 	frames.Put(f)
 	return r
@@ -108,7 +110,7 @@ func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 	f := frames.Get().(*frame)
 	f.status, f.out = 0, 0
 	f.words = [16]uintptr{uintptr(s), uintptr(unsafe.Pointer(&f.status)), uintptr(unsafe.Pointer(&f.out))}
-	r := callC(l.address[cuStreamGetCaptureInfo], f.words[:6])
+	r := f.call(l.address[cuStreamGetCaptureInfo], 6)
 	status, id := f.status, uint64(f.out)
 	frames.Put(f)
 	return status, id, r
@@ -118,7 +120,7 @@ func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 func (l *library) current() (Context, Result) {
 	f := frames.Get().(*frame)
 	f.words[0] = uintptr(unsafe.Pointer(&f.out))
-	r := callC(l.address[cuCtxGetCurrent], f.words[:1])
+	r := f.call(l.address[cuCtxGetCurrent], 1)
 	c := Context(f.out)
 	frames.Put(f)
 	return c, r

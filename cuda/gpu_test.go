@@ -363,7 +363,10 @@ func BenchmarkGPUCalls(b *testing.B) {
 			grid := fmt.Sprintf("/%dx%d", g.Blocks, g.Threads)
 			b.Run("launch"+grid, timed(d, s, func(t cuda.Thread) error { return t.Launch(f, g, args, s) }))
 			b.Run("ahead"+grid, timed(d, s, func(t cuda.Thread) error { return t.LaunchAhead(f, g, args, s) }))
-			b.Run("repeat"+grid, timed(d, s, func(t cuda.Thread) error { return t.LaunchRepeat(repeat, g, args, s) }))
+			b.Run("repeat"+grid, timed(d, s, func(t cuda.Thread) error {
+				_, err := t.LaunchRepeat(repeat, g, args, s)
+				return err
+			}))
 		}
 		b.Run("graph", timed(d, s, func(t cuda.Thread) error { return t.LaunchGraph(graph, s) }))
 		b.Run("capturing", timed(d, s, func(t cuda.Thread) error {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"bytes"
 	"errors"
 	"unsafe"
 )
@@ -8,6 +9,8 @@ import (
 // A Repeat is a kernel that is launched again and again, with other arguments and grids: a graph of one node. That takes
 // the host a third of the time of a launch, and the device a little more. One goroutine at a time uses it.
 type Repeat struct {
+	grid     Grid   // of the last launch; zero before the first
+	args     []byte // its arguments
 	function Function
 	graph    Graph
 	exec     GraphExec
@@ -28,7 +31,7 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	if err = errors.Join(err, t.check("cuStreamEndCapture", r)); err != nil {
 		return nil, err
 	}
-	x := &Repeat{function: f, graph: g}
+	x := &Repeat{function: f, graph: g, args: make([]byte, args)}
 	if x.node, r = t.driver.GraphGetNodes(g); r == Success {
 		x.exec, r = t.driver.GraphInstantiate(g)
 	}
@@ -38,13 +41,42 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	return x, nil
 }
 
-// LaunchRepeat is Launch of x's kernel, on a stream that is not captured.
-func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) error {
+// LaunchRepeat is Launch of x's kernel, on a stream that is not captured; on one that is it does nothing and reports true.
+// Grid and arguments that are those of the last launch are not told to the driver again.
+func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (captured bool, err error) {
+	now := unsafe.Slice((*byte)(args), len(x.args))
+	if x.grid == g && bytes.Equal(x.args, now) {
+		return t.launchAgain(x, s)
+	}
+	if captured, err = t.captured(s); captured || err != nil {
+		return captured, err
+	}
 	r := t.driver.GraphExecKernelNodeSetParams(x.exec, x.node, x.function, g.Blocks, g.Threads, g.Shared, args)
 	if r != Success {
-		return t.check("cuGraphExecKernelNodeSetParams", r)
+		x.grid = Grid{}
+		return false, t.check("cuGraphExecKernelNodeSetParams", r)
 	}
-	return t.LaunchGraph(x.exec, s)
+	x.grid = g
+	copy(x.args, now)
+	return false, t.LaunchGraph(x.exec, s)
+}
+
+// launchAgain is LaunchRepeat of what was launched last.
+func (t Thread) launchAgain(x *Repeat, s Stream) (captured bool, err error) {
+	if s == 0 {
+		return false, t.LaunchGraph(x.exec, s)
+	}
+	captured, r := t.driver.GraphLaunchOutside(x.exec, s)
+	return captured, t.check("cuGraphLaunch", r)
+}
+
+// captured reports whether a stream is captured. The legacy default stream never is.
+func (t Thread) captured(s Stream) (bool, error) {
+	if s == 0 {
+		return false, nil
+	}
+	status, _, err := t.Capturing(s)
+	return status != CaptureNone, err
 }
 
 // DestroyRepeat gives x back.

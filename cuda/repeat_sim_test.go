@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -10,16 +11,25 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
-// TestRepeat launches a kernel twice before the first launch has run: each has its own arguments and grid.
+// TestRepeat launches a kernel again before the first launch has run: each has its own arguments and grid, which the driver is
+// told only where they change.
 func TestRepeat(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{})
 	defer cudasim.Check(t, sim)
 	type args struct{ at, value uint64 }
+	var runs atomic.Int32
 	sim.Register("put", unsafe.Sizeof(args{}), func(l *cudasim.Launch) {
 		a := cudasim.Args[args](l)
 		*(*uint64)(unsafe.Pointer(&l.Store(a.at, 8)[0])) = a.value + uint64(l.Grid)
+		runs.Add(1)
 	})
-	d, err := sim.Driver().Device(0)
+	driver, told := *sim.Driver(), 0
+	tell := driver.GraphExecKernelNodeSetParams
+	driver.GraphExecKernelNodeSetParams = func(e cuda.GraphExec, n cuda.GraphNode, f cuda.Function, blocks, threads, shared uint32, args unsafe.Pointer) cuda.Result {
+		told++
+		return tell(e, n, f, blocks, threads, shared, args)
+	}
+	d, err := driver.Device(0)
 	require.NoError(t, err)
 	require.True(t, d.Repeats())
 	th, err := d.Enter()
@@ -34,12 +44,29 @@ func TestRepeat(t *testing.T) {
 	require.NoError(t, err)
 	h, err := th.AllocHost(16)
 	require.NoError(t, err)
+	launch := func(x *cuda.Repeat, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) {
+		captured, err := th.LaunchRepeat(x, g, args, s)
+		require.NoError(t, err)
+		require.False(t, captured)
+	}
 	for i := range uint64(2) {
 		a := &args{uint64(h.Device) + 8*i, 10 * i}
-		require.NoError(t, th.LaunchRepeat(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 32}, unsafe.Pointer(a), s))
+		for range 2 {
+			launch(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 32}, unsafe.Pointer(a), s)
+		}
+		launch(x, cuda.Grid{Blocks: uint32(1 + i), Threads: 64}, unsafe.Pointer(a), s)
 	}
 	require.NoError(t, th.Synchronize(s))
+	require.Equal(t, 4, told, "two arguments, two grids each")
+	require.Equal(t, int32(6), runs.Load())
 	require.Equal(t, []byte{1, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0}, h.Bytes)
+	require.NoError(t, th.BeginCapture(s, cuda.CaptureThreadLocal))
+	captured, err := th.LaunchRepeat(x, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&args{}), s)
+	require.NoError(t, err)
+	require.True(t, captured)
+	g, err := th.EndCapture(s)
+	require.NoError(t, err)
+	require.NoError(t, th.DestroyGraph(g))
 	require.NoError(t, th.DestroyRepeat(x))
 	require.NoError(t, th.FreeHost(h))
 	require.NoError(t, th.UnloadModule(m))

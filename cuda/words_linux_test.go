@@ -106,6 +106,55 @@ func callsOfMemory(d *Driver) []wordCase {
 		{"LaunchKernel", func() { d.LaunchKernel(8, 2, 3, 4, 5, args) }, []uintptr{8, 2, 1, 1, 3, 1, 1, 4, 5, out, 0}},
 		{"GraphInstantiate", func() { d.GraphInstantiate(8) }, []uintptr{out, 8, 0}},
 		{"GraphLaunch", func() { d.GraphLaunch(8, 5) }, []uintptr{8, 5}},
+		{"GraphLaunchOutside", func() { d.GraphLaunchOutside(8, 5) }, []uintptr{8, 5}},
+	}
+}
+
+// TestLaunchOutside asks whether a stream is captured, and launches only if it is not and the question was answered.
+func TestLaunchOutside(t *testing.T) {
+	var asked, launched []uintptr
+	var status CaptureStatus
+	var refusal, failure Result
+	query := purego.NewCallback(func(s uintptr, at *CaptureStatus, id *uint64, a, b, c uintptr) uintptr {
+		asked = []uintptr{s, a, b, c}
+		*at, *id = status, 1<<40
+		return uintptr(refusal)
+	})
+	launch := purego.NewCallback(func(e, s uintptr) uintptr {
+		launched = append(launched, e, s)
+		return uintptr(failure)
+	})
+	l, err := resolve("", func(name string) uintptr {
+		if name == "cuGraphLaunch" {
+			return launch
+		}
+		return query
+	})
+	require.NoError(t, err)
+	for range 3 {
+		for _, c := range []struct {
+			status           CaptureStatus
+			refusal, failure Result
+			captured         bool
+			want             Result
+			launches         bool
+		}{
+			{launches: true},
+			{failure: NotSupported, want: NotSupported, launches: true},
+			{status: CaptureActive, captured: true},
+			{status: CaptureInvalidated, captured: true},
+			{refusal: InvalidContext, want: InvalidContext},
+		} {
+			asked, launched, status, refusal, failure = nil, nil, c.status, c.refusal, c.failure
+			captured, r := l.driver().GraphLaunchOutside(1<<41, 1<<42)
+			require.Equal(t, c.captured, captured)
+			require.Equal(t, c.want, r)
+			require.Equal(t, []uintptr{1 << 42, 0, 0, 0}, asked)
+			require.Equal(t, c.launches, launched != nil)
+			if c.launches {
+				require.Equal(t, []uintptr{1 << 41, 1 << 42}, launched)
+			}
+		}
 	}
 }
 
@@ -148,7 +197,7 @@ func hot(t testing.TB, thread Thread, args unsafe.Pointer) {
 	again, err := thread.Enter()
 	for _, err := range []error{err,
 		again.Launch(1, Grid{2, 3, 4}, args, 5), again.Copy(1, 2, 3, 4), again.Set8(1, 2, 3, 4), again.Set32(1, 2, 3, 4),
-		again.Write32(1, 2, 3), again.Wait32(1, 2, 3), again.Record(1, 2), again.WaitEvent(1, 2), again.LaunchGraph(1, 2)} {
+		again.Write32(1, 2, 3), again.Wait32(1, 2, 3), again.Record(1, 2), again.WaitEvent(1, 2), again.LaunchGraph(1, 2), outside(again)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,6 +206,39 @@ func hot(t testing.TB, thread Thread, args unsafe.Pointer) {
 		t.Fatal(err)
 	}
 	again.Leave()
+}
+
+func outside(t Thread) error {
+	_, r := t.driver.GraphLaunchOutside(1, 2)
+	return t.check("cuGraphLaunch", r)
+}
+
+// BenchmarkCalls measures what it costs to go to C: for one call, and for two that go together, of a function that does
+// nothing.
+func BenchmarkCalls(b *testing.B) {
+	libc, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	require.NoError(b, err)
+	at, err := purego.Dlsym(libc, "labs") // of 0, and of the address that it takes the stream for
+	require.NoError(b, err)
+	l, err := resolve("libc", func(string) uintptr { return at })
+	require.NoError(b, err)
+	d := l.driver()
+	b.Run("calls=one", func(b *testing.B) {
+		for b.Loop() {
+			d.GraphLaunch(0, 0)
+		}
+	})
+	b.Run("calls=apart", func(b *testing.B) {
+		for b.Loop() {
+			d.StreamGetCaptureInfo(0)
+			d.GraphLaunch(0, 0)
+		}
+	})
+	b.Run("calls=together", func(b *testing.B) {
+		for b.Loop() {
+			d.GraphLaunchOutside(0, 0)
+		}
+	})
 }
 
 func BenchmarkLaunchWithoutDriver(b *testing.B) {

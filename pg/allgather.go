@@ -21,7 +21,8 @@ func (g *Group) AllGatherAsync(ctx context.Context, outs []colligo.Tensor, in co
 // AllGatherInto is AllGather into one tensor that holds the ranks' parts one after the other, all as long as in. In may
 // be this rank's part of out. c10d: all_gather_into_tensor.
 func (g *Group) AllGatherInto(ctx context.Context, out, in colligo.Tensor) error {
-	return g.run(ctx, g.allGatherInto(out, in))
+	r := g.allGatherInto(out, in)
+	return g.runOf(ctx, &r)
 }
 
 // AllGatherIntoAsync starts an AllGatherInto.
@@ -29,9 +30,9 @@ func (g *Group) AllGatherIntoAsync(ctx context.Context, out, in colligo.Tensor) 
 	return g.start(ctx, g.allGatherInto(out, in))
 }
 
-func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) request {
-	r := g.newRequest(plan.AllGather, in)
-	r.read(in)
+func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) (r request) {
+	g.newRequest(&r, plan.AllGather, in)
+	r.readChecked(&in)
 	r.writeList(outs)
 	if r.err != nil {
 		return r
@@ -43,11 +44,11 @@ func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) request {
 	return r
 }
 
-func (g *Group) allGatherInto(out, in colligo.Tensor) request {
+func (g *Group) allGatherInto(out, in colligo.Tensor) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.AllGather, in)
+	g.newRequest(&r, plan.AllGather, in)
 	r.count = in.Len()
-	r.read(in)
+	r.readChecked(&in)
 	r.write(out)
 	if want := in.Len() * g.size; r.err == nil && out.Len() != want {
 		r.failf("the output has %d elements, %d ranks of %d elements need %d", out.Len(), g.size, in.Len(), want)

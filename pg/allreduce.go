@@ -10,7 +10,8 @@ import (
 // AllReduce replaces the elements of t on every rank by their reduction over all ranks, bitwise the same everywhere.
 // c10d: all_reduce.
 func (g *Group) AllReduce(ctx context.Context, t colligo.Tensor, op colligo.ReduceOp) error {
-	return g.run(ctx, g.allReduce(t, op))
+	r := g.allReduce(t, op)
+	return g.runOf(ctx, &r)
 }
 
 // AllReduceAsync starts an AllReduce.
@@ -18,11 +19,11 @@ func (g *Group) AllReduceAsync(ctx context.Context, t colligo.Tensor, op colligo
 	return g.start(ctx, g.allReduce(t, op))
 }
 
-func (g *Group) allReduce(t colligo.Tensor, op colligo.ReduceOp) request {
-	r := g.newRequest(plan.AllReduce, t)
+func (g *Group) allReduce(t colligo.Tensor, op colligo.ReduceOp) (r request) {
+	g.newRequest(&r, plan.AllReduce, t)
 	r.count = t.Len()
-	r.read(t)
-	r.write(t)
+	r.readChecked(&t)
+	r.writeChecked(&t)
 	r.reduceWith(op)
 	return r
 }

@@ -22,7 +22,8 @@ func (g *Group) AllToAllAsync(ctx context.Context, outs, ins []colligo.Tensor) *
 // elements of each part; both nil cut the tensors evenly on all ranks. Out and in must not overlap.
 // c10d: all_to_all_single.
 func (g *Group) AllToAllSingle(ctx context.Context, out, in colligo.Tensor, outSplits, inSplits []int) error {
-	return g.run(ctx, g.allToAllSingle(out, in, outSplits, inSplits))
+	r := g.allToAllSingle(out, in, outSplits, inSplits)
+	return g.runOf(ctx, &r)
 }
 
 // AllToAllSingleAsync starts an AllToAllSingle.
@@ -30,12 +31,12 @@ func (g *Group) AllToAllSingleAsync(ctx context.Context, out, in colligo.Tensor,
 	return g.start(ctx, g.allToAllSingle(out, in, outSplits, inSplits))
 }
 
-func (g *Group) allToAll(outs, ins []colligo.Tensor) request {
+func (g *Group) allToAll(outs, ins []colligo.Tensor) (r request) {
 	g = g.orOutside()
 	if len(ins) == 0 {
 		return request{coll: plan.AllToAll, size: g.size, err: errNoTensors}
 	}
-	r := g.newRequest(plan.AllToAll, ins[0])
+	g.newRequest(&r, plan.AllToAll, ins[0])
 	r.readList(ins)
 	r.writeList(outs)
 	if r.err == nil {
@@ -44,10 +45,10 @@ func (g *Group) allToAll(outs, ins []colligo.Tensor) request {
 	return r
 }
 
-func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) request {
+func (g *Group) allToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.AllToAll, in)
-	r.read(in)
+	g.newRequest(&r, plan.AllToAll, in)
+	r.readChecked(&in)
 	r.write(out)
 	if r.err != nil {
 		return r

@@ -99,9 +99,20 @@ func (g *Group) BackendFor(ctx context.Context, d colligo.Device) (Backend, erro
 type backends struct {
 	sync.Mutex
 	by map[colligo.Device]Backend
+	// The backend of the last operation, under Group.order: most programs have one, which then takes neither lock nor map.
+	last       Backend
+	lastDevice colligo.Device
 }
 
+// get returns the backend of a device, nil if none is open. The caller holds g.order.
 func (bs *backends) get(d colligo.Device) Backend {
+	if bs.last == nil || bs.lastDevice != d {
+		bs.last, bs.lastDevice = bs.opened(d), d
+	}
+	return bs.last
+}
+
+func (bs *backends) opened(d colligo.Device) Backend {
 	bs.Lock()
 	defer bs.Unlock()
 	return bs.by[d]
@@ -132,10 +143,11 @@ func (bs *backends) abort(cause error) {
 	}
 }
 
-// close ends all of them.
+// close ends all of them. The caller holds g.order.
 func (bs *backends) close() error {
 	bs.Lock()
 	defer bs.Unlock()
+	bs.last = nil
 	var all []error
 	for _, b := range bs.by {
 		all = append(all, b.Close())
@@ -148,14 +160,21 @@ func (bs *backends) close() error {
 func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, error) {
 	g.order.Lock()
 	defer g.order.Unlock()
-	if err := g.Err(); err != nil {
+	b := g.backends.get(r.device)
+	if b == nil {
+		var err error
+		if err = g.Err(); err != nil {
+			return nil, g.explain(r, 0, err, true)
+		}
+		if b, err = g.backendFor(ctx, r.device); err != nil {
+			return nil, g.explain(r, 0, err, false)
+		}
+	}
+	seq, err := g.number(r)
+	if err != nil {
 		return nil, g.explain(r, 0, err, true)
 	}
-	b, err := g.backendFor(ctx, r.device)
-	if err != nil {
-		return nil, g.explain(r, 0, err, false)
-	}
-	p, seq, err := g.give(ctx, b, r, async)
+	p, err := g.give(ctx, b, r, seq, async)
 	if err != nil {
 		err = g.explain(r, seq, err, false)
 		g.fail(err, true)
@@ -163,42 +182,58 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 	return p, err
 }
 
-// give runs a call on a backend, with the next sequence number, which it returns. The caller holds g.order.
-func (g *Group) give(ctx context.Context, b Backend, r *request, async bool) (Pending, uint64, error) {
-	seq := g.number(r)
+// give runs a call on a backend, with the sequence number that it has got. The caller holds g.order.
+func (g *Group) give(ctx context.Context, b Backend, r *request, seq uint64, async bool) (Pending, error) {
 	if r.coll != plan.Send && r.coll != plan.Recv { // which have the place of the collective before them
-		g.entered.set(g.identityOf(r, seq))
+		g.entered.call(g, r, seq)
 	}
-	if err := g.agreeOnDevice(ctx, r, seq); err != nil {
-		g.conclude(&r.rec, err)
-		return nil, seq, err
+	called := r.rec.called // the clock is read once for recorder and watchdogs
+	if g.detailed() {
+		if err := g.agreeOnDevice(ctx, r, seq); err != nil {
+			g.conclude(&r.rec, err)
+			return nil, err
+		}
+		called = time.Now()
+	} else if called.IsZero() {
+		called = time.Now()
 	}
 	g.inside.Context = ctx
-	g.deviceCall = Call{Coll: r.coll, DType: r.dtype, Op: r.op, Root: r.root, Peer: r.peer, Tag: r.tag, Count: r.count,
-		Counts: r.counts, RecvCounts: r.recv, In: r.src, Out: r.dst, Ins: r.ins, Outs: r.outs, Seq: numberOf(seq), Async: async,
-		Timed: async && g.ledger.timing.Load()}
-	called := time.Now()
+	g.deviceCall.of(r, seq, async)
+	g.deviceCall.Timed = async && g.ledger.timing.Load()
 	g.vitals.call.Store(called.UnixNano())
 	p, err := b.Run(&g.inside, &g.deviceCall)
 	g.vitals.call.Store(0)
 	if err != nil {
 		g.conclude(&r.rec, err)
-		return nil, seq, err
+		return nil, err
 	}
 	g.follow(b, r, p)
 	if p != nil {
 		g.watchDevice(ctx, r, seq, p, called)
 	}
-	return p, seq, nil
+	return p, nil
 }
 
-// number takes the next sequence number of a collective; sends and receives have the last collective's.
-func (g *Group) number(r *request) uint64 {
+// of makes c the call of a request. Field by field: a struct of this size that is assigned as a whole is made elsewhere first.
+func (c *Call) of(r *request, seq uint64, async bool) {
+	c.Coll, c.DType, c.Op = r.coll, r.dtype, r.op
+	c.Root, c.Peer, c.Tag, c.Count = r.root, r.peer, r.tag, r.count
+	c.Counts, c.RecvCounts = r.counts, r.recv
+	c.In, c.Out, c.Ins, c.Outs = r.src, r.dst, r.ins, r.outs
+	c.Seq, c.Async = numberOf(seq), async
+}
+
+// number takes the next sequence number of a collective, unless the group has failed; sends and receives have the last
+// collective's.
+func (g *Group) number(r *request) (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.err != nil {
+		return 0, g.err
+	}
 	if r.coll != plan.Send && r.coll != plan.Recv {
 		g.seq = after(g.seq, !r.rec.own)
 	}
-	g.admit(r, g.Timeout(), 3)
-	return g.seq
+	g.admit(r, g.Timeout(), 2)
+	return g.seq, nil
 }

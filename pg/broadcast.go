@@ -9,7 +9,8 @@ import (
 
 // Broadcast copies the elements of t on the root to t on every other rank. c10d: broadcast.
 func (g *Group) Broadcast(ctx context.Context, t colligo.Tensor, root int) error {
-	return g.run(ctx, g.broadcast(t, root))
+	r := g.broadcast(t, root)
+	return g.runOf(ctx, &r)
 }
 
 // BroadcastAsync starts a Broadcast.
@@ -17,15 +18,15 @@ func (g *Group) BroadcastAsync(ctx context.Context, t colligo.Tensor, root int) 
 	return g.start(ctx, g.broadcast(t, root))
 }
 
-func (g *Group) broadcast(t colligo.Tensor, root int) request {
+func (g *Group) broadcast(t colligo.Tensor, root int) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.Broadcast, t)
+	g.newRequest(&r, plan.Broadcast, t)
 	r.count = t.Len()
 	r.rooted(root)
 	if g.rank == root {
-		r.read(t)
+		r.readChecked(&t)
 	} else {
-		r.write(t)
+		r.writeChecked(&t)
 	}
 	return r
 }

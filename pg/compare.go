@@ -30,6 +30,14 @@ func (e *entered) set(c transport.Call) {
 	e.Unlock()
 }
 
+// call is set of a request, with its place.
+func (e *entered) call(g *Group, r *request, seq uint64) {
+	e.Lock()
+	g.identify(&e.calls[e.n%remembered], r, seq)
+	e.n++
+	e.Unlock()
+}
+
 // at returns the call at a place, if it is remembered.
 func (e *entered) at(place uint64) (transport.Call, bool) {
 	e.Lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -35,29 +36,53 @@ type follower struct {
 	queues  [3][]followed // of collectives, sends, receives, the oldest first
 	heads   [3]int        // those before are gone
 	runs    map[Backend]*runs
+	last    Backend // the one asked for last, and its runs
+	lastOf  *runs
 	held    bool // calls since hold have their Pending to come
 	looking bool
 	ended   bool
 	stop    chan struct{}
 	gone    chan struct{}
 
-	batch [32]followed // of who looks
+	batch [32]followed  // of who looks
+	over  []flight.Done // of the batch, to be told the recorder
 }
 
-// followed is an operation on a device.
+// followed is an operation on a device. It is small, for one CPU writes it and another reads it, and each line of memory that
+// changes hands costs who enqueues as much as a lock.
 type followed struct {
+	id    flight.ID
+	seq   uint64 // the operation's own number
+	bytes int
+	run   uint64 // number of its call
+	runs  *runs  // of its backend
+	more  *followedMore
+	coll  plan.Coll
+	kind  OpType
+	held  bool
+}
+
+// followedMore is the rest of what is known of an operation that has a Pending or that hooks hear of; nil for the others.
+type followedMore struct {
 	rec     record
 	pending Pending // nil: the backend is asked
-	backend Backend
-	runs    *runs  // of the backend
-	run     uint64 // number of its call
-	coll    plan.Coll
-	held    bool
+}
+
+// record is what conclude takes.
+func (op *followed) record() record {
+	if op.more != nil {
+		return op.more.rec
+	}
+	return record{id: op.id, kind: op.kind, bytes: op.bytes, counts: counts{coll: op.seq, pairs: op.seq}}
 }
 
 // runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of
 // who enqueues, so it is asked once for all that are over, not for each.
-type runs struct{ ran, over [3]uint64 } // ran under follower.mu, over of who looks
+type runs struct {
+	ran     [3]uint64 // under follower.mu
+	over    [3]uint64 // of who looks
+	tracker Tracker   // the backend, nil if it is none
+}
 
 // The first and the longest pause between two looks.
 const (
@@ -85,7 +110,11 @@ func (g *Group) follow(b Backend, r *request, p Pending) {
 	if r.rec.own {
 		return
 	}
-	f.queues[q] = append(f.queues[q], followed{rec: r.rec, pending: p, backend: b, runs: runs, run: runs.ran[q], coll: r.coll, held: f.held && p == nil})
+	op := followed{id: r.rec.id, seq: r.rec.number(), bytes: r.rec.bytes, run: runs.ran[q], runs: runs, coll: r.coll, kind: r.rec.kind}
+	if p != nil || f.held || g.ledger.hooks.any.Load() {
+		op.more, op.held = &followedMore{r.rec, p}, f.held && p == nil
+	}
+	f.queues[q] = append(f.queues[q], op)
 	if f.looking || f.ended || f.held {
 		return
 	}
@@ -94,14 +123,19 @@ func (g *Group) follow(b Backend, r *request, p Pending) {
 
 // runsOf returns a backend's runs. The caller holds f.mu.
 func (f *follower) runsOf(b Backend) *runs {
+	if f.last == b {
+		return f.lastOf
+	}
 	r := f.runs[b]
 	if r == nil {
 		if f.runs == nil {
 			f.runs = map[Backend]*runs{}
 		}
 		r = &runs{}
+		r.tracker, _ = b.(Tracker)
 		f.runs[b] = r
 	}
+	f.last, f.lastOf = b, r
 	return r
 }
 
@@ -126,7 +160,7 @@ func (g *Group) release(p Pending) {
 	for q, ops := range f.queues {
 		for i := f.heads[q]; i < len(ops); i++ {
 			if ops[i].held {
-				ops[i].held, ops[i].pending = false, p
+				ops[i].held, ops[i].more.pending = false, p
 			}
 		}
 	}
@@ -184,18 +218,22 @@ func (g *Group) look(last bool) (moved bool) {
 }
 
 // concludeSome concludes the operations before the first that is not over, and returns how many those were.
-func (g *Group) concludeSome(ops []followed, last bool) int {
-	for n := range ops {
+func (g *Group) concludeSome(ops []followed, last bool) (n int) {
+	now := time.Now()
+	for ; n < len(ops); n++ {
 		over, err := g.over(&ops[n])
 		if !over && !last {
-			return n
+			break
 		}
 		if !over {
 			err = g.Err()
 		}
-		g.concludeDevice(&ops[n], err)
+		g.concludeDevice(&ops[n], err, now)
 	}
-	return len(ops)
+	g.ledger.recorder.Conclude(g.ledger.number, g.ledger.devices.over, now)
+	g.ledger.devices.over = g.ledger.devices.over[:0]
+	g.ledger.pending.done(n)
+	return n
 }
 
 // some returns a copy of the oldest of a queue. Many at once, for who looks stands in the way of who enqueues.
@@ -228,40 +266,48 @@ func (g *Group) over(op *followed) (bool, error) {
 	if op.held {
 		return false, nil
 	}
-	if op.pending != nil {
-		if !op.pending.Done() {
+	if op.more != nil && op.more.pending != nil {
+		if !op.more.pending.Done() {
 			return false, nil
 		}
-		return true, op.pending.Synchronize(context.Background())
+		return true, op.more.pending.Synchronize(context.Background())
 	}
-	t, ok := op.backend.(Tracker)
-	over := &op.runs.over[followedQueue(op.coll)]
-	if ok && *over < op.run {
+	t, over := op.runs.tracker, &op.runs.over[followedQueue(op.coll)]
+	if t != nil && *over < op.run {
 		*over = t.Finished(op.coll)
 	}
-	if ok && *over >= op.run {
+	if t != nil && *over >= op.run {
 		return true, nil
 	}
 	if err := g.Err(); err != nil && err != colligo.ErrClosed {
 		return true, err
 	}
-	return !ok, nil // where nobody can tell, what the call returned is all that is known
+	return t == nil, nil // where nobody can tell, what the call returned is all that is known
 }
 
-// concludeDevice is conclude for an operation on a device, whose duration only the device knows.
-func (g *Group) concludeDevice(op *followed, err error) {
+// concludeDevice concludes an operation on a device, whose duration only the device knows. It goes on to count as pending.
+func (g *Group) concludeDevice(op *followed, err error, now time.Time) {
 	if errors.Is(err, ErrCaptured) {
-		g.ledger.recorder.Retire(op.rec.id)
-		g.ledger.pending.done()
+		g.ledger.recorder.Retire(op.id)
 		return
 	}
-	if t, ok := op.pending.(Timed); ok && err == nil {
+	rec := op.record()
+	rec.ended = now
+	if op.more == nil {
+		done := flight.Done{ID: op.id, Seq: op.seq, Failed: err != nil}
+		if op.kind.P2P() {
+			done.Seq = 0
+		}
+		g.ledger.devices.over = append(g.ledger.devices.over, done)
+		g.ledger.metrics.add(&rec, -1, err)
+		return
+	}
+	if t, ok := op.more.pending.(Timed); ok && err == nil {
 		if d, ok := t.Took(); ok {
-			op.rec.ended = time.Now()
-			op.rec.began = op.rec.ended.Add(-d)
+			rec.began = rec.ended.Add(-d)
 		}
 	}
-	g.conclude(&op.rec, err)
+	g.ledger.note(&rec, err, g.ledger.hooks.any.Load())
 }
 
 // endFollowing stops the follower when the backends are closed, after a last look.

@@ -31,9 +31,9 @@ func (g *Group) GatherVAsync(ctx context.Context, outs []colligo.Tensor, in coll
 	return g.start(ctx, g.gather(outs, in, counts, root))
 }
 
-func (g *Group) gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) request {
+func (g *Group) gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.Gather, in)
+	g.newRequest(&r, plan.Gather, in)
 	r.rooted(root)
 	r.read(in)
 	r.parts(in, counts, g.rank)

@@ -200,13 +200,19 @@ func (g *Group) run(ctx context.Context, r request) error {
 	return err
 }
 
+// runOf is run without a copy of the request, for what is called most.
+func (g *Group) runOf(ctx context.Context, r *request) error {
+	_, err := g.do(ctx, r)
+	return err
+}
+
 // runFrom is run that also returns the rank that a receive came from.
 func (g *Group) runFrom(ctx context.Context, r request) (source int, err error) { return g.do(ctx, &r) }
 
 // do is runFrom and run.
 func (g *Group) do(ctx context.Context, r *request) (source int, err error) {
 	g = g.orOutside()
-	r.rec.own, r.rec.skip = isOwn(ctx), 3 // do, run and a method
+	r.rec.own, r.rec.skip = isOwn(ctx), 3 // do, run or runOf, and a method
 	if done, err := g.trivial(r); done {
 		return r.peer, err
 	}

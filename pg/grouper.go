@@ -37,7 +37,7 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 	var each pendings
 	first, called := uint64(0), time.Now()
 	for i := range rs {
-		p, seq, err := g.give(ctx, b, &rs[i], async)
+		seq, p, err := g.giveNext(ctx, b, &rs[i], async)
 		if err != nil {
 			if grouped {
 				defer g.release(nil)
@@ -62,6 +62,16 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 	}
 	g.release(p)
 	return p, err
+}
+
+// giveNext is give with the next sequence number.
+func (g *Group) giveNext(ctx context.Context, b Backend, r *request, async bool) (uint64, Pending, error) {
+	seq, err := g.number(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	p, err := g.give(ctx, b, r, seq, async)
+	return seq, p, err
 }
 
 // blame fails the group with what a backend could not do.

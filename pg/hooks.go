@@ -144,8 +144,8 @@ type pendingCount struct {
 
 func (p *pendingCount) add() { p.n.Add(1) }
 
-func (p *pendingCount) done() {
-	if p.n.Add(-1) > 0 || p.waiting.Load() == 0 {
+func (p *pendingCount) done(n int) {
+	if n == 0 || p.n.Add(-int64(n)) > 0 || p.waiting.Load() == 0 {
 		return
 	}
 	p.mu.Lock()

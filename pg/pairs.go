@@ -43,21 +43,21 @@ func (g *Group) RecvAnyAsync(ctx context.Context, t colligo.Tensor, tag int) *Wo
 	return g.start(ctx, g.receive(t, anyPeer, tag))
 }
 
-func (g *Group) send(t colligo.Tensor, to, tag int) request {
-	r := g.pair(plan.Send, t, to, tag)
+func (g *Group) send(t colligo.Tensor, to, tag int) (r request) {
+	g.pair(&r, plan.Send, t, to, tag)
 	r.read(t)
 	return r
 }
 
-func (g *Group) receive(t colligo.Tensor, from, tag int) request {
-	r := g.pair(plan.Recv, t, from, tag)
+func (g *Group) receive(t colligo.Tensor, from, tag int) (r request) {
+	g.pair(&r, plan.Recv, t, from, tag)
 	r.write(t)
 	return r
 }
 
-func (g *Group) pair(coll plan.Coll, t colligo.Tensor, peer, tag int) request {
+func (g *Group) pair(r *request, coll plan.Coll, t colligo.Tensor, peer, tag int) {
 	g = g.orOutside()
-	r := g.newRequest(coll, t)
+	g.newRequest(r, coll, t)
 	r.count, r.peer, r.tag = t.Len(), peer, tag
 	if peer != anyPeer && (peer < 0 || peer >= g.size) || peer == anyPeer && coll == plan.Send {
 		r.failf("peer %d of a group of %d ranks", peer, g.size)
@@ -71,7 +71,6 @@ func (g *Group) pair(coll plan.Coll, t colligo.Tensor, peer, tag int) request {
 	if tag != int(int32(tag)) {
 		r.failf("tag %d does not fit into 32 bits", tag)
 	}
-	return r
 }
 
 // pairState is how far a send or receive has come.

@@ -85,8 +85,16 @@ func (p *port) MaxFrame(peer int) int { return p.links[peer].MaxFrame() }
 // call makes the identity that an operation's frames carry.
 func (g *Group) call(op *operation) transport.Call { return g.identityOf(&op.request, op.seq) }
 
-func (g *Group) identityOf(op *request, seq uint64) transport.Call {
-	c := transport.Call{Group: g.id, Coll: uint8(op.coll), DType: uint8(op.dtype), Seq: seq, Root: int32(op.root)}
+func (g *Group) identityOf(op *request, seq uint64) (c transport.Call) {
+	g.identify(&c, op, seq)
+	return c
+}
+
+// identify is identityOf with the result where it is to be: of a struct with fields of one byte a copy right after waits for
+// them.
+func (g *Group) identify(c *transport.Call, op *request, seq uint64) {
+	*c = transport.Call{}
+	c.Group, c.Coll, c.DType, c.Seq, c.Root = g.id, uint8(op.coll), uint8(op.dtype), seq, int32(op.root)
 	if op.coll.Reduces() {
 		c.Op = uint8(op.op.Kind())
 	}
@@ -94,9 +102,8 @@ func (g *Group) identityOf(op *request, seq uint64) transport.Call {
 		c.Count = uint64(op.elements())
 	}
 	if op.members != nil {
-		op.sign(&c)
+		op.sign(c)
 	}
-	return c
 }
 
 // sign tells blocks apart whose operations share a plan: which of their elements meet is decided by the length of each. A

@@ -121,7 +121,9 @@ func (g *Group) enter(r *request, limit time.Duration, skip int) {
 		P2P: rec.kind.P2P(), Timeout: limit, Created: rec.called}
 	g.recorded(&op, r, rec.kind)
 	rec.id = l.recorder.Add(&op, skip+1)
-	l.in[0], l.out[0] = colligo.Tensor{}, colligo.Tensor{}
+	if l.in[0].Valid() || l.out[0].Valid() {
+		l.in[0], l.out[0] = colligo.Tensor{}, colligo.Tensor{}
+	}
 }
 
 // begin notes that an operation is on its way.
@@ -144,7 +146,12 @@ func (g *Group) conclude(rec *record, err error) {
 	if rec.ended.IsZero() {
 		rec.ended = time.Now()
 	}
-	l := &g.ledger
+	g.ledger.note(rec, err, g.ledger.hooks.any.Load())
+	g.ledger.pending.done(1)
+}
+
+// note is conclude of a record that tells when the operation has ended; hooks says whether they hear of it.
+func (l *ledger) note(rec *record, err error, hooks bool) {
 	took := rec.took()
 	if err != nil {
 		l.recorder.Retire(rec.id)
@@ -154,10 +161,9 @@ func (g *Group) conclude(rec *record, err error) {
 		l.recorder.CompleteAt(rec.id, -1, rec.ended)
 	}
 	l.metrics.add(rec, took, err)
-	if l.hooks.any.Load() {
+	if hooks {
 		l.hooks.put(heard{WorkInfo: rec.info(took, err)})
 	}
-	l.pending.done()
 }
 
 // flightName returns an operation's name in a dump. Those of sends and receives are made once for each peer. The caller

@@ -18,9 +18,9 @@ func (g *Group) ReduceAsync(ctx context.Context, t colligo.Tensor, root int, op 
 	return g.start(ctx, g.reduce(t, root, op))
 }
 
-func (g *Group) reduce(t colligo.Tensor, root int, op colligo.ReduceOp) request {
+func (g *Group) reduce(t colligo.Tensor, root int, op colligo.ReduceOp) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.Reduce, t)
+	g.newRequest(&r, plan.Reduce, t)
 	r.count = t.Len()
 	r.rooted(root)
 	r.read(t)

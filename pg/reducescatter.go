@@ -21,7 +21,8 @@ func (g *Group) ReduceScatterAsync(ctx context.Context, out colligo.Tensor, ins 
 // ReduceScatterTensor is ReduceScatter from one tensor that holds the ranks' parts one after the other, all as long as
 // out. Out may be this rank's part of in. c10d: reduce_scatter_tensor.
 func (g *Group) ReduceScatterTensor(ctx context.Context, out, in colligo.Tensor, op colligo.ReduceOp) error {
-	return g.run(ctx, g.reduceScatterTensor(out, in, op))
+	r := g.reduceScatterTensor(out, in, op)
+	return g.runOf(ctx, &r)
 }
 
 // ReduceScatterTensorAsync starts a ReduceScatterTensor.
@@ -29,9 +30,9 @@ func (g *Group) ReduceScatterTensorAsync(ctx context.Context, out, in colligo.Te
 	return g.start(ctx, g.reduceScatterTensor(out, in, op))
 }
 
-func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) request {
-	r := g.newRequest(plan.ReduceScatter, out)
-	r.write(out)
+func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) (r request) {
+	g.newRequest(&r, plan.ReduceScatter, out)
+	r.writeChecked(&out)
 	r.readList(ins)
 	if r.err != nil {
 		return r
@@ -44,11 +45,11 @@ func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colli
 	return r
 }
 
-func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp) request {
+func (g *Group) reduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.ReduceScatter, out)
+	g.newRequest(&r, plan.ReduceScatter, out)
 	r.count = out.Len()
-	r.write(out)
+	r.writeChecked(&out)
 	r.read(in)
 	if want := out.Len() * g.size; r.err == nil && in.Len() != want {
 		r.failf("the input has %d elements, %d ranks of %d elements need %d", in.Len(), g.size, out.Len(), want)

@@ -38,15 +38,15 @@ type request struct {
 	due       *operation // on a device and asynchronous: what the watchdog knows of it
 }
 
-// newRequest begins a request on a tensor that tells element type and device.
-func (g *Group) newRequest(coll plan.Coll, t colligo.Tensor) request {
+// newRequest begins a request, which is zero, on a tensor that tells element type and device. A request is large: those who
+// make one write it where it is returned, so that it is copied but once.
+func (g *Group) newRequest(r *request, coll plan.Coll, t colligo.Tensor) {
 	g = g.orOutside()
-	r := request{coll: coll, size: g.size, dtype: t.DType(), device: t.Device(), elem: t.DType().Size()}
+	r.coll, r.size, r.dtype, r.device, r.elem = coll, g.size, t.DType(), t.Device(), t.DType().Size()
 	if g.rank == colligo.NoRank {
 		r.err = ErrNotMember
 	}
-	r.check(t)
-	return r
+	r.check(&t)
 }
 
 // failf records the first thing that is wrong with the arguments.
@@ -57,14 +57,14 @@ func (r *request) failf(format string, args ...any) {
 }
 
 // check refuses tensors of another type or device than the first, and on a device those that are not contiguous.
-func (r *request) check(t colligo.Tensor) {
+func (r *request) check(t *colligo.Tensor) {
 	switch {
 	case !t.Valid():
 		r.failf("invalid tensor")
 	case t.Device() != r.device:
 		r.failf("tensors on %v and %v in one call", r.device, t.Device())
 	case t.Device().Kind != colligo.CPU && !t.Contiguous():
-		r.failf("%v is not contiguous, as tensors on a device must be", t)
+		r.failf("%v is not contiguous, as tensors on a device must be", *t)
 	case t.DType() != r.dtype:
 		r.failf("tensors of %v and %v in one call", r.dtype, t.DType())
 	}
@@ -94,32 +94,44 @@ func (r *request) rooted(root int) {
 
 // read makes t the input, write the output; both stage what is not contiguous.
 func (r *request) read(t colligo.Tensor) {
-	if r.check(t); r.err != nil {
+	r.check(&t)
+	r.readChecked(&t)
+}
+
+func (r *request) write(t colligo.Tensor) {
+	r.check(&t)
+	r.writeChecked(&t)
+}
+
+// readChecked is read of the tensor that the request began with.
+func (r *request) readChecked(t *colligo.Tensor) {
+	if r.err != nil {
 		return
 	}
-	r.src = t
+	r.src = *t
 	if r.device.Kind != colligo.CPU {
 		return
 	}
 	if t.Contiguous() {
 		r.in = t.CPUBytes()
 	} else {
-		r.ins = []colligo.Tensor{t}
+		r.ins = []colligo.Tensor{*t}
 	}
 }
 
-func (r *request) write(t colligo.Tensor) {
-	if r.check(t); r.err != nil {
+// writeChecked is write of the tensor that the request began with.
+func (r *request) writeChecked(t *colligo.Tensor) {
+	if r.err != nil {
 		return
 	}
-	r.dst = t
+	r.dst = *t
 	if r.device.Kind != colligo.CPU {
 		return
 	}
 	if t.Contiguous() {
 		r.out = t.CPUBytes()
 	} else {
-		r.outs = []colligo.Tensor{t}
+		r.outs = []colligo.Tensor{*t}
 	}
 }
 
@@ -148,8 +160,8 @@ func (r *request) list(ts []colligo.Tensor) bool {
 	if len(ts) != r.size {
 		r.failf("%d tensors for %d ranks", len(ts), r.size)
 	}
-	for _, t := range ts {
-		r.check(t)
+	for i := range ts {
+		r.check(&ts[i])
 	}
 	return r.err == nil
 }

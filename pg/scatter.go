@@ -29,9 +29,9 @@ func (g *Group) ScatterVAsync(ctx context.Context, out colligo.Tensor, ins []col
 	return g.start(ctx, g.scatter(out, ins, counts, root))
 }
 
-func (g *Group) scatter(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) request {
+func (g *Group) scatter(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) (r request) {
 	g = g.orOutside()
-	r := g.newRequest(plan.Scatter, out)
+	g.newRequest(&r, plan.Scatter, out)
 	r.rooted(root)
 	r.write(out)
 	r.parts(out, counts, g.rank)

@@ -137,6 +137,13 @@ func (p *Process) bindStreams(d *cuda.Driver) {
 	d.GraphLaunch = func(g cuda.GraphExec, h cuda.Stream) cuda.Result {
 		return on("GraphLaunch", needsContext, func(c *call, st *stream) cuda.Result { return c.graphLaunch(g, st) })(h)
 	}
+	d.GraphLaunchOutside = func(g cuda.GraphExec, h cuda.Stream) (bool, cuda.Result) {
+		status, _, r := d.StreamGetCaptureInfo(h)
+		if r != cuda.Success || status != cuda.CaptureNone {
+			return status != cuda.CaptureNone, r
+		}
+		return false, d.GraphLaunch(g, h)
+	}
 	d.StreamBeginCapture = func(h cuda.Stream, m cuda.CaptureMode) cuda.Result {
 		return on("StreamBeginCapture", needsContext, func(c *call, st *stream) cuda.Result { return c.streamBeginCapture(st, m) })(h)
 	}

@@ -136,7 +136,7 @@ func BenchmarkEnqueue(b *testing.B) {
 		}
 		defer t.Leave()
 		d.LaunchAhead = d.LaunchKernel
-		d.GraphLaunch = func(cuda.GraphExec, cuda.Stream) cuda.Result { return cuda.Success }
+		d.GraphLaunchOutside = func(cuda.GraphExec, cuda.Stream) (bool, cuda.Result) { return false, cuda.Success }
 		d.CtxGetCurrent = func() (cuda.Context, cuda.Result) { return r.device.Context(), cuda.Success }
 		b.ReportAllocs()
 		b.ResetTimer()
@@ -146,7 +146,7 @@ func BenchmarkEnqueue(b *testing.B) {
 			}
 		}
 		b.StopTimer()
-		d.LaunchKernel, d.CtxGetCurrent, d.GraphLaunch = sim.Driver().LaunchKernel, sim.Driver().CtxGetCurrent, sim.Driver().GraphLaunch
+		d.LaunchKernel, d.CtxGetCurrent = sim.Driver().LaunchKernel, sim.Driver().CtxGetCurrent
 		return nil
 	})
 }

@@ -43,23 +43,23 @@ func (k *known) add(s stretch) {
 
 // checkCall refuses tensors that the device cannot reach. The caller holds b.mu.
 func (b *backend) checkCall(c *pg.Call) error {
-	if err := first(b.checkTensor("input", c.In), b.checkTensor("output", c.Out)); err != nil {
+	if err := first(b.checkTensor("input", &c.In), b.checkTensor("output", &c.Out)); err != nil {
 		return err
 	}
-	for _, t := range c.Ins {
-		if err := b.checkTensor("input", t); err != nil {
+	for i := range c.Ins {
+		if err := b.checkTensor("input", &c.Ins[i]); err != nil {
 			return err
 		}
 	}
-	for _, t := range c.Outs {
-		if err := b.checkTensor("output", t); err != nil {
+	for i := range c.Outs {
+		if err := b.checkTensor("output", &c.Outs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *backend) checkTensor(role string, t colligo.Tensor) error {
+func (b *backend) checkTensor(role string, t *colligo.Tensor) error {
 	if !t.Valid() || t.Size() == 0 {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (b *backend) checkTensor(role string, t colligo.Tensor) error {
 	}
 	s, err := b.stretchAt(from, to)
 	if err != nil {
-		return fmt.Errorf("the %s %v at %#x (%d bytes): %w", role, t, uint64(from), t.Size(), err)
+		return fmt.Errorf("the %s %v at %#x (%d bytes): %w", role, *t, uint64(from), t.Size(), err)
 	}
 	b.known.add(s)
 	return nil

@@ -20,30 +20,32 @@ type code struct {
 	modules []cuda.Module
 	move    moves
 	reduce  map[reduction]*reducers
+	last    reduction // asked for last, and its kernels
+	lastOf  *reducers
 	scale   map[colligo.DType]cuda.Function
 }
 
 // moves are the entry points that know no element type.
 type moves struct {
-	copy, exchangePackets, exchangeTiles          cuda.Function
-	exchangeTurns, exchangeDirect, broadcastChain cuda.Function
+	copy, exchangePackets, exchangeTiles          kernel
+	exchangeTurns, exchangeDirect, broadcastChain kernel
 }
 
 // put stores an entry point.
-func (m *moves) put(name string, f cuda.Function) {
+func (m *moves) put(name string, k kernel) {
 	switch name {
 	case kernels.CopyBytes:
-		m.copy = f
+		m.copy = k
 	case kernels.ExchangePackets:
-		m.exchangePackets = f
+		m.exchangePackets = k
 	case kernels.ExchangeTiles:
-		m.exchangeTiles = f
+		m.exchangeTiles = k
 	case kernels.ExchangeTurns:
-		m.exchangeTurns = f
+		m.exchangeTurns = k
 	case kernels.ExchangeDirect:
-		m.exchangeDirect = f
+		m.exchangeDirect = k
 	case kernels.BroadcastChain:
-		m.broadcastChain = f
+		m.broadcastChain = k
 	}
 }
 
@@ -55,52 +57,52 @@ type reduction struct {
 
 // reducers are the entry points of a reduction; those of families that were not needed are 0.
 type reducers struct {
-	two                              cuda.Function
-	oneShot, twoShot, scatterPackets cuda.Function
-	tiles, scatterTiles              cuda.Function
-	rows, rowsTwoShot, direct        cuda.Function
+	two                              kernel
+	oneShot, twoShot, scatterPackets kernel
+	tiles, scatterTiles              kernel
+	rows, rowsTwoShot, direct        kernel
 }
 
 func (r *reducers) has(f kernels.Family) bool {
 	switch f {
 	case kernels.LocalFamily:
-		return r.two != 0
+		return r.two.Function != 0
 	case kernels.PacketFamily:
-		return r.oneShot != 0
+		return r.oneShot.Function != 0
 	case kernels.RowFamily:
-		return r.rows != 0
+		return r.rows.Function != 0
 	case kernels.DirectFamily:
-		return r.direct != 0
+		return r.direct.Function != 0
 	}
-	return r.tiles != 0
+	return r.tiles.Function != 0
 }
 
 // put stores an entry point.
-func (r *reducers) put(name string, f cuda.Function) {
+func (r *reducers) put(name string, k kernel) {
 	switch name {
 	case kernels.ReduceTwo:
-		r.two = f
+		r.two = k
 	case kernels.AllReduceOneShot:
-		r.oneShot = f
+		r.oneShot = k
 	case kernels.AllReduceTwoShot:
-		r.twoShot = f
+		r.twoShot = k
 	case kernels.ReduceScatterPackets:
-		r.scatterPackets = f
+		r.scatterPackets = k
 	case kernels.AllReduceTiles:
-		r.tiles = f
+		r.tiles = k
 	case kernels.ReduceScatterTiles:
-		r.scatterTiles = f
+		r.scatterTiles = k
 	case kernels.AllReduceRows:
-		r.rows = f
+		r.rows = k
 	case kernels.AllReduceRowsTwoShot:
-		r.rowsTwoShot = f
+		r.rowsTwoShot = k
 	case kernels.AllReduceDirect:
-		r.direct = f
+		r.direct = k
 	}
 }
 
 // load puts a module on the device and hands its entry points to put.
-func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, f cuda.Function)) error {
+func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, k kernel)) error {
 	source := m.PTX
 	if c.ahead {
 		source = m.AheadPTX
@@ -121,7 +123,7 @@ func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, f cud
 	return errors.Join(err, err2)
 }
 
-func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(name string, f cuda.Function)) error {
+func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(name string, k kernel)) error {
 	mod, err := t.LoadModule(m.Name(), ptx)
 	if err != nil {
 		return c.rejected(t, err)
@@ -132,10 +134,11 @@ func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(nam
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name(), err)
 		}
-		if err := c.repeats.add(t, f, e.Args); err != nil {
+		k, err := c.repeats.kernel(t, f, e.Args)
+		if err != nil {
 			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
 		}
-		put(e.Name, f)
+		put(e.Name, k)
 	}
 	return nil
 }
@@ -174,13 +177,18 @@ func (c *code) unload(t cuda.Thread) error {
 
 // reducers returns the kernels of a reduction with a family loaded. All ranks come here with the same operation.
 func (b *backend) reducers(ctx context.Context, t cuda.Thread, d colligo.DType, k colligo.OpKind, f kernels.Family) (*reducers, error) {
-	r := b.code.reduce[reduction{d, k}]
-	if r != nil && r.has(f) {
+	what := reduction{d, k}
+	if r := b.code.lastOf; r != nil && b.code.last == what && r.has(f) {
 		return r, nil
 	}
+	r := b.code.reduce[what]
 	if r == nil {
 		r = &reducers{}
-		b.code.reduce[reduction{d, k}] = r
+		b.code.reduce[what] = r
+	}
+	b.code.last, b.code.lastOf = what, r
+	if r.has(f) {
+		return r, nil
 	}
 	m, err := kernels.ReduceModule(d, k, f)
 	if err != nil {
@@ -199,9 +207,9 @@ func (b *backend) scaler(ctx context.Context, t cuda.Thread, d colligo.DType) (c
 		return 0, err
 	}
 	err = b.together(ctx, func() error {
-		return b.code.load(t, m, func(name string, f cuda.Function) {
+		return b.code.load(t, m, func(name string, k kernel) {
 			if name == kernels.Scale {
-				b.code.scale[d] = f
+				b.code.scale[d] = k.Function
 			}
 		})
 	})

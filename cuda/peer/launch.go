@@ -15,46 +15,50 @@ const opCommands = 2
 // than the host gains by it.
 const repeatMost = 1024
 
-// repeats are the kernels as graphs; without a map there are none.
-type repeats struct {
-	of   map[cuda.Function]*cuda.Repeat
-	with cuda.Stream // for making them
+// kernel is an entry point, also as a graph where the driver has those.
+type kernel struct {
+	cuda.Function
+	again *cuda.Repeat
 }
 
-func (r *repeats) add(t cuda.Thread, f cuda.Function, args uintptr) error {
-	if r.of == nil {
-		return nil
+// repeats makes graphs of kernels and gives them back.
+type repeats struct {
+	wanted bool
+	with   cuda.Stream // for making them
+	all    []*cuda.Repeat
+}
+
+// kernel returns f, whose parameter is a struct of args bytes, with its graph.
+func (r *repeats) kernel(t cuda.Thread, f cuda.Function, args uintptr) (kernel, error) {
+	if !r.wanted {
+		return kernel{f, nil}, nil
 	}
 	x, err := t.NewRepeat(f, args, r.with)
 	if err == nil {
-		r.of[f] = x
+		r.all = append(r.all, x)
 	}
-	return err
+	return kernel{f, x}, err
 }
 
 func (r *repeats) free(t cuda.Thread) error {
 	var errs []error
-	for _, x := range r.of {
+	for _, x := range r.all {
 		errs = append(errs, t.DestroyRepeat(x))
 	}
-	r.of = nil
+	r.all = nil
 	return errors.Join(errs...)
 }
 
 // launch enqueues a kernel that waits itself for what is before it on the stream, where the device has that: those by
 // packets, rows and tiles, and the copy.
-func (c *code) launch(t cuda.Thread, f cuda.Function, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
-	if x := c.repeats.of[f]; x != nil && g.Blocks*g.Threads <= repeatMost {
-		captured, _, err := capture(t, s)
-		if err != nil {
+func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
+	if k.again != nil && g.Blocks*g.Threads <= repeatMost {
+		if captured, err := t.LaunchRepeat(k.again, g, args, s); !captured {
 			return err
-		}
-		if !captured {
-			return t.LaunchRepeat(x, g, args, s)
 		}
 	}
 	if c.ahead {
-		return t.LaunchAhead(f, g, args, s)
+		return t.LaunchAhead(k.Function, g, args, s)
 	}
-	return t.Launch(f, g, args, s)
+	return t.Launch(k.Function, g, args, s)
 }

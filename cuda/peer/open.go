@@ -117,7 +117,7 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 		return err
 	}
 	if b.device.Repeats() {
-		b.code.repeats = repeats{of: map[cuda.Function]*cuda.Repeat{}, with: b.streams.setup.stream}
+		b.code.repeats = repeats{wanted: true, with: b.streams.setup.stream}
 	}
 	if b.code.ahead, err = b.device.LaunchesAhead(); err != nil {
 		return err

@@ -26,7 +26,7 @@ func (b *backend) Read(ctx context.Context, tensor colligo.Tensor, see func(piec
 		return err
 	}
 	b.mu.Lock()
-	err = b.checkTensor("input", tensor)
+	err = b.checkTensor("input", &tensor)
 	b.mu.Unlock()
 	s := streamOf(ctx)
 	for at, left := addressOf(tensor), tensor.Size(); left > 0 && err == nil; {

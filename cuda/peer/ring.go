@@ -247,7 +247,7 @@ func (r *ringRun) take(st *plan.Step, slot cuda.Pointer, s cuda.Stream) error {
 	if !st.Reduce {
 		c := &r.args.copy
 		*c = kernels.CopyArgs{Out: uint64(dst), In: uint64(slot), Bytes: uint64(n)}
-		return r.t.Launch(r.code.move.copy, r.grid, unsafe.Pointer(c), s)
+		return r.t.Launch(r.code.move.copy.Function, r.grid, unsafe.Pointer(c), s)
 	}
 	acc, _ := r.at(st.Acc)
 	a := &r.args.reduce

@@ -34,7 +34,7 @@ func (b *backend) ringSum(ctx context.Context, t cuda.Thread, o *sum) (*ringRun,
 	if err := b.makeRing(ctx, t); err != nil {
 		return nil, err
 	}
-	return &ringRun{backend: b, t: t, in: region{{o.in, 0, o.bytes}}, out: region{{o.out, 0, o.bytes}}, fold: fold.two,
+	return &ringRun{backend: b, t: t, in: region{{o.in, 0, o.bytes}}, out: region{{o.out, 0, o.bytes}}, fold: fold.two.Function,
 		grid: o.choice.foldGrid(), divisor: b.divisor(o.Op)}, nil
 }
 

@@ -23,6 +23,12 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	defer t.Leave()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.runOn(ctx, t, c)
+}
+
+// runOn is Run on a thread, apart from what Run defers: with so many returns Go defers by a list on the heap. The caller
+// holds b.mu.
+func (b *backend) runOn(ctx context.Context, t cuda.Thread, c *pg.Call) (pg.Pending, error) {
 	if err := b.checkCall(c); err != nil {
 		return nil, err
 	}
@@ -31,6 +37,7 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 		return nil, err
 	}
 	if c.Async {
+		var err error
 		if s, err = b.fork(t, q, s); err != nil {
 			return nil, err
 		}
@@ -40,6 +47,7 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	}
 	var w timer
 	if c.Timed {
+		var err error
 		if w, err = b.startTimer(t, s); err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func (b *backend) sendPatterns(t cuda.Thread, host *cuda.Host) error {
 		word := binary.LittleEndian.Uint32(host.Bytes[q*testBytes+byKernel:])
 		args := &kernels.CopyArgs{Out: uint64(dst + byCopy), In: uint64(src + byCopy), Bytes: byKernel - byCopy}
 		err := errors.Join(t.Copy(dst, src, byCopy, s),
-			t.Launch(b.code.move.copy, cuda.Grid{Blocks: 1, Threads: 64}, unsafe.Pointer(args), s),
+			t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 64}, unsafe.Pointer(args), s),
 			t.Write32(s, dst+byKernel, word))
 		if err != nil {
 			return fmt.Errorf("testing the edge from rank %d to rank %d: %w", b.rank, q, err)

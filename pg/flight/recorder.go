@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ type Op struct {
 // longer than it takes to copy one slot.
 type Recorder struct {
 	slots  []slot
+	ends   []end     // of the operations in the slots
+	calls  []uintptr // room for as many callers for each slot
+	room   int
 	next   atomic.Int64
 	depth  int
 	adding sync.Mutex
@@ -46,51 +50,81 @@ type Recorder struct {
 // group is a group and how far its collectives have come, -1 for none.
 type group struct {
 	Group
-	enqueued, started, completed atomic.Int64
+	enqueued           atomic.Int64
+	_                  [64]byte // who calls writes the one, who looks after devices the others
+	started, completed atomic.Int64
 }
 
-// slot is one operation. Its lists keep their memory when the slot is used again.
+// slot is one operation. What most calls write lies in its first two lines of memory: there are so many slots that each is
+// far from the CPU when its turn comes.
 type slot struct {
-	mu                          sync.Mutex
-	id                          int64 // -1 before the first use
-	pg                          int
-	seq, p2pSeq, opID           uint64
-	name                        string
-	p2p, retired                bool
-	created, started, completed int64
-	timeout, took               time.Duration
-	ins                         int             // how many of the tensors are inputs
-	types                       []colligo.DType // of inputs and outputs
-	dims                        []int           // how many sizes belong to each
-	sizes                       []int64
-	callers                     []uintptr // with those to leave out
-	skip                        int
+	mu                sync.Mutex
+	id                int64 // -1 before the first use
+	seq, p2pSeq, opID uint64
+	name              string
+	created           int64
+	timeout           time.Duration
+	pg, skip          int32
+	callers           uint8                     // how many are in the recorder's memory for the slot, with those to leave out
+	ins, tensors      uint8                     // how many of types and dims are of inputs, and of any
+	p2p, large        bool                      // what does not fit into types, dims and sizes is in lists
+	types             [fewTensors]colligo.DType // of inputs and outputs
+	dims              [fewTensors]uint8         // how many sizes belong to each
+	lists             *lists                    // kept when the slot is used again
+	sizes             [fewSizes]int64
+	_                 [24]byte // a whole number of lines
 }
 
-// New returns a recorder of the last capacity operations, each with at most depth callers; nil for a capacity of 0.
+// What most operations need.
+const fewTensors, fewSizes = 4, 8
+
+// lists are a slot's types, dims and sizes if there are more.
+type lists struct {
+	ins   int
+	types []colligo.DType
+	dims  []int
+	sizes []int64
+}
+
+// end is what became of the operation of a slot. It lies apart from it: that of an operation on a device is written by
+// another CPU than called it, and memory that changes hands costs the next call that needs it.
+type end struct {
+	mu                 sync.Mutex
+	id                 int64 // of the operation that the rest is about; of another one than the slot's it means nothing
+	started, completed int64
+	took               time.Duration
+	retired            bool
+}
+
+// of makes e that of an operation. It reports false for one whose slot, and end, a later one has taken. The caller holds e.mu.
+func (e *end) of(id int64) bool {
+	if e.id < id {
+		e.id, e.started, e.completed, e.took, e.retired = id, 0, 0, -1, false
+	}
+	return e.id == id
+}
+
+// New returns a recorder of the last capacity operations, each with at most depth callers, of which 245 are kept; nil for a
+// capacity of 0.
 func New(capacity, depth int) *Recorder {
 	if capacity <= 0 {
 		return nil
 	}
 	depth = max(depth, 0)
-	const tensors, sizes = 4, 8 // what most operations need
-	r := &Recorder{slots: make([]slot, capacity), depth: depth}
+	r := &Recorder{slots: make([]slot, capacity), ends: make([]end, capacity), depth: depth}
 	r.groups.Store(new([]*group))
 	if depth > 0 {
-		depth += leaveOut
+		r.room = min(depth+leaveOut, math.MaxUint8)
 	}
-	allTypes, allDims := make([]colligo.DType, capacity*tensors), make([]int, capacity*tensors)
-	allSizes, allCallers := make([]int64, capacity*sizes), make([]uintptr, capacity*depth)
+	r.calls = make([]uintptr, capacity*r.room)
 	for i := range r.slots {
-		r.slots[i].id = -1
-		r.slots[i].types, r.slots[i].dims = part(allTypes, i, tensors), part(allDims, i, tensors)
-		r.slots[i].sizes, r.slots[i].callers = part(allSizes, i, sizes), part(allCallers, i, depth)
+		r.slots[i].id, r.ends[i].id = -1, -1
 	}
 	return r
 }
 
-// part is the i-th of the equal parts of a slice, emptied.
-func part[T any](s []T, i, n int) []T { return s[i*n : i*n : (i+1)*n] }
+// callersOf is the room for callers of slot i.
+func (r *Recorder) callersOf(i int64) []uintptr { return r.calls[int(i)*r.room : int(i+1)*r.room] }
 
 // AddGroup makes a group known and returns its number, from 0. Ranks are those of the default group.
 func (r *Recorder) AddGroup(name, desc string, ranks []int) int {
@@ -123,35 +157,76 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 		return -1
 	}
 	id := r.next.Add(1) - 1
-	s := &r.slots[id%int64(len(r.slots))]
+	i := id % int64(len(r.slots))
+	s := &r.slots[i]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id > id { // others have gone round the ring meanwhile
 		return ID(id)
 	}
-	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, o.PG, o.Seq, o.P2PSeq, o.OpID
-	s.name, s.p2p, s.retired, s.timeout, s.took = o.Name, o.P2P, false, o.Timeout, -1
-	s.created, s.started, s.completed = nanos(o.Created), 0, 0
-	s.ins, s.types, s.dims, s.sizes = len(o.In), s.types[:0], s.dims[:0], s.sizes[:0]
-	s.shapes(o.In)
-	s.shapes(o.Out)
-	s.callers = s.callers[:cap(s.callers)]
-	s.callers, s.skip = s.callers[:callers(s.callers)], skip
+	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, int32(o.PG), o.Seq, o.P2PSeq, o.OpID
+	s.name, s.p2p, s.timeout, s.created = o.Name, o.P2P, o.Timeout, nanos(o.Created)
+	if s.large = !s.shapes(o.In, o.Out); s.large {
+		s.list(o.In, o.Out)
+	}
+	s.callers, s.skip = uint8(callers(r.callersOf(i))), int32(skip)
 	if g := r.group(o.PG); g != nil && !o.P2P {
 		raise(&g.enqueued, o.Seq)
 	}
 	return ID(id)
 }
 
-// shapes adds the types and sizes of tensors.
-func (s *slot) shapes(ts []colligo.Tensor) {
-	for i := range ts {
-		shape := ts[i].Shape()
-		s.types, s.dims = append(s.types, ts[i].DType()), append(s.dims, len(shape))
-		for _, n := range shape {
-			s.sizes = append(s.sizes, int64(n))
+// shapes sets the types and sizes of tensors. It reports false if they are too many.
+func (s *slot) shapes(in, out []colligo.Tensor) bool {
+	n, sizes := 0, 0
+	if len(in)+len(out) > fewTensors {
+		return false
+	}
+	for _, ts := range [2][]colligo.Tensor{in, out} {
+		for i := range ts {
+			shape := ts[i].Shape()
+			if sizes+len(shape) > fewSizes {
+				return false
+			}
+			s.types[n], s.dims[n] = ts[i].DType(), uint8(len(shape))
+			for k, d := range shape {
+				s.sizes[sizes+k] = int64(d)
+			}
+			n, sizes = n+1, sizes+len(shape)
 		}
 	}
+	s.ins, s.tensors = uint8(len(in)), uint8(n)
+	return true
+}
+
+// list is shapes for as many as there are.
+func (s *slot) list(in, out []colligo.Tensor) {
+	if s.lists == nil {
+		s.lists = &lists{}
+	}
+	l := s.lists
+	l.ins, l.types, l.dims, l.sizes = len(in), l.types[:0], l.dims[:0], l.sizes[:0]
+	for _, ts := range [2][]colligo.Tensor{in, out} {
+		for i := range ts {
+			shape := ts[i].Shape()
+			l.types, l.dims = append(l.types, ts[i].DType()), append(l.dims, len(shape))
+			for _, n := range shape {
+				l.sizes = append(l.sizes, int64(n))
+			}
+		}
+	}
+}
+
+// all returns what shapes or list has set.
+func (s *slot) all() *lists {
+	if s.large {
+		return s.lists
+	}
+	l := &lists{ins: int(s.ins), types: s.types[:s.tensors], sizes: s.sizes[:]}
+	for _, n := range s.dims[:s.tensors] {
+		l.dims = append(l.dims, int(n))
+	}
+	return l
 }
 
 // raise sets a number unless it is higher already.
@@ -193,8 +268,13 @@ func (r *Recorder) StartAt(id ID, at time.Time) {
 		return
 	}
 	defer s.mu.Unlock()
-	s.started = nanos(at)
-	if g := r.group(s.pg); g != nil && !s.p2p {
+	e := r.endOf(id)
+	e.mu.Lock()
+	if e.of(int64(id)) {
+		e.started = nanos(at)
+	}
+	e.mu.Unlock()
+	if g := r.group(int(s.pg)); g != nil && !s.p2p {
 		raise(&g.started, s.seq)
 	}
 }
@@ -209,8 +289,8 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 		return
 	}
 	defer s.mu.Unlock()
-	s.completed, s.took, s.retired = nanos(at), took, true
-	if g := r.group(s.pg); g != nil && !s.p2p {
+	r.endOf(id).complete(id, took, nanos(at))
+	if g := r.group(int(s.pg)); g != nil && !s.p2p {
 		raise(&g.started, s.seq)
 		raise(&g.completed, s.seq)
 	}
@@ -219,8 +299,57 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 // Retire records that an operation will not be done.
 func (r *Recorder) Retire(id ID) {
 	if s := r.locked(id); s != nil {
-		s.retired = true
+		r.endOf(id).retire(id)
 		s.mu.Unlock()
+	}
+}
+
+// endOf returns where the end of a recorded operation is noted.
+func (r *Recorder) endOf(id ID) *end { return &r.ends[int64(id)%int64(len(r.ends))] }
+
+func (e *end) complete(id ID, took time.Duration, at int64) {
+	e.mu.Lock()
+	if e.of(int64(id)) {
+		e.completed, e.took, e.retired = at, took, true
+	}
+	e.mu.Unlock()
+}
+
+func (e *end) retire(id ID) {
+	e.mu.Lock()
+	if e.of(int64(id)) {
+		e.retired = true
+	}
+	e.mu.Unlock()
+}
+
+// Done is an operation that is over.
+type Done struct {
+	ID     ID
+	Seq    uint64 // among its group's collectives; 0 for sends and receives
+	Failed bool   // it is retired only
+}
+
+// Conclude is CompleteAt for operations of one group that Add has recorded, whose durations were not measured. It looks at
+// nothing that Add writes, so that it does not stand in the way of who calls the next ones.
+func (r *Recorder) Conclude(pg int, all []Done, at time.Time) {
+	if r == nil {
+		return
+	}
+	ns, last := nanos(at), uint64(0)
+	for i := range all {
+		switch d := &all[i]; {
+		case d.ID < 0:
+		case d.Failed:
+			r.endOf(d.ID).retire(d.ID)
+		default:
+			r.endOf(d.ID).complete(d.ID, -1, ns)
+			last = max(last, d.Seq)
+		}
+	}
+	if g := r.group(pg); g != nil && last > 0 {
+		raise(&g.started, last)
+		raise(&g.completed, last)
 	}
 }
 
@@ -254,8 +383,9 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 		if s == nil { // being written, or written over meanwhile
 			continue
 		}
-		e, callers, skip := s.entry(groups), append([]uintptr{}, s.callers...), s.skip
+		e, callers, skip := s.entry(groups), append([]uintptr{}, r.callersOf(id % int64(len(r.slots)))[:s.callers]...), int(s.skip)
 		s.mu.Unlock()
+		r.endOf(ID(id)).tell(&e)
 		if o.OnlyActive && e.State == Completed {
 			continue
 		}
@@ -267,27 +397,38 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	return d
 }
 
-// entry copies a slot, which is locked, without its callers.
+// tell adds how far the operation of an entry has come.
+func (e *end) tell(to *Entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.id != to.ID {
+		return
+	}
+	to.Retired, to.Duration, to.DiscoveredStarted, to.DiscoveredCompleted = e.retired, e.took, e.started, e.completed
+	switch {
+	case e.completed != 0:
+		to.State = Completed
+	case e.started != 0:
+		to.State = Started
+	}
+}
+
+// entry copies a slot, which is locked, without its callers and without its end.
 func (s *slot) entry(groups []*group) Entry {
-	e := Entry{ID: s.id, PG: s.pg, Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p, Retired: s.retired,
-		Created: s.created, DiscoveredStarted: s.started, DiscoveredCompleted: s.completed, Duration: s.took, Timeout: s.timeout}
-	if s.pg >= 0 && s.pg < len(groups) {
+	e := Entry{ID: s.id, PG: int(s.pg), Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p,
+		Created: s.created, Duration: -1, Timeout: s.timeout}
+	if s.pg >= 0 && int(s.pg) < len(groups) {
 		e.Group, e.Desc = groups[s.pg].Name, groups[s.pg].Desc
 	}
-	switch {
-	case s.completed != 0:
-		e.State = Completed
-	case s.started != 0:
-		e.State = Started
-	}
-	sizes, types := make([][]int64, len(s.dims)), make([]string, len(s.dims))
-	rest := append([]int64{}, s.sizes...)
-	for i, n := range s.dims {
+	l := s.all()
+	sizes, types := make([][]int64, len(l.dims)), make([]string, len(l.dims))
+	rest := append([]int64{}, l.sizes...)
+	for i, n := range l.dims {
 		sizes[i], rest = rest[:n:n], rest[n:]
-		types[i] = typeName(s.types[i])
+		types[i] = typeName(l.types[i])
 	}
-	e.InSizes, e.OutSizes = sizes[:s.ins:s.ins], sizes[s.ins:]
-	e.InTypes, e.OutTypes = types[:s.ins:s.ins], types[s.ins:]
+	e.InSizes, e.OutSizes = sizes[:l.ins:l.ins], sizes[l.ins:]
+	e.InTypes, e.OutTypes = types[:l.ins:l.ins], types[l.ins:]
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,6 +92,26 @@ func TestRing(t *testing.T) {
 	require.Equal(t, []string{"5 6 scheduled false", "6 7 completed true", "7 8 scheduled false"}, lines(d))
 }
 
+// TestConclude ends operations together: those that others have written over, and those that failed, do not count as done.
+func TestConclude(t *testing.T) {
+	r := New(4, 0)
+	require.Equal(t, 0, r.AddGroup("0", "", []int{0}))
+	var all []Done
+	for i := range uint64(6) {
+		all = append(all, Done{ID: r.Add(&Op{Seq: i + 1, P2P: i == 5, Name: "nccl:barrier"}, 0), Seq: i + 1})
+	}
+	all[4].Failed, all[5].Seq = true, 0
+	at := time.Now()
+	r.Conclude(0, append(all[:3:3], Done{ID: -1, Seq: 9}, all[4], all[5]), at)
+	r.Conclude(7, nil, at)
+	(*Recorder)(nil).Conclude(0, all, at)
+	d := r.Dump(DumpOptions{Entries: true})
+	require.Equal(t, []string{"2 3 completed true", "3 4 scheduled false", "4 5 scheduled true", "5 6 completed true"}, lines(d))
+	require.Equal(t, at.UnixNano(), d.Entries[0].DiscoveredCompleted)
+	require.Negative(t, d.Entries[0].Duration)
+	require.Equal(t, Status{5, 3, 3}, d.Status["0"])
+}
+
 func lines(d *Dump) []string {
 	var all []string
 	for _, e := range d.Entries {
@@ -131,6 +152,13 @@ func TestSkippedCallers(t *testing.T) {
 		require.True(t, strings.HasSuffix(e.Frames[0].Name, want), "%v", e.Frames)
 		require.LessOrEqual(t, len(e.Frames), 3)
 	}
+}
+
+// TestLines holds what slot says of itself, for tensors of one dimension.
+func TestLines(t *testing.T) {
+	const line = 64
+	require.Zero(t, unsafe.Sizeof(slot{})%line)
+	require.LessOrEqual(t, unsafe.Offsetof(slot{}.sizes)+2*8, uintptr(2*line))
 }
 
 // TestNoMemory holds invariant 1, from the first operation on for shapes that most have.

@@ -1,0 +1,176 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// muted is a driver whose calls of the hot path can be made to do nothing, so that one rank alone enqueues as much as it
+// likes and what is measured is this module's part. It stays quiet: who has entered meanwhile has no context.
+type muted struct {
+	cuda.Driver
+	quiet   atomic.Bool
+	context atomic.Uintptr // if it is not 0, what every thread seems to have
+}
+
+func mute(d *cuda.Driver) *muted {
+	m := &muted{Driver: *d}
+	m.CtxGetCurrent = func() (cuda.Context, cuda.Result) {
+		if c := m.context.Load(); c != 0 {
+			return cuda.Context(c), cuda.Success
+		}
+		return d.CtxGetCurrent()
+	}
+	m.StreamGetCaptureInfo = func(s cuda.Stream) (cuda.CaptureStatus, uint64, cuda.Result) {
+		if m.quiet.Load() {
+			return cuda.CaptureNone, 0, cuda.Success
+		}
+		return d.StreamGetCaptureInfo(s)
+	}
+	m.ThreadExchangeStreamCaptureMode = func(mode cuda.CaptureMode) (cuda.CaptureMode, cuda.Result) {
+		if m.quiet.Load() {
+			return cuda.CaptureGlobal, cuda.Success
+		}
+		return d.ThreadExchangeStreamCaptureMode(mode)
+	}
+	m.EventRecord = func(e cuda.Event, s cuda.Stream) cuda.Result {
+		if m.quiet.Load() {
+			return cuda.Success
+		}
+		return d.EventRecord(e, s)
+	}
+	m.EventQuery = func(e cuda.Event) cuda.Result {
+		if m.quiet.Load() {
+			return cuda.Success
+		}
+		return d.EventQuery(e)
+	}
+	m.muteLaunches(d)
+	return m
+}
+
+func (m *muted) muteLaunches(d *cuda.Driver) {
+	m.LaunchKernel = func(f cuda.Function, blocks, threads, shared uint32, s cuda.Stream, args unsafe.Pointer) cuda.Result {
+		if m.quiet.Load() {
+			return cuda.Success
+		}
+		return d.LaunchKernel(f, blocks, threads, shared, s, args)
+	}
+	m.LaunchAhead = func(f cuda.Function, blocks, threads, shared uint32, s cuda.Stream, args unsafe.Pointer) cuda.Result {
+		if m.quiet.Load() {
+			return cuda.Success
+		}
+		return d.LaunchAhead(f, blocks, threads, shared, s, args)
+	}
+	m.GraphLaunch = func(e cuda.GraphExec, s cuda.Stream) cuda.Result {
+		if m.quiet.Load() {
+			return cuda.Success
+		}
+		return d.GraphLaunch(e, s)
+	}
+	m.GraphLaunchOutside = func(e cuda.GraphExec, s cuda.Stream) (bool, cuda.Result) {
+		if m.quiet.Load() {
+			return false, cuda.Success
+		}
+		return d.GraphLaunchOutside(e, s)
+	}
+	m.GraphExecKernelNodeSetParams = func(e cuda.GraphExec, n cuda.GraphNode, f cuda.Function, blocks, threads, shared uint32, args unsafe.Pointer) cuda.Result {
+		if m.quiet.Load() {
+			return cuda.Success
+		}
+		return d.GraphExecKernelNodeSetParams(e, n, f, blocks, threads, shared, args)
+	}
+}
+
+// BenchmarkDeviceOp measures what a small blocking operation of a rank on a device costs the host beside the driver's own
+// calls: with the flight recorder, which takes the call stacks, and without.
+func BenchmarkDeviceOp(b *testing.B) {
+	for _, w := range []struct {
+		name  string
+		watch pg.Watch
+	}{{"on", pg.Watch{}}, {"off", pg.Watch{Entries: -1}}} {
+		b.Run("recorder="+w.name, func(b *testing.B) { benchmarkOps(b, w.watch) })
+	}
+}
+
+// hostRanks is the size of the group that is measured.
+const hostRanks = 4
+
+func benchmarkOps(b *testing.B, w pg.Watch) {
+	sim := stoppable(b, hostRanks)
+	groups, err := pg.InProcess(b.Context(), hostRanks, pg.Config{Watch: w})
+	require.NoError(b, err)
+	driver, ranks := mute(sim.Driver()), make([]*rank, hostRanks)
+	for i, g := range groups {
+		ranks[i], err = newRank(b.Context(), g, &driver.Driver, i, simHalf, Options{})
+		require.NoError(b, err)
+	}
+	together := func(f func(r *rank) error) {
+		var all sync.WaitGroup
+		for _, r := range ranks {
+			all.Go(func() {
+				if err := f(r); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.False(b, b.Failed())
+	}
+	defer together((*rank).close)
+	for _, o := range hostOps() {
+		together(func(r *rank) error { return first(o.call(r.ctx, r), r.g.Barrier(r.ctx)) }) // loads code
+	}
+	driver.quiet.Store(true)
+	driver.context.Store(uintptr(ranks[0].device.Context()))
+	defer driver.context.Store(0)
+	for _, o := range hostOps() {
+		b.Run(fmt.Sprintf("%s/bytes=%d", o.name, hostBytes), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := o.call(ranks[0].ctx, ranks[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// hostBytes is the size of the tensors that are measured, as the program of measurements counts it: of all parts together.
+const hostBytes = 1 << 10
+
+type hostOp struct {
+	name string
+	call func(ctx context.Context, r *rank) error
+}
+
+func hostOps() []hostOp {
+	const all, part = hostBytes / 4, hostBytes / 4 / hostRanks
+	return []hostOp{
+		{"all_reduce", func(ctx context.Context, r *rank) error {
+			return r.g.AllReduce(ctx, r.tensor(0, colligo.Float32, 0, all), colligo.Sum)
+		}},
+		{"all_gather", func(ctx context.Context, r *rank) error {
+			return r.g.AllGatherInto(ctx, r.tensor(1, colligo.Float32, 0, all), r.tensor(0, colligo.Float32, 0, part))
+		}},
+		{"reduce_scatter", func(ctx context.Context, r *rank) error {
+			return r.g.ReduceScatterTensor(ctx, r.tensor(1, colligo.Float32, 0, part), r.tensor(0, colligo.Float32, 0, all), colligo.Sum)
+		}},
+		{"broadcast", func(ctx context.Context, r *rank) error {
+			return r.g.Broadcast(ctx, r.tensor(0, colligo.Float32, 0, all), 0)
+		}},
+		{"all_to_all", func(ctx context.Context, r *rank) error {
+			return r.g.AllToAllSingle(ctx, r.tensor(1, colligo.Float32, 0, all), r.tensor(0, colligo.Float32, 0, all), nil, nil)
+		}},
+	}
+}
