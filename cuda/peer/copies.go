@@ -15,8 +15,8 @@ import (
 // A part that lands has passed all ranks: the one that began its sum has sent its input, and all others have folded theirs
 // and sent the sum on, before the last one, who sends the part now, had it. So no rank's ring reads or writes its output
 // there any more, nor the input, where that is the same memory; each slice is a case of its own. That all have entered
-// the operation the meeting before the ring has said; it also compares which memory they mean, and fails the group where they differ,
-// though the copies then go on.
+// the operation the meeting before the ring has said. It also compares which memory they mean, and fails the group where
+// they differ, though the copies then go on.
 func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
 	r, err := b.ringSum(ctx, t, o)
 	if err != nil {
@@ -31,7 +31,13 @@ func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cud
 		return err
 	}
 	sumInOutput(p)
-	return first(r.enqueue(p, s), r.copyParts(o, shape, s), r.finish(s))
+	if err := r.enqueue(p, s); err != nil {
+		return err
+	}
+	if err := r.copyParts(o, shape, s); err != nil {
+		return err
+	}
+	return r.finish(s)
 }
 
 // copyParts copies this rank's part to the peers. All slices but the last need not wait for the fold of that one, so the

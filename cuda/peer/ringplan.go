@@ -22,7 +22,10 @@ func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cu
 	if err != nil {
 		return err
 	}
-	return first(b.meetPeers(t, s), r.enqueue(p, s), r.finish(s))
+	if err := first(b.meetPeers(t, s), r.enqueue(p, s)); err != nil {
+		return err
+	}
+	return r.finish(s)
 }
 
 // ringSum returns a ring that reduces.
@@ -115,7 +118,10 @@ func (b *backend) ringExchange(ctx context.Context, t cuda.Thread, e *move, choi
 		return err
 	}
 	sendInput(p)
-	return first(b.meetPeers(t, s), r.enqueue(p, s), b.copy(t, out, own, n, s), r.finish(s))
+	if err := first(b.meetPeers(t, s), r.enqueue(p, s), b.copy(t, out, own, n, s)); err != nil {
+		return err
+	}
+	return r.finish(s)
 }
 
 // sendInput has an all-gather send a rank's own part from its input, so that it need not wait for the copy in the output.

@@ -66,8 +66,8 @@ func (c Choice) String() string {
 
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). Those of all_reduce were measured on two and up to 2 MiB
 // on four H200, NVLink, driver 580, a process for each, with float32 and bfloat16, those of the others on two, with float32.
-// Beyond 128 MiB rings are faster on two and four, for the slots are large enough then: copy engines bring slices of 32 MiB to
-// the next GPU with 371 GB/s, kernels 350 to 366, and less to several peers at once.
+// Beyond 128 MiB rings take over on two to four, for parts are as large as slots then: copy engines bring slices of 32 MiB to
+// the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
