@@ -46,7 +46,8 @@ func (b *backend) place(rank int) int { return (rank - b.rank + b.size) % b.size
 
 // lineGrid returns a grid with a thread for each line of 16 bytes, or as many as the choice allows.
 func (c *Choice) lineGrid(bytes int) cuda.Grid {
-	blocks := (bytes/16 + c.Threads) / c.Threads
+	lines := (bytes + 15) / 16
+	blocks := max((lines+c.Threads-1)/c.Threads, 1)
 	return cuda.Grid{Blocks: uint32(min(blocks, c.Blocks)), Threads: uint32(c.Threads)}
 }
 

@@ -16,9 +16,17 @@ const (
 	mailSlots = 2  // of a mailbox
 	testBytes = 1 << 10
 
-	largePage   = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
-	rowSlotMost = 9 << 19 // has room for 4 MiB of data
+	largePage = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
 )
+
+// rowSlotMost is how large a slot of rows is at most, in bytes. It has room for 4 MiB of data, or, of two ranks, for which one
+// shot in rounds is as fast, for 2 MiB.
+func rowSlotMost(size int) int {
+	if size == 2 {
+		return 9 << 18
+	}
+	return 9 << 19
+}
 
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
 //
@@ -48,7 +56,7 @@ func newLayout(size, memory int) (layout, error) {
 	l := layout{size: size}
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = down(min(memory/8/(2*size), 1<<20), 4<<10)
-	l.rowSlot = down(min(memory*3/16/(2*size), rowSlotMost), 2*kernels.RowQuad)
+	l.rowSlot = down(min(memory*3/16/(2*size), rowSlotMost(size)), 2*kernels.RowQuad)
 	circles := maxBlocks * 2 * max(size-1, 1)
 	l.tileSlot = down(min(memory*10/16/(circles*tileDepth), 32<<10), 1<<10)
 	if l.tileSlot > 4<<10 {
