@@ -44,6 +44,9 @@ const (
 	RowData = 480
 )
 
+// FoldThreads is how many threads a block of the reducing packet kernels has at most.
+const FoldThreads = 256
+
 // RowBytes returns the length of a rank's row memory.
 func RowBytes(size, slot int) int { return 2 * size * slot }
 

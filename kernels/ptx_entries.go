@@ -15,7 +15,8 @@ const (
 	ReduceTwo  = "reduce_two"  // ReduceArgs with 2 sources; any grid
 	ReduceMany = "reduce_many" // ReduceArgs; any grid
 
-	// The packet kernels: any grid, which may differ between ranks, as long as all its blocks fit on the device.
+	// The packet kernels: any grid, which may differ between ranks, as long as all its blocks fit on the device. The reducing
+	// ones' blocks have at most FoldThreads.
 	AllReduceOneShot     = "all_reduce_one_shot"    // AllReduceArgs; Bytes at most PacketSlot/2
 	AllReduceTwoShot     = "all_reduce_two_shot"    // AllReduceArgs; Part at most PacketSlot/4, Bytes above (Size-1)·Part
 	ReduceScatterPackets = "reduce_scatter_packets" // ReduceScatterArgs; each of Bytes at most PacketSlot/2

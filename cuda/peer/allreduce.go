@@ -110,10 +110,10 @@ func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cud
 	}
 	a := &b.args.allReduce
 	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
-	f, grid := r.oneShot, o.choice.lineGrid(o.bytes)
+	f, grid := r.oneShot, o.choice.packetGrid(o.bytes, b.multiprocessors)
 	switch o.choice.Way {
 	case TwoShot:
-		f, grid = r.twoShot, o.choice.lineGrid(o.part*(b.size-1))
+		f, grid = r.twoShot, o.choice.packetGrid(o.part*(b.size-1), b.multiprocessors)
 	case Tiles:
 		f = r.tiles
 		grid, a.Tile = b.tileGrid(&o.choice, o.part)

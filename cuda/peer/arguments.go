@@ -51,6 +51,12 @@ func (c *Choice) lineGrid(bytes int) cuda.Grid {
 	return cuda.Grid{Blocks: uint32(min(blocks, c.Blocks)), Threads: uint32(c.Threads)}
 }
 
+// packetGrid is lineGrid for the kernels that fold packets, which take a multiprocessor's registers with one block.
+func (c *Choice) packetGrid(bytes, multiprocessors int) cuda.Grid {
+	fitting := Choice{Blocks: min(c.Blocks, multiprocessors), Threads: min(c.Threads, kernels.FoldThreads)}
+	return fitting.lineGrid(bytes)
+}
+
 // quadGrid returns a grid with a warp for each quad of rows, or as many as the choice allows, as many quads for each, spread
 // over the multiprocessors. All blocks have to be on the device at once, for they wait for one another by way of the peers:
 // 512 threads of a multiprocessor are sure to be.

@@ -2,18 +2,24 @@ package peer
 
 import (
 	"errors"
+	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
 )
 
 // opCommands is about how many commands an operation enqueues: a graph of one kernel counts as two.
 const opCommands = 2
 
-// repeatMost is the threads of the largest grid that is launched as a graph. The host launches a graph in 1.1 µs on an H200's
-// host, a kernel ahead in 2.3 to 3.4, but between graphs the device takes 0.9 µs more: what takes the device less time
-// than the host gains by it.
+// repeatMost is the threads of the largest grid that is launched as a graph, on hosts where that is the faster way for what
+// takes a device less time than its host. A host launches a graph in 1.2 to 1.8 µs, a kernel ahead in 2.3 to 3.4, but between
+// graphs an H200 takes 1.2 µs more, and comes to 3.6 µs an operation.
 const repeatMost = 1024
+
+// slowLaunch is from when on it is: pg takes 0.7 µs besides.
+const slowLaunch = 2700 * time.Nanosecond
 
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
@@ -24,8 +30,38 @@ type kernel struct {
 // repeats makes graphs of kernels and gives them back.
 type repeats struct {
 	wanted bool
+	most   int         // threads of the largest grid
 	with   cuda.Stream // for making them
 	all    []*cuda.Repeat
+}
+
+// weigh decides whether graphs are used at all: by how long this host takes to launch ahead, in the middle of some runs.
+func (c *code) weigh(t cuda.Thread) error {
+	c.repeats.most = repeatMost
+	if !c.repeats.wanted || !c.ahead {
+		return nil
+	}
+	const launches = 16
+	var runs [7]time.Duration
+	for i := range runs {
+		begin := time.Now()
+		for range launches {
+			if err := t.LaunchAhead(c.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&kernels.CopyArgs{}), c.repeats.with); err != nil {
+				return err
+			}
+		}
+		runs[i] = time.Since(begin) / launches
+		if err := t.Synchronize(c.repeats.with); err != nil {
+			return err
+		}
+	}
+	slices.Sort(runs[:])
+	took := runs[len(runs)/2]
+	if took < slowLaunch {
+		c.repeats.most = 0
+	}
+	c.log.Debug("launches weighed", "took", took, "graphs", c.repeats.most > 0)
+	return nil
 }
 
 // kernel returns f, whose parameter is a struct of args bytes, with its graph.
@@ -52,7 +88,7 @@ func (r *repeats) free(t cuda.Thread) error {
 // launch enqueues a kernel that waits itself for what is before it on the stream, where the device has that: those by
 // packets, rows and tiles, and the copy.
 func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
-	if k.again != nil && g.Blocks*g.Threads <= repeatMost {
+	if k.again != nil && int(g.Blocks*g.Threads) <= c.repeats.most {
 		if captured, err := t.LaunchRepeat(k.again, g, args, s); !captured {
 			return err
 		}

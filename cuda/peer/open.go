@@ -126,6 +126,9 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 	if err := b.code.loadMoves(t); err != nil {
 		return err
 	}
+	if err := b.code.weigh(t); err != nil {
+		return err
+	}
 	if b.size > 1 {
 		if err := b.meet(ctx, t); err != nil {
 			return err

@@ -73,7 +73,7 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 	if err != nil {
 		return err
 	}
-	f, grid := r.scatterPackets, choice.lineGrid(longest*(b.size-1))
+	f, grid := r.scatterPackets, choice.packetGrid(longest*(b.size-1), b.multiprocessors)
 	if !packets {
 		f = r.scatterTiles
 		grid, a.Tile = b.tileGrid(&choice, longest)

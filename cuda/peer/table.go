@@ -64,10 +64,10 @@ func (c Choice) String() string {
 	return b.String()
 }
 
-// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). Those of all_reduce were measured on two and up to 2 MiB
-// on four H200, NVLink, driver 580, a process for each, with float32 and bfloat16, those of the others on two, with float32.
-// Beyond 128 MiB rings take over on two to four, for parts are as large as slots then: copy engines bring slices of 32 MiB to
-// the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once.
+// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was measured on two H200, driver 580, a process for
+// each, with float32 and bfloat16; on four so far only all_reduce up to 2 MiB, the rest follows from the tiles that a heap
+// has room for there. Beyond 128 MiB rings take over an all_reduce, for its parts are as large as slots then: copy engines bring
+// slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
@@ -75,29 +75,33 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Rows, Blocks: 64, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 10, Way: Rows, Blocks: 64, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, Registered: true, MaxBytes: 256 << 20, Way: Direct, Blocks: 256, Threads: 256},
-		{Coll: plan.AllReduce, Registered: true, Way: Copies, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, Registered: true, Way: Copies, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, MaxBytes: 32 << 20, MaxSize: 2, Way: Rows, Blocks: 64, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 256, Threads: 256},
-		{Coll: plan.AllReduce, MaxSize: 4, Way: Ring, Blocks: 256, Threads: 512},
+		{Coll: plan.AllReduce, MaxSize: 4, Way: Ring, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 256},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
 		all = append(all,
-			Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 64, Threads: 128},
+			Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 8, Threads: 128},
 			Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 128, Threads: 256},
 			Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 512})
 		switch c {
 		case plan.AllGather, plan.AllToAll:
-			all = append(all, Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
-				Choice{Coll: c, MaxBytes: 16 << 20, Way: Turns, Blocks: 256, Threads: 512, Tile: 8 << 10},
+			all = append(all,
+				Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
+				Choice{Coll: c, MaxBytes: 1 << 20, Way: Turns, Blocks: 128, Threads: 512},
 				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 512, Tile: 16 << 10})
 		case plan.Broadcast:
-			all = append(all, Choice{Coll: c, MaxSize: 2, MaxBytes: 16 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+			all = append(all,
+				Choice{Coll: c, MaxSize: 2, MaxBytes: 16 << 20, Way: Chain, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxBytes: 8 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 4 << 10},
-				Choice{Coll: c, MaxBytes: 16 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+				Choice{Coll: c, MaxBytes: 16 << 20, Way: Chain, Blocks: 128, Threads: 512, Tile: 16 << 10},
 				Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256, Tile: 16 << 10},
-				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 256, Threads: 256, Tile: 16 << 10},
-				Choice{Coll: c, Way: Chain, Blocks: 256, Threads: 256, Tile: 8 << 10})
+				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
+				Choice{Coll: c, MaxBytes: 64 << 20, Way: Chain, Blocks: 128, Threads: 512, Tile: 16 << 10},
+				Choice{Coll: c, Way: Chain, Blocks: 128, Threads: 512})
 		default:
 			all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
 		}

@@ -12,7 +12,8 @@ using i64 = long;
 
 #define DEVICE static inline __attribute__((device, always_inline))
 #define SHARED __attribute__((shared))
-#define KERNEL extern "C" __attribute__((global, launch_bounds(512)))
+#define KERNEL_OF(threads) extern "C" __attribute__((global, launch_bounds(threads)))
+#define KERNEL KERNEL_OF(512)
 
 DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 threads() { return __nvvm_read_ptx_sreg_ntid_x(); }

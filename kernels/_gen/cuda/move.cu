@@ -69,13 +69,17 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 	sync();
 	Packets p(g);
 	u64 span = g.packetSlot / 2;
-	for (u32 w = (u32)worker(), n = Deal::all(g, 0, sendBytes.at); w < n; w += (u32)workers()) {
-		auto [d, i] = Deal::of(g, 0, w);
-		u64 bytes = sendBytes.at[d], left = within(16 * i, 16, bytes);
-		if (i >= Deal::lines(bytes)) continue;
-		Line v = readUser(send.at[d] + 16 * i, left);
-		if (d != 0) p.put(p.slot(peers.at[d], g.rank), span, i, v);
-		else if (send.at[0] != recv.at[0]) writeUser(recv.at[0] + 16 * i, v, left);
+	u32 deals = Deal::all(g, 0, sendBytes.at);
+	auto outgoing = [&](Deal x) { return readUser(send.at[x.d] + 16 * x.i, within(16 * x.i, 16, sendBytes.at[x.d])); };
+	Line first{}; // mostly a thread has one line
+	if (Deal x = Deal::of(g, 0, (u32)worker()); worker() < deals && x.i < Deal::lines(sendBytes.at[x.d])) first = outgoing(x);
+	p.number();
+	for (u32 w = (u32)worker(); w < deals; w += (u32)workers()) {
+		Deal x = Deal::of(g, 0, w);
+		if (x.i >= Deal::lines(sendBytes.at[x.d])) continue;
+		Line v = w == worker() ? first : outgoing(x);
+		if (x.d != 0) p.put(p.slot(peers.at[x.d], g.rank), span, x.i, v);
+		else if (send.at[0] != recv.at[0]) writeUser(recv.at[0] + 16 * x.i, v, within(16 * x.i, 16, sendBytes.at[0]));
 	}
 	p.arrive();
 	for (u32 w = (u32)worker(), n = Deal::all(g, 0, recvBytes.at); w < n; w += (u32)workers()) {

@@ -1,6 +1,8 @@
-// The reducing collectives by packets: compiled for each element type and kind, with ELEMENT, OP and WORD set.
+// The reducing collectives by packets: compiled for each element type and kind, with ELEMENT, OP and WORD set. Their blocks
+// have 256 threads at most: with 512 some registers would lie in memory.
 #include "fold.h"
 #include "packets.h"
+
 
 // gather folds line i of every rank's slot, and mine at its place, in rank order.
 DEVICE Line gather(Packets &p, u64 slot0, u64 span, u64 i, Line mine, u32 divisor) {
@@ -38,14 +40,15 @@ DEVICE Line gather(Packets &p, u64 slot0, u64 span, u64 i, Line mine, u32 diviso
 
 // all_reduce_one_shot: every rank sends all its data to every peer, and folds what it gets. bytes is at most half of
 // packetSlot.
-KERNEL void all_reduce_one_shot(AllReduceArgs a) {
+KERNEL_OF(256) void all_reduce_one_shot(AllReduceArgs a) {
 	const GroupArgs &g = a.group;
 	Packets p(g);
 	u64 lines = linesOf(a.bytes), span = g.packetSlot / 2;
 	Line first{}; // mostly a thread has one line
+	if (worker() < lines) first = readUser(a.in + 16 * worker(), a.bytes - 16 * worker());
+	p.number();
 	for (u64 i = worker(); i < lines; i += workers()) {
-		Line v = readUser(a.in + 16 * i, a.bytes - 16 * i);
-		if (i == worker()) first = v;
+		Line v = i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i);
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++)
 			if (d < g.size) p.put(p.slot(g.packets[d], g.rank), span, i, v);
@@ -62,12 +65,13 @@ KERNEL void all_reduce_one_shot(AllReduceArgs a) {
 
 // all_reduce_two_shot: every rank sends part q to rank q, folds its own part, and sends the result to every peer. part is
 // at most a quarter of packetSlot, and each rank has at least one line of it to send: bytes > (size-1) × part.
-KERNEL void all_reduce_two_shot(AllReduceArgs a) {
+KERNEL_OF(256) void all_reduce_two_shot(AllReduceArgs a) {
 	SHARED Turned peers;
 	const GroupArgs &g = a.group;
 	peers.fill(g.packets);
 	sync();
 	Packets p(g);
+	p.number();
 	u64 span = g.packetSlot / 4, results = 2 * span;
 	u32 lines = (u32)(a.part / 16), others = g.size - 1;
 	for (u32 w = (u32)worker(); w < lines * others; w += (u32)workers()) {
@@ -96,7 +100,7 @@ KERNEL void all_reduce_two_shot(AllReduceArgs a) {
 
 // reduce_scatter_packets: every rank sends each peer its part and folds its own. A reduce to one root is the same with
 // one part that is not empty. Each part is at most half of packetSlot.
-KERNEL void reduce_scatter_packets(ReduceScatterArgs a) {
+KERNEL_OF(256) void reduce_scatter_packets(ReduceScatterArgs a) {
 	SHARED Turned peers, offset, bytes;
 	const GroupArgs &g = a.group;
 	peers.fill(g.packets);
@@ -105,19 +109,21 @@ KERNEL void reduce_scatter_packets(ReduceScatterArgs a) {
 	sync();
 	Packets p(g);
 	u64 span = g.packetSlot / 2, mine = a.in + a.offset[0], lines = Deal::lines(a.bytes[0]);
-	Line first{}; // mostly a thread has one line
-	if (worker() < lines) first = readUser(mine + 16 * worker(), within(16 * worker(), 16, a.bytes[0]));
-	for (u32 w = (u32)worker(), n = Deal::all(g, 1, bytes.at); w < n; w += (u32)workers()) {
-		auto [d, i] = Deal::of(g, 1, w);
-		if (i < Deal::lines(bytes.at[d]))
-			p.put(p.slot(peers.at[d], g.rank), span, i, readUser(a.in + offset.at[d] + 16 * i, within(16 * i, 16, bytes.at[d])));
-	}
+	u32 deals = Deal::all(g, 1, bytes.at);
+	auto outgoing = [&](Deal x) { return readUser(a.in + offset.at[x.d] + 16 * x.i, within(16 * x.i, 16, bytes.at[x.d])); };
+	Line own{}, first{}; // mostly a thread has one line of each
+	if (Deal x = Deal::of(g, 1, (u32)worker()); worker() < deals && x.i < Deal::lines(bytes.at[x.d])) first = outgoing(x);
+	if (worker() < lines) own = readUser(mine + 16 * worker(), within(16 * worker(), 16, a.bytes[0]));
+	p.number();
+	for (u32 w = (u32)worker(); w < deals; w += (u32)workers())
+		if (Deal x = Deal::of(g, 1, w); x.i < Deal::lines(bytes.at[x.d]))
+			p.put(p.slot(peers.at[x.d], g.rank), span, x.i, w == worker() ? first : outgoing(x));
 	p.arrive();
 	u64 slot0 = p.slot(g.packets[0], 0);
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = within(16 * i, 16, a.bytes[0]);
-		Line own = i == worker() ? first : readUser(mine + 16 * i, left);
-		writeUser(a.out + 16 * i, gather(p, slot0, span, i, own, a.divisor), left);
+		Line v = i == worker() ? own : readUser(mine + 16 * i, left);
+		writeUser(a.out + 16 * i, gather(p, slot0, span, i, v, a.divisor), left);
 	}
 	p.finish();
 }

@@ -16,11 +16,14 @@ struct Packets {
 	Watch watch;
 
 	// The operation's number is one more than the counter in device memory, which the last block counts up; a replayed
-	// graph counts on. 0 is skipped, to 2, so that halves still alternate.
+	// graph counts on. 0 is skipped, to 2, so that halves still alternate. The counter is asked for first, and awaited by
+	// number, so that a thread asks for its first line in between.
 	__attribute__((device, always_inline)) Packets(const GroupArgs &g) : g(g), watch{g.stop} {
 		awaitBefore();
-		u32 f = watchWord(g.state) + 1;
-		flag = f == 0 ? 2 : f;
+		flag = watchWord(g.state);
+	}
+	__attribute__((device, always_inline)) void number() {
+		if (++flag == 0) flag = 2;
 	}
 
 	// arrive and finish are called once by all threads. The barrier tests every thread's number, so none of the block still
