@@ -50,7 +50,11 @@ type kernelNode struct {
 // streamSerialization is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
 const streamSerialization = 6
 
-var frames = sync.Pool{New: func() any { return new(frame) }}
+var frames = sync.Pool{New: func() any {
+	f := &frame{attribute: launchAttribute{id: streamSerialization, value: 1}}
+	f.config = launchConfig{grid: [3]uint32{1, 1, 1}, block: [3]uint32{1, 1, 1}, attributes: &f.attribute, count: 1}
+	return f
+}}
 
 // call calls the driver's function s. None of the words is an address of Go memory.
 func (l *library) call(s symbol, words ...uintptr) Result {
@@ -78,14 +82,13 @@ func (l *library) launch(fn Function, blocks, threads, shared uint32, s Stream, 
 	return r
 }
 
-// launchAhead is launch with the attribute that lets the kernel begin early.
+// launchAhead is launch with the attribute that lets the kernel begin early. What is the same in every launch is in the frame.
 func (l *library) launchAhead(fn Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result {
 	f := frames.Get().(*frame)
 	f.params[0] = args
-	f.attribute = launchAttribute{id: streamSerialization, value: 1}
-	f.config = launchConfig{grid: [3]uint32{blocks, 1, 1}, block: [3]uint32{threads, 1, 1}, shared: shared, stream: s,
-		attributes: &f.attribute, count: 1}
-	f.words[0], f.words[1] = uintptr(unsafe.Pointer(&f.config)), uintptr(fn)
+	c := &f.config
+	c.grid[0], c.block[0], c.shared, c.stream = blocks, threads, shared, s
+	f.words[0], f.words[1] = uintptr(unsafe.Pointer(c)), uintptr(fn)
 	f.words[2], f.words[3] = uintptr(unsafe.Pointer(&f.params)), 0
 	r := f.call(l.address[cuLaunchKernelEx], 4)
 	f.params[0] = nil

@@ -104,6 +104,7 @@ func callsOfMemory(d *Driver) []wordCase {
 		{"ModuleGetFunction", func() { d.ModuleGetFunction(8, "f") }, []uintptr{out, 8, out}},
 		{"FuncLoad", func() { d.FuncLoad(8) }, []uintptr{8}},
 		{"LaunchKernel", func() { d.LaunchKernel(8, 2, 3, 4, 5, args) }, []uintptr{8, 2, 1, 1, 3, 1, 1, 4, 5, out, 0}},
+		{"LaunchAhead", func() { d.LaunchAhead(8, 2, 3, 4, 5, args) }, []uintptr{out, 8, out, 0}},
 		{"GraphInstantiate", func() { d.GraphInstantiate(8) }, []uintptr{out, 8, 0}},
 		{"GraphLaunch", func() { d.GraphLaunch(8, 5) }, []uintptr{8, 5}},
 		{"GraphLaunchOutside", func() { d.GraphLaunchOutside(8, 5) }, []uintptr{8, 5}},
@@ -179,6 +180,32 @@ func TestStructuresAreLaidOutAsInC(t *testing.T) {
 	require.Equal(t, uintptr(8), unsafe.Offsetof(allocationProp{}.location))
 	require.Equal(t, uintptr(12), unsafe.Sizeof(accessDesc{}))
 	require.Equal(t, uintptr(8), unsafe.Offsetof(accessDesc{}.flags))
+	require.Equal(t, uintptr(56), unsafe.Sizeof(launchConfig{}))
+	require.Equal(t, uintptr(32), unsafe.Offsetof(launchConfig{}.stream))
+	require.Equal(t, uintptr(48), unsafe.Offsetof(launchConfig{}.count))
+	require.Equal(t, uintptr(72), unsafe.Sizeof(launchAttribute{}))
+	require.Equal(t, uintptr(8), unsafe.Offsetof(launchAttribute{}.value))
+}
+
+// TestLaunchAheadSaysItAll launches with frames that other calls have used, whose parts are filled in once.
+func TestLaunchAheadSaysItAll(t *testing.T) {
+	var config launchConfig
+	var attribute launchAttribute
+	var args uintptr
+	callback := purego.NewCallback(func(c *launchConfig, f uintptr, params *uintptr, extra uintptr) uintptr {
+		config, attribute, args = *c, *c.attributes, *params
+		config.attributes = nil
+		return 0
+	})
+	l, err := resolve("", func(name string) uintptr { return callback })
+	require.NoError(t, err)
+	for i := range uint32(3) {
+		p := unsafe.Pointer(new(int64))
+		require.Equal(t, Success, l.driver().LaunchAhead(8, 2+i, 3+i, 4+i, Stream(5+i), p))
+		require.Equal(t, launchConfig{grid: [3]uint32{2 + i, 1, 1}, block: [3]uint32{3 + i, 1, 1}, shared: 4 + i, stream: Stream(5 + i), count: 1}, config)
+		require.Equal(t, launchAttribute{id: streamSerialization, value: 1}, attribute)
+		require.Equal(t, uintptr(p), args)
+	}
 }
 
 // yielding is a driver whose every function is libc's sched_yield, which takes anything and returns 0.
@@ -196,7 +223,7 @@ func yielding(t testing.TB) *Driver {
 func hot(t testing.TB, thread Thread, args unsafe.Pointer) {
 	again, err := thread.Enter()
 	for _, err := range []error{err,
-		again.Launch(1, Grid{2, 3, 4}, args, 5), again.Copy(1, 2, 3, 4), again.Set8(1, 2, 3, 4), again.Set32(1, 2, 3, 4),
+		again.Launch(1, Grid{2, 3, 4}, args, 5), again.LaunchAhead(1, Grid{2, 3, 4}, args, 5), again.Copy(1, 2, 3, 4), again.Set8(1, 2, 3, 4), again.Set32(1, 2, 3, 4),
 		again.Write32(1, 2, 3), again.Wait32(1, 2, 3), again.Record(1, 2), again.WaitEvent(1, 2), again.LaunchGraph(1, 2), outside(again)} {
 		if err != nil {
 			t.Fatal(err)
