@@ -89,12 +89,7 @@ func (r *rank) misplaced(p place) error {
 		return err
 	}
 	// The others' kernels were stopped and are off the stream.
-	t, err := r.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return t.Synchronize(r.stream)
+	return r.synchronize()
 }
 
 func TestMisplaced(t *testing.T) {

@@ -37,12 +37,7 @@ func (r *rank) replayed(n int) error {
 			return err
 		}
 	}
-	t, err := r.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return t.DestroyGraph(graph)
+	return r.giveBack(graph)
 }
 
 func (r *rank) captured(f func() error) (cuda.GraphExec, error) {
@@ -109,12 +104,27 @@ func (r *rank) replay(times int, graph cuda.GraphExec, in colligo.Tensor, own []
 			return err
 		}
 	}
+	return r.giveBack(graph)
+}
+
+// giveBack gives a graph back.
+func (r *rank) giveBack(graph cuda.GraphExec) error {
 	t, err := r.device.Enter()
 	if err != nil {
 		return err
 	}
 	defer t.Leave()
 	return t.DestroyGraph(graph)
+}
+
+// synchronize waits for the rank's stream.
+func (r *rank) synchronize() error {
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return t.Synchronize(r.stream)
 }
 
 func TestCaptureFirst(t *testing.T) {

@@ -241,12 +241,7 @@ func (r *rank) unwatched() error {
 	}); err != nil {
 		return err
 	}
-	t, err := r.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return t.DestroyGraph(graph)
+	return r.giveBack(graph)
 }
 
 // TestRelayGrid checks that a relay's tiles fit into pieces, and that a block has room for some.

@@ -154,10 +154,5 @@ func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *ringStreams)) error {
 			return err
 		}
 	}
-	t, err := r.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return t.Synchronize(r.stream)
+	return r.synchronize()
 }

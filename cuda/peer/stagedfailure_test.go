@@ -39,12 +39,7 @@ func (r *rank) begun() (colligo.Tensor, error) {
 
 // freed waits until nothing is on the rank's stream.
 func (r *rank) freed() error {
-	t, err := r.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return t.Synchronize(r.stream)
+	return r.synchronize()
 }
 
 // TestStagedFailures ends groups in the middle of operations. All ranks hear of it, and no stream waits any more.
