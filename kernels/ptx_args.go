@@ -23,7 +23,7 @@ type GroupArgs struct {
 }
 
 // PacketBytes returns the length of a rank's packet memory.
-func PacketBytes(size, slot int) int { return 2 * size * slot }
+func PacketBytes(size, slot int) int { return 2 * (size - 1) * slot }
 
 // TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
 func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
@@ -48,7 +48,7 @@ const (
 const FoldThreads = 256
 
 // RowBytes returns the length of a rank's row memory.
-func RowBytes(size, slot int) int { return 2 * size * slot }
+func RowBytes(size, slot int) int { return 2 * (size - 1) * slot }
 
 // MarkBytes returns the length of a rank's marks for at most so many blocks.
 func MarkBytes(blocks int) int { return blocks * MaxRanks * 4 }

@@ -120,11 +120,11 @@ func TestArgsAreLaidOutAsInC(t *testing.T) {
 }
 
 func TestMemoryLengths(t *testing.T) {
-	require.Equal(t, 2*4*512<<10, PacketBytes(4, 512<<10))
+	require.Equal(t, 2*3*512<<10, PacketBytes(4, 512<<10))
 	require.Equal(t, 64*2*3*4*16<<10, TileBytes(4, 16<<10, 64))
 	require.Equal(t, 64*64, FlagBytes(64))
 	require.Equal(t, 64*32, MarkBytes(64))
-	require.Equal(t, 2*4*2<<20, RowBytes(4, 2<<20))
+	require.Equal(t, 2*3*2<<20, RowBytes(4, 2<<20))
 	require.Equal(t, 64+64*32, StateBytes(64))
 }
 

@@ -116,7 +116,7 @@ func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cud
 		f, grid = r.twoShot, o.choice.packetGrid(o.part*(b.size-1), b.multiprocessors)
 	case Tiles:
 		f = r.tiles
-		grid, a.Tile = b.tileGrid(&o.choice, o.part)
+		grid, a.Tile = b.twoPhaseGrid(&o.choice, o.part)
 	}
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }

@@ -77,6 +77,13 @@ func (b *backend) tileGrid(c *Choice, part int) (cuda.Grid, uint32) {
 	return c.tileGrid(b.layout.tileSlot, part)
 }
 
+// twoPhaseGrid is tileGrid for an all-reduce: with two tiles for each block at least, if they are not small, for the second of a
+// block is on its way while the first is folded.
+func (b *backend) twoPhaseGrid(c *Choice, part int) (cuda.Grid, uint32) {
+	half := up((part+2*c.Blocks-1)/(2*c.Blocks), 512)
+	return c.tileGrid(min(b.layout.tileSlot, max(half, 8<<10)), part)
+}
+
 // tileGrid is the backend's for tiles of at most so many bytes.
 func (c *Choice) tileGrid(most, part int) (cuda.Grid, uint32) {
 	if c.Tile > 0 {

@@ -30,7 +30,7 @@ func (b *backend) launchDirect(ctx context.Context, t cuda.Thread, o *sum, bytes
 		a.Outs[b.place(q)] = uint64(o.window.peerAt(q, o.out))
 	}
 	var grid cuda.Grid
-	grid, a.Tile = b.tileGrid(&o.choice, part)
+	grid, a.Tile = b.twoPhaseGrid(&o.choice, part)
 	return b.code.launch(t, r.direct, grid, unsafe.Pointer(a), s)
 }
 

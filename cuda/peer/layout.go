@@ -16,17 +16,9 @@ const (
 	mailSlots = 2  // of a mailbox
 	testBytes = 1 << 10
 
-	largePage = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
+	largePage   = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
+	rowSlotMost = 9 << 19 // has room for 4 MiB of data
 )
-
-// rowSlotMost is how large a slot of rows is at most, in bytes. It has room for 4 MiB of data, or, of two ranks, for which one
-// shot in rounds is as fast, for 2 MiB.
-func rowSlotMost(size int) int {
-	if size == 2 {
-		return 9 << 18
-	}
-	return 9 << 19
-}
 
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
 //
@@ -34,9 +26,9 @@ func rowSlotMost(size int) int {
 //	flags     flag words of the tile kernels, then the marks of the direct ones
 //	words     flag words that streams wait for
 //	test      what the self-test receives from each rank, then what it sends to each
-//	packets   two halves of one slot for each rank
+//	packets   two halves of one slot for each peer
 //	rows      the same for rows
-//	mail      for each sending rank a circle of slots
+//	mail      for each peer a circle of slots
 //	tiles     for each block, phase and peer a circle of tiles
 //	ring      slots of rings, over the tiles and all that is left
 //
@@ -55,14 +47,16 @@ type layout struct {
 func newLayout(size, memory int) (layout, error) {
 	l := layout{size: size}
 	memory -= 64 << 10 // the small parts, and the ends of pages
-	l.packetSlot = down(min(memory/8/(2*size), 1<<20), 4<<10)
-	l.rowSlot = down(min(memory*3/16/(2*size), rowSlotMost(size)), 2*kernels.RowQuad)
+	l.packetSlot = up(memory/24/(2*size), 64<<10)
+	l.rowSlot = down(min(memory*3/16/(2*size), rowSlotMost), 2*kernels.RowQuad)
+	l.mailSlot = roughly(min(memory/16/(size*mailSlots), 2<<20), 4<<10, 32<<10)
 	circles := maxBlocks * 2 * max(size-1, 1)
-	l.tileSlot = down(min(memory*10/16/(circles*tileDepth), 32<<10), 1<<10)
+	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - (size-1)*mailSlots*l.mailSlot
+	rest = max(rest-largePage, rest/16*15)
+	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
 	if l.tileSlot > 4<<10 {
 		l.tileSlot = down(l.tileSlot, 4<<10) // whole rounds of 256 threads
 	}
-	l.mailSlot = roughly(min(memory/16/(size*mailSlots), 2<<20), 4<<10, 32<<10)
 	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
 	}
@@ -81,9 +75,9 @@ func (l *layout) place(memory int) {
 	take(&l.flags, kernels.FlagBytes(maxBlocks)+kernels.MarkBytes(maxBlocks))
 	take(&l.words, 4*(l.numWords()+l.numTags()))
 	take(&l.test, 2*l.size*testBytes)
-	take(&l.packets, 2*l.size*l.packetSlot)
+	take(&l.packets, kernels.PacketBytes(l.size, l.packetSlot))
 	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
-	take(&l.mail, l.size*mailSlots*l.mailSlot)
+	take(&l.mail, (l.size-1)*mailSlots*l.mailSlot)
 	tiles := kernels.TileBytes(l.size, l.tileSlot, maxBlocks)
 	if up(next, largePage)+tiles <= down(memory, largePage) {
 		next = up(next, largePage)
@@ -118,8 +112,11 @@ func (l *layout) mailFree() (at, n int) {
 // mailAt returns the places of a slot of the mailbox that rank from fills on rank to: data and arrived word on to, free
 // word on from.
 func (l *layout) mailAt(from, to, slot int) (data, arrived, free int) {
-	in, out := from*mailSlots+slot, to*mailSlots+slot
-	return l.mail + in*l.mailSlot, l.arrivedWords() + 4*(l.size*ringSlots+in), l.freeWords() + 4*(l.size*ringSlots+out)
+	in, out, at := from*mailSlots+slot, to*mailSlots+slot, from*mailSlots+slot
+	if from > to { // a rank has none for itself
+		at -= mailSlots
+	}
+	return l.mail + at*l.mailSlot, l.arrivedWords() + 4*(l.size*ringSlots+in), l.freeWords() + 4*(l.size*ringSlots+out)
 }
 
 // numTags counts the words, behind the others, that say what has arrived in a mailbox. See mailTags.
@@ -135,7 +132,7 @@ func (l *layout) mailTags(from, slot int) (check, label int) {
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
 	return fmt.Sprintf("heap %s: packets %s, rows %s, mailboxes %s, tiles %s (%d blocks of %s) or ring %d × %s",
-		f(l.bytes), f(2*l.size*l.packetSlot), f(2*l.size*l.rowSlot), f(l.size*mailSlots*l.mailSlot),
+		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)), f((l.size-1)*mailSlots*l.mailSlot),
 		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot), ringSlots, f(l.ringSlot))
 }
 

@@ -27,6 +27,14 @@ type member struct {
 	stopped bool
 }
 
+// slotOf returns which of a rank's slots, one for each peer, is that of rank from.
+func slotOf(from, to int) uint64 {
+	if from < to {
+		return uint64(from)
+	}
+	return uint64(from - 1)
+}
+
 // rankAt returns the rank at a place of turned arrays, placeOf the place of a rank.
 func (m *member) rankAt(d int) int  { return (int(m.g.Rank) + d) % int(m.g.Size) }
 func (m *member) placeOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }

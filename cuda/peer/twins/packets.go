@@ -32,9 +32,9 @@ func (p *packets) arrive() {
 	}
 }
 
-// slot returns where rank from's packets lie in the packet memory at base.
-func (p *packets) slot(base uint64, from int) uint64 {
-	return base + (uint64(p.flag&1)*uint64(p.g.Size)+uint64(from))*uint64(p.g.PacketSlot)
+// slot returns where rank from's packets lie in rank to's packet memory at base.
+func (p *packets) slot(base uint64, from, to int) uint64 {
+	return base + (uint64(p.flag&1)*uint64(p.g.Size-1)+slotOf(from, to))*uint64(p.g.PacketSlot)
 }
 
 // put stores lines as packets from the i-th on, of planes that are span bytes apart.
@@ -66,7 +66,7 @@ func exchangePackets(l *cudasim.Launch) {
 	asPackets(l, &a.Group, func(p *packets) {
 		span := uint64(p.g.PacketSlot) / 2
 		for d := 1; d < p.size(); d++ {
-			all, slot := a.SendBytes[d], p.slot(p.g.Packets[d], int(p.g.Rank))
+			all, slot := a.SendBytes[d], p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))
 			p.mine(max(lines(all), 1), func(i, n uint64) {
 				p.put(slot, span, i, p.read(a.Send[d]+line*i, n, within(line*i, n*line, all)))
 			})
@@ -75,7 +75,7 @@ func exchangePackets(l *cudasim.Launch) {
 		p.own(a)
 		for d := 1; d < p.size(); d++ {
 			q, all := p.rankAt(d), a.RecvBytes[d]
-			slot := p.slot(p.g.Packets[0], q)
+			slot := p.slot(p.g.Packets[0], q, int(p.g.Rank))
 			p.mine(max(lines(all), 1), func(i, n uint64) {
 				p.write(a.Recv[d]+line*i, p.take(slot, span, i, n, q), within(line*i, n*line, all))
 			})

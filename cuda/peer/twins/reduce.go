@@ -45,14 +45,14 @@ func (f folder) scale(l *cudasim.Launch) {
 	copy(l.Store(a.Out, n), x)
 }
 
-// gather folds n lines of every rank's slot, and mine at its place.
-func (f folder) gather(p *packets, slot0, span, i, n uint64, mine []byte, left uint64, divisor uint32) []byte {
+// gather folds n lines of every rank's slot in the own memory, and mine at its place.
+func (f folder) gather(p *packets, own, span, i, n uint64, mine []byte, left uint64, divisor uint32) []byte {
 	all := make([][]byte, p.size())
 	for q := range all {
 		if q == int(p.g.Rank) {
 			all[q] = mine
 		} else {
-			all[q] = p.take(slot0+uint64(q)*uint64(p.g.PacketSlot), span, i, n, q)
+			all[q] = p.take(p.slot(own, q, int(p.g.Rank)), span, i, n, q)
 		}
 	}
 	return f.fold(all, left, divisor)
@@ -65,14 +65,13 @@ func (f folder) oneShot(l *cudasim.Launch) {
 		p.mine(lines(a.Bytes), func(i, n uint64) {
 			b := p.read(a.In+line*i, n, a.Bytes-line*i)
 			for d := 1; d < p.size(); d++ {
-				p.put(p.slot(p.g.Packets[d], int(p.g.Rank)), span, i, b)
+				p.put(p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d)), span, i, b)
 			}
 		})
 		p.arrive()
-		slot0 := p.slot(p.g.Packets[0], 0)
 		p.mine(lines(a.Bytes), func(i, n uint64) {
 			left := within(line*i, n*line, a.Bytes)
-			p.write(a.Out+line*i, f.gather(p, slot0, span, i, n, p.read(a.In+line*i, n, left), left, a.Divisor), left)
+			p.write(a.Out+line*i, f.gather(p, p.g.Packets[0], span, i, n, p.read(a.In+line*i, n, left), left, a.Divisor), left)
 		})
 	})
 }
@@ -88,18 +87,17 @@ func (f folder) twoShot(l *cudasim.Launch) {
 		for d := 1; d < p.size(); d++ {
 			from, all := part(p.rankAt(d))
 			p.mine(lines(all), func(i, n uint64) {
-				p.put(p.slot(p.g.Packets[d], int(p.g.Rank)), span, i, p.read(a.In+from+line*i, n, all-line*i))
+				p.put(p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d)), span, i, p.read(a.In+from+line*i, n, all-line*i))
 			})
 		}
 		p.arrive()
-		slot0 := p.slot(p.g.Packets[0], 0)
 		from, all := part(int(p.g.Rank))
 		p.mine(lines(all), func(i, n uint64) {
 			left := within(line*i, n*line, all)
-			sum := f.gather(p, slot0, span, i, n, p.read(a.In+from+line*i, n, left), left, a.Divisor)
+			sum := f.gather(p, p.g.Packets[0], span, i, n, p.read(a.In+from+line*i, n, left), left, a.Divisor)
 			whole := append(bytes.Clone(sum), make([]byte, n*line-left)...)
 			for d := 1; d < p.size(); d++ {
-				p.put(p.slot(p.g.Packets[d], int(p.g.Rank))+2*span, span, i, whole)
+				p.put(p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))+2*span, span, i, whole)
 			}
 			p.write(a.Out+from+line*i, sum, left)
 		})
@@ -107,7 +105,7 @@ func (f folder) twoShot(l *cudasim.Launch) {
 			q := p.rankAt(d)
 			from, all := part(q)
 			p.mine(lines(all), func(i, n uint64) {
-				p.write(a.Out+from+line*i, p.take(p.slot(p.g.Packets[0], q)+2*span, span, i, n, q), all-line*i)
+				p.write(a.Out+from+line*i, p.take(p.slot(p.g.Packets[0], q, int(p.g.Rank))+2*span, span, i, n, q), all-line*i)
 			})
 		}
 	})
@@ -118,16 +116,16 @@ func (f folder) scatterPackets(l *cudasim.Launch) {
 	asPackets(l, &a.Group, func(p *packets) {
 		span := uint64(p.g.PacketSlot) / 2
 		for d := 1; d < p.size(); d++ {
-			from, all, slot := a.In+a.Offset[d], a.Bytes[d], p.slot(p.g.Packets[d], int(p.g.Rank))
+			from, all, slot := a.In+a.Offset[d], a.Bytes[d], p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))
 			p.mine(max(lines(all), 1), func(i, n uint64) {
 				p.put(slot, span, i, p.read(from+line*i, n, within(line*i, n*line, all)))
 			})
 		}
 		p.arrive()
-		slot0, all := p.slot(p.g.Packets[0], 0), a.Bytes[0]
+		all := a.Bytes[0]
 		p.mine(max(lines(all), 1), func(i, n uint64) {
 			left := within(line*i, n*line, all)
-			sum := f.gather(p, slot0, span, i, n, p.read(a.In+a.Offset[0]+line*i, n, left), left, a.Divisor)
+			sum := f.gather(p, p.g.Packets[0], span, i, n, p.read(a.In+a.Offset[0]+line*i, n, left), left, a.Divisor)
 			p.write(a.Out+line*i, sum, left)
 		})
 	})

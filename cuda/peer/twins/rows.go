@@ -34,9 +34,9 @@ func (r *rows) arrive() {
 	}
 }
 
-// slot returns where rank from's rows of a round lie in the row memory at base.
-func (r *rows) slot(base uint64, from int, number uint32) uint64 {
-	return base + (uint64(number&1)*uint64(r.g.Size)+uint64(from))*r.slotBytes
+// slot returns where rank from's rows of a round lie in rank to's row memory at base.
+func (r *rows) slot(base uint64, from, to int, number uint32) uint64 {
+	return base + (uint64(number&1)*uint64(r.g.Size-1)+slotOf(from, to))*r.slotBytes
 }
 
 func quads(n uint64) uint64 { return (n + kernels.RowData - 1) / kernels.RowData }
@@ -74,7 +74,7 @@ func (f folder) gatherRows(r *rows, own, i, n uint64, mine []byte, divisor, numb
 		if q == int(r.g.Rank) {
 			all[q] = mine
 		} else {
-			all[q] = r.take(r.slot(own, q, number), i, n, q, number)
+			all[q] = r.take(r.slot(own, q, int(r.g.Rank), number), i, n, q, number)
 		}
 	}
 	return f.fold(all, n*kernels.RowData, divisor)
@@ -108,7 +108,7 @@ func (f folder) rows(l *cudasim.Launch) {
 			t := turn{i, n, i % room, r.flag + uint32(i/room), r.readQuads(a.In, i, n, a.Bytes)}
 			f.takeRows(r, a, &before)
 			for d := 1; d < r.size(); d++ {
-				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), t.number)+kernels.RowQuad*t.at, t.mine, t.number)
+				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.rankAt(d), t.number)+kernels.RowQuad*t.at, t.mine, t.number)
 			}
 			before = t
 		})
@@ -135,7 +135,7 @@ func (f folder) rowsTwoShot(l *cudasim.Launch) {
 		for d := 1; d < r.size(); d++ {
 			from, all := part(r.rankAt(d))
 			r.quads(quads(all), func(i, n uint64) {
-				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.flag)+kernels.RowQuad*i, r.readQuads(a.In+from, i, n, all), r.flag)
+				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.rankAt(d), r.flag)+kernels.RowQuad*i, r.readQuads(a.In+from, i, n, all), r.flag)
 			})
 		}
 		r.arrive()
@@ -143,7 +143,7 @@ func (f folder) rowsTwoShot(l *cudasim.Launch) {
 		r.quads(quads(all), func(i, n uint64) {
 			sum := f.gatherRows(r, a.Rows[0], i, n, r.readQuads(a.In+from, i, n, all), a.Divisor, r.flag)
 			for d := 1; d < r.size(); d++ {
-				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.flag)+results+kernels.RowQuad*i, sum, r.flag)
+				r.StoreRows(r.slot(a.Rows[d], int(r.g.Rank), r.rankAt(d), r.flag)+results+kernels.RowQuad*i, sum, r.flag)
 			}
 			r.writeQuads(a.Out+from, i, sum, all)
 		})
@@ -151,7 +151,7 @@ func (f folder) rowsTwoShot(l *cudasim.Launch) {
 			q := r.rankAt(d)
 			from, all := part(q)
 			r.quads(quads(all), func(i, n uint64) {
-				r.writeQuads(a.Out+from, i, r.take(r.slot(a.Rows[0], q, r.flag)+results, i, n, q, r.flag), all)
+				r.writeQuads(a.Out+from, i, r.take(r.slot(a.Rows[0], q, int(r.g.Rank), r.flag)+results, i, n, q, r.flag), all)
 			})
 		}
 	})

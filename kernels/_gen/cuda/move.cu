@@ -78,7 +78,7 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 		Deal x = Deal::of(g, 0, w);
 		if (x.i >= Deal::lines(sendBytes.at[x.d])) continue;
 		Line v = w == worker() ? first : outgoing(x);
-		if (x.d != 0) p.put(p.slot(peers.at[x.d], g.rank), span, x.i, v);
+		if (x.d != 0) p.put(p.slot(peers.at[x.d], g.rank, peerAt(g, x.d)), span, x.i, v);
 		else if (send.at[0] != recv.at[0]) writeUser(recv.at[0] + 16 * x.i, v, within(16 * x.i, 16, sendBytes.at[0]));
 	}
 	p.arrive();
@@ -87,7 +87,7 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 		u32 q = peerAt(g, d);
 		u64 bytes = recvBytes.at[d];
 		if (d != 0 && i < Deal::lines(bytes))
-			writeUser(recv.at[d] + 16 * i, p.take(p.slot(peers.at[0], q), span, i, q), within(16 * i, 16, bytes));
+			writeUser(recv.at[d] + 16 * i, p.take(p.slot(peers.at[0], q, g.rank), span, i, q), within(16 * i, 16, bytes));
 	}
 	p.finish();
 }

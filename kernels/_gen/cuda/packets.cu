@@ -4,8 +4,8 @@
 #include "packets.h"
 
 
-// gather folds line i of every rank's slot, and mine at its place, in rank order.
-DEVICE Line gather(Packets &p, u64 slot0, u64 span, u64 i, Line mine, u32 divisor) {
+// gather folds line i of every rank's slot in the own memory, and mine at its place, in rank order.
+DEVICE Line gather(Packets &p, u64 own, u64 span, u64 i, Line mine, u32 divisor) {
 	const GroupArgs &g = p.g;
 	Whole s;
 	if constexpr (unrolled) { // look at all slots at once, until all are there
@@ -15,7 +15,7 @@ DEVICE Line gather(Packets &p, u64 slot0, u64 span, u64 i, Line mine, u32 diviso
 			missing = maxRanks;
 #pragma unroll
 			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank) v[q] = p.look(slot0 + (u64)q * g.packetSlot, span, i);
+				if (q < g.size && q != g.rank) v[q] = p.look(p.slot(own, q, g.rank), span, i);
 #pragma unroll
 			for (u32 q = 0; q < maxRanks; q++)
 				if (q < g.size && q != g.rank && !p.there(v[q])) missing = q;
@@ -30,7 +30,7 @@ DEVICE Line gather(Packets &p, u64 slot0, u64 span, u64 i, Line mine, u32 diviso
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
-			Line from = q == g.rank ? mine : p.take(slot0 + (u64)q * g.packetSlot, span, i, q);
+			Line from = q == g.rank ? mine : p.take(p.slot(own, q, g.rank), span, i, q);
 			if (q == 0) s.open(from);
 			else s.fold(from);
 		}
@@ -51,14 +51,13 @@ KERNEL_OF(256) void all_reduce_one_shot(AllReduceArgs a) {
 		Line v = i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i);
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++)
-			if (d < g.size) p.put(p.slot(g.packets[d], g.rank), span, i, v);
+			if (d < g.size) p.put(p.slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
 	}
 	p.arrive();
-	u64 slot0 = p.slot(g.packets[0], 0);
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = a.bytes - 16 * i;
 		Line mine = i == worker() ? first : readUser(a.in + 16 * i, left);
-		writeUser(a.out + 16 * i, gather(p, slot0, span, i, mine, a.divisor), left);
+		writeUser(a.out + 16 * i, gather(p, g.packets[0], span, i, mine, a.divisor), left);
 	}
 	p.finish();
 }
@@ -77,22 +76,21 @@ KERNEL_OF(256) void all_reduce_two_shot(AllReduceArgs a) {
 	for (u32 w = (u32)worker(); w < lines * others; w += (u32)workers()) {
 		u32 d = 1 + w / lines, i = w % lines;
 		u64 at = peerAt(g, d) * a.part + 16ul * i;
-		if (at < a.bytes) p.put(p.slot(peers.at[d], g.rank), span, i, readUser(a.in + at, a.bytes - at));
+		if (at < a.bytes) p.put(p.slot(peers.at[d], g.rank, peerAt(g, d)), span, i, readUser(a.in + at, a.bytes - at));
 	}
 	p.arrive();
-	u64 slot0 = p.slot(peers.at[0], 0);
 	for (u32 i = (u32)worker(); i < lines; i += (u32)workers()) {
 		u64 at = g.rank * a.part + 16ul * i;
 		if (at >= a.bytes) break;
-		Line v = gather(p, slot0, span, i, readUser(a.in + at, a.bytes - at), a.divisor);
+		Line v = gather(p, peers.at[0], span, i, readUser(a.in + at, a.bytes - at), a.divisor);
 #pragma unroll 1
-		for (u32 d = 1; d < g.size; d++) p.put(p.slot(peers.at[d], g.rank) + results, span, i, v);
+		for (u32 d = 1; d < g.size; d++) p.put(p.slot(peers.at[d], g.rank, peerAt(g, d)) + results, span, i, v);
 		writeUser(a.out + at, v, a.bytes - at);
 	}
 	for (u32 w = (u32)worker(); w < lines * others; w += (u32)workers()) {
 		u32 q = peerAt(g, 1 + w / lines), i = w % lines;
 		u64 at = q * a.part + 16ul * i;
-		u64 slot = slot0 + (u64)q * g.packetSlot + results;
+		u64 slot = p.slot(peers.at[0], q, g.rank) + results;
 		if (at < a.bytes) writeUser(a.out + at, p.take(slot, span, i, q), a.bytes - at);
 	}
 	p.finish();
@@ -117,13 +115,12 @@ KERNEL_OF(256) void reduce_scatter_packets(ReduceScatterArgs a) {
 	p.number();
 	for (u32 w = (u32)worker(); w < deals; w += (u32)workers())
 		if (Deal x = Deal::of(g, 1, w); x.i < Deal::lines(bytes.at[x.d]))
-			p.put(p.slot(peers.at[x.d], g.rank), span, x.i, w == worker() ? first : outgoing(x));
+			p.put(p.slot(peers.at[x.d], g.rank, peerAt(g, x.d)), span, x.i, w == worker() ? first : outgoing(x));
 	p.arrive();
-	u64 slot0 = p.slot(g.packets[0], 0);
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = within(16 * i, 16, a.bytes[0]);
 		Line v = i == worker() ? own : readUser(mine + 16 * i, left);
-		writeUser(a.out + 16 * i, gather(p, slot0, span, i, v, a.divisor), left);
+		writeUser(a.out + 16 * i, gather(p, g.packets[0], span, i, v, a.divisor), left);
 	}
 	p.finish();
 }

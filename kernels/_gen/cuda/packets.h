@@ -1,7 +1,7 @@
 // Packets: 16 bytes that carry 8 of data and prove themselves. Each half is 4 bytes of data and a 4-byte flag, stored at
 // once, so no fence and no barrier is needed: the receiver looks until both flags are this operation's number.
 //
-// Packet memory of a rank: two halves, each with one slot per sending rank. Operations take the halves in turns by their
+// Packet memory of a rank: two halves, each with one slot per peer. Operations take the halves in turns by their
 // number. Every operation sends at least one packet to every peer and waits for one from each, so a rank that enters
 // operation number f has seen all peers enter f-1 and thus leave f-2, and may overwrite f-2's half. Nothing but packets
 // is ever stored there: data could look like a flag. Memory starts as zeros; 0 is no operation's number.
@@ -39,9 +39,9 @@ struct Packets {
 		postWord(g.state, flag);
 	}
 
-	// slot returns where rank from's packets of this operation lie in the packet memory at base.
-	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from) {
-		return base + ((u64)(flag & 1) * g.size + from) * g.packetSlot;
+	// slot returns where rank from's packets of this operation lie in rank to's packet memory at base.
+	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 to) {
+		return base + (u64)((flag & 1) * (g.size - 1) + slotOf(from, to)) * g.packetSlot;
 	}
 
 	// put stores a line as packet i of planes that are span bytes apart.

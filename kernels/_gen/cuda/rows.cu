@@ -5,16 +5,19 @@
 // gather folds the quad at place i of every rank's slot in the own memory, and mine at its place, in rank order.
 DEVICE Line gather(Rows &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) {
 	const GroupArgs &g = r.g;
-	u64 slot0 = r.slot(own, 0, number);
 	Whole s;
 	if constexpr (unrolled) { // look at all slots at once, until all are there
 		Line v[maxRanks];
 		u32 missing;
 		do {
 			missing = maxRanks;
+			u64 slot = r.half(own, number);
 #pragma unroll
 			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank) v[q] = r.look(slot0 + q * r.slotBytes, i);
+				if (q < g.size && q != g.rank) {
+					v[q] = r.look(slot, i);
+					slot += r.slotBytes;
+				}
 #pragma unroll
 			for (u32 q = 0; q < maxRanks; q++)
 				if (q < g.size && q != g.rank && !r.there(v[q], number)) missing = q;
@@ -29,7 +32,7 @@ DEVICE Line gather(Rows &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) 
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
-			Line from = q == g.rank ? mine : r.take(slot0 + q * r.slotBytes, i, q, number);
+			Line from = q == g.rank ? mine : r.take(r.slot(own, q, g.rank, number), i, q, number);
 			if (q == 0) s.open(from);
 			else s.fold(from);
 		}
@@ -60,7 +63,7 @@ KERNEL void all_reduce_rows(RowsArgs a) {
 		if (i >= all) break;
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++)
-			if (d < g.size) r.put(r.slot(a.rows[d], g.rank, number), at, next, number);
+			if (d < g.size) r.put(r.slot(a.rows[d], g.rank, peerAt(g, d), number), at, next, number);
 		mine = next;
 		atMine = at;
 		numberMine = number;
@@ -83,7 +86,7 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 	r.arrive(); // which is a barrier, too
 	constexpr u32 U = 4; // quads that are asked for at once
 	u32 quads = (u32)quadsOf(a.part), all = quads * (g.size - 1), step = (u32)warps();
-	u64 results = (u64)quads * quadBytes, slot0 = r.slot(peers.at[0], 0, r.flag);
+	u64 results = (u64)quads * quadBytes;
 	auto length = [&](u32 q) { return within(q * a.part, a.part, a.bytes); };
 	auto there = [&](u32 w) { return w < all && quadData * (u64)(w % quads) < length(peerAt(g, 1 + w / quads)); };
 #pragma unroll 1
@@ -97,7 +100,7 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 #pragma unroll
 		for (u32 u = 0; u < U; u++) {
 			u32 x = w + u * step;
-			if (there(x)) r.put(r.slot(peers.at[1 + x / quads], g.rank, r.flag), x % quads, v[u], r.flag);
+			if (there(x)) r.put(r.slot(peers.at[1 + x / quads], g.rank, peerAt(g, 1 + x / quads), r.flag), x % quads, v[u], r.flag);
 		}
 	}
 	u64 own = g.rank * a.part, n = length(g.rank);
@@ -105,7 +108,7 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 	for (u32 i = (u32)warp(); i < (u32)quadsOf(n); i += step) {
 		Line v = gather(r, peers.at[0], i, readQuad(a.in + own, i, n), a.divisor, r.flag);
 #pragma unroll 1
-		for (u32 d = 1; d < g.size; d++) r.put(r.slot(peers.at[d], g.rank, r.flag) + results, i, v, r.flag);
+		for (u32 d = 1; d < g.size; d++) r.put(r.slot(peers.at[d], g.rank, peerAt(g, d), r.flag) + results, i, v, r.flag);
 		writeQuad(a.out + own, i, v, n);
 	}
 #pragma unroll 1
@@ -118,7 +121,7 @@ KERNEL void all_reduce_rows_two_shot(RowsArgs a) {
 			for (u32 u = 0; u < U; u++) {
 				u32 x = w + u * step, q = peerAt(g, 1 + x / quads);
 				if (!there(x)) continue;
-				v[u] = r.look(slot0 + q * r.slotBytes + results, x % quads);
+				v[u] = r.look(r.slot(peers.at[0], q, g.rank, r.flag) + results, x % quads);
 				if (!r.there(v[u], r.flag)) missing = q;
 			}
 		} while (!allLanes(missing == maxRanks) && r.again(missing));

@@ -5,7 +5,7 @@
 // A warp always moves a quad, four rows with 480 bytes of data, and stays together while it does: a tensor's last quad may
 // be short, rows are always whole.
 //
-// Row memory of a rank: two halves, each with one slot per sending rank. Operations take the halves in turns by their
+// Row memory of a rank: two halves, each with one slot per peer. Operations take the halves in turns by their
 // number, which proves that a half is free as in packets.h. Nothing but rows is ever stored there: flags lie where flags lay.
 //
 // What does not fit into a slot goes in rounds, which have numbers as if they were operations. In every round the same warps
@@ -108,8 +108,10 @@ struct Rows {
 		postWord(g.state + 8, last);
 	}
 
-	// slot returns where rank from's rows of round number lie in the row memory at base.
-	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 number) { return base + ((u64)(number & 1) * g.size + from) * slotBytes; }
+	// half returns where the slots of round number lie in the row memory at base, and slot where rank from's rows lie in that of
+	// rank to.
+	__attribute__((device, always_inline)) u64 half(u64 base, u32 number) { return base + (number & 1) * (g.size - 1) * slotBytes; }
+	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 to, u32 number) { return half(base, number) + slotOf(from, to) * slotBytes; }
 
 	// put stores the quad at place i of a slot. All lanes call it together.
 	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v, u32 number) {

@@ -26,6 +26,9 @@ DEVICE u32 peerAt(const GroupArgs &g, u32 d) {
 	return q < g.size ? q : q - g.size;
 }
 
+// slotOf returns which of a rank's slots, one for each peer, is that of rank from.
+DEVICE u32 slotOf(u32 from, u32 to) { return from < to ? from : from - 1; }
+
 // placeOf is peerAt's inverse.
 DEVICE u32 placeOf(const GroupArgs &g, u32 q) { return q >= g.rank ? q - g.rank : q + g.size - g.rank; }
 
