@@ -98,7 +98,7 @@ type DirectArgs struct {
 	Marks         uint64 // where a rank's MarkBytes begin, in bytes from its flag words
 	Divisor, Tile uint32
 	Mark          uint32 // equal on all ranks; where it is not, nothing is stored and the stop words tell
-	Keep          uint32 // not 0: every rank's output gets its own part only
+	_             uint32
 }
 
 // ReduceScatterArgs folds part d of every rank's In into the Out of the rank at place d. A reduce to a root is the same

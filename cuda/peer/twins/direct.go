@@ -49,9 +49,6 @@ func (f folder) foldOut(t *tiles, a *kernels.DirectArgs, start uint64, j uint32,
 	}
 	sum := f.foldOf(t, a.In+start, j, n, a.Divisor)
 	for d := range t.size() {
-		if d > 0 && a.Keep != 0 {
-			return
-		}
 		t.write(a.Outs[d]+start, sum, n)
 	}
 }

@@ -54,7 +54,7 @@ struct DirectArgs {
 	u64 marks;   // what flags are plus, in bytes: where ranks put their mark
 	u32 divisor, tile;
 	u32 mark; // equal on all ranks if they mean the same memory
-	u32 keep; // not 0: results go to the own output only
+	u32 unused;
 };
 
 struct ReduceScatterArgs {
@@ -165,7 +165,6 @@ OFFSET(DirectArgs, marks, 312);
 OFFSET(DirectArgs, divisor, 320);
 OFFSET(DirectArgs, tile, 324);
 OFFSET(DirectArgs, mark, 328);
-OFFSET(DirectArgs, keep, 332);
 SIZE(DirectArgs, 336);
 OFFSET(ReduceScatterArgs, group, 0);
 OFFSET(ReduceScatterArgs, in, 224);

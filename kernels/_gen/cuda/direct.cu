@@ -3,7 +3,7 @@
 #include "foldtile.h"
 
 // all_reduce_direct: in step j a block pushes its tile j of every part to the part's owner, folds tile j-1 of its own part,
-// and stores the result in every rank's output, which is a multiple of 16 everywhere, or in its own.
+// and stores the result in every rank's output, which is a multiple of 16 everywhere.
 KERNEL void all_reduce_direct(DirectArgs a) {
 	SHARED Tiles::Store store;
 	SHARED Turned slots, outs;
@@ -12,7 +12,7 @@ KERNEL void all_reduce_direct(DirectArgs a) {
 	outs.fill(a.outs);
 	Tiles t(g, store);
 	Marks marks{a.marks, a.mark, broken};
-	u32 tile = a.tile, n = tilesOf(a.part, tile), outputs = a.keep != 0 ? 1 : g.size;
+	u32 tile = a.tile, n = tilesOf(a.part, tile);
 	auto count = [n](u32) { return n; };
 	auto start = [&](u32 d, u32 j) { return peerAt(g, d) * a.part + tileAt(j, tile); };
 	auto length = [&](u32 d, u32 j) { return within(start(d, j), smaller(tile, a.part - tileAt(j, tile)), a.bytes); };
@@ -34,7 +34,7 @@ KERNEL void all_reduce_direct(DirectArgs a) {
 		foldTile(t, slots.at, a.in + at, j - 1, bytes, a.divisor, [&](u64 i, Line sum) {
 			u64 left = bytes - 16 * i;
 #pragma unroll 1
-			for (u32 d = 0; d < outputs; d++) writeUser(outs.at[d] + at + 16 * i, sum, left);
+			for (u32 d = 0; d < g.size; d++) writeUser(outs.at[d] + at + 16 * i, sum, left);
 		});
 		t.signalBoth(j, count);
 	}
