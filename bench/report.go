@@ -128,7 +128,7 @@ func (r *report) algorithm(x row) string {
 		return "pair"
 	case r.options.device == onCUDA && x.coll != barrier:
 		return wayOf(r.variant.choices, x.coll, r.options.ranks, r.options.keyOf(x.testCase, x.count, x.bytes),
-			r.options.register)
+			r.options.register, r.options.graph > 0)
 	}
 	return r.group.Algorithm(x.coll, x.bytes)
 }

@@ -102,11 +102,11 @@ func TestLoopLength(t *testing.T) {
 
 func TestWayOf(t *testing.T) {
 	table := peer.DefaultChoices()
-	require.Equal(t, "packets", wayOf(table, plan.AllReduce, 4, 1<<10, false))
-	require.Equal(t, "rows", wayOf(table, plan.AllReduce, 2, 512<<10, false))
-	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, false))
-	require.Equal(t, "tiles", wayOf(table, plan.AllReduce, 4, 16<<20, false))
-	require.Equal(t, "direct", wayOf(table, plan.AllReduce, 4, 16<<20, true))
-	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, true))
-	require.Equal(t, "pair", wayOf(table, plan.Send, 4, 8, false))
+	require.Equal(t, "packets", wayOf(table, plan.AllReduce, 4, 1<<10, false, false))
+	require.Equal(t, "rows", wayOf(table, plan.AllReduce, 2, 512<<10, false, false))
+	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, false, false))
+	require.Equal(t, "tiles", wayOf(table, plan.AllReduce, 4, 16<<20, false, false))
+	require.Equal(t, "direct", wayOf(table, plan.AllReduce, 4, 16<<20, true, false))
+	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, true, false))
+	require.Equal(t, "pair", wayOf(table, plan.Send, 4, 8, false, false))
 }

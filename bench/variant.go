@@ -136,9 +136,9 @@ func forAnyTensor(table []peer.Choice, c plan.Coll, way string) bool {
 }
 
 // wayOf returns the way of an operation on GPUs, as the table's own rule picks it.
-func wayOf(table []peer.Choice, c plan.Coll, ranks, bytes int, registered bool) string {
+func wayOf(table []peer.Choice, c plan.Coll, ranks, bytes int, registered, captured bool) string {
 	for _, l := range table {
-		if l.Coll == c && (registered || !l.Registered) && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+		if l.Coll == c && (registered || !l.Registered) && !(captured && l.Eager) && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
 			return string(l.Way)
 		}
 	}

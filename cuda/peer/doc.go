@@ -32,7 +32,8 @@
 //     released by setting the flags.
 //  4. The streams of OnStream live until the group is closed, or until an operation has run on another stream.
 //  5. Ranks run an operation with the same way, grid and tile, which follow from what all ranks know: for registered tensors
-//     from where each rank's lie, too, which the contract of Registration makes equal.
+//     from where each rank's lie, too, which the contract of Registration makes equal, and of those that a graph captures
+//     from that: all ranks capture an operation, or none.
 //  6. A peer's registered tensor is written only in an operation that the peer has entered, and where the peer's input lay
 //     only after that was read.
 //  7. Of an operation that is staged the host calls no driver after Run has returned: it looks at words of host memory.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // replayed captures operations of n elements, one of them asynchronous, replays the graph several times with an eager
@@ -105,6 +107,46 @@ func (r *rank) replay(times int, graph cuda.GraphExec, in colligo.Tensor, own []
 		}
 	}
 	return r.giveBack(graph)
+}
+
+// TestEagerLines goes by a line of the table that is not for graphs, and in a graph by the next one.
+func TestEagerLines(t *testing.T) {
+	t.Parallel()
+	d, launched := spied(simulated(t, 2, reduction{colligo.Float32, colligo.KindMax}).Driver())
+	o := Options{Memory: 24 << 20, Choices: []Choice{{Coll: plan.AllReduce, Eager: true, Way: Packets, Blocks: 3, Threads: 64},
+		{Coll: plan.AllReduce, Way: Tiles, Blocks: 3, Threads: 64, Tile: 1 << 10}}}
+	onRanks(t, d, 2, 2, simHalf, o, func(r *rank) error {
+		if err := r.replayed(1000); err != nil {
+			return err
+		}
+		if !launched.has(kernels.AllReduceOneShot) || !launched.has(kernels.AllReduceTiles) {
+			return fmt.Errorf("launched are %v", launched.names)
+		}
+		x := r.tensor(0, colligo.Float32, 0, 1000)
+		var graph cuda.GraphExec
+		for _, c := range []struct {
+			call func() error
+			not  string
+		}{
+			{func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }, kernels.AllReduceTiles},
+			{func() (err error) {
+				graph, err = r.captured(func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) })
+				return err
+			}, kernels.AllReduceOneShot},
+		} {
+			if err := r.g.Barrier(r.ctx); err != nil {
+				return err
+			}
+			launched.clear()
+			if err := first(r.g.Barrier(r.ctx), c.call()); err != nil {
+				return err
+			}
+			if launched.has(c.not) {
+				return fmt.Errorf("launched are %v", launched.names)
+			}
+		}
+		return r.giveBack(graph)
+	})
 }
 
 // giveBack gives a graph back.

@@ -43,6 +43,7 @@ type backend struct {
 	multiprocessors int    // of the device
 
 	mu      sync.Mutex // held while an operation is enqueued, and by the watchdog
+	running running    // under mu
 	turns   [numQueues]turn
 	weight  int // enqueued since the last mark
 	marks   marks

@@ -50,7 +50,7 @@ func TestRows(t *testing.T) {
 // TestRowRounds takes rows that fill their slots several times, among some that do not.
 func TestRowRounds(t *testing.T) {
 	t.Parallel()
-	for _, size := range fewer(2, 3) {
+	for _, size := range []int{2, 3} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
 			o := small(Rows)

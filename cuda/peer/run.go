@@ -62,8 +62,15 @@ func (b *backend) runOn(ctx context.Context, t cuda.Thread, c *pg.Call) (pg.Pend
 	return nil, b.weigh(t, s, opCommands)
 }
 
+// running is the operation at hand.
+type running struct {
+	t cuda.Thread
+	s cuda.Stream
+}
+
 // enqueue puts an operation on stream s.
 func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	b.running.t, b.running.s = t, s
 	if b.staging != nil {
 		return b.staging.enqueue(b, t, c, s)
 	}

@@ -41,6 +41,7 @@ type Choice struct {
 	Blocks     int  // at most; of a ring's fold kernels
 	Threads    int  // of a block
 	Registered bool // for tensors alone that lie in registered memory, at multiples of 16
+	Eager      bool // not where a graph captures the operation, as it then does on all ranks
 	Tile       int  // bytes of a tile at most, or of a ring's slice; 0 takes what the heap has room for
 }
 
@@ -57,6 +58,9 @@ func (c Choice) String() string {
 	if c.Registered {
 		b.WriteString(" registered")
 	}
+	if c.Eager {
+		b.WriteString(" eager")
+	}
 	fmt.Fprintf(&b, ": %s %dx%d", c.Way, c.Blocks, c.Threads)
 	if c.Tile > 0 {
 		fmt.Fprintf(&b, " tile %s", colligo.FormatBytes(int64(c.Tile)))
@@ -67,19 +71,21 @@ func (c Choice) String() string {
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was measured on two H200, driver 580, a process for
 // each, with float32 and bfloat16; on four so far only all_reduce up to 2 MiB, the rest follows from the tiles that a heap
 // has room for there. Beyond 128 MiB rings take over an all_reduce, for its parts are as large as slots then: copy engines bring
-// slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once.
+// slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once. In a graph the
+// engines stand still for longer between two copies: a ring took 20 % more time there, on two.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
 		{Coll: plan.AllReduce, MaxBytes: 64 << 10, Way: Packets, Blocks: 64, Threads: 256},
-		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Rows, Blocks: 64, Threads: 512},
+		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 10, Way: Rows, Blocks: 64, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, Way: Direct, Blocks: 256, Threads: 256},
-		{Coll: plan.AllReduce, Registered: true, Way: Copies, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 32 << 20, MaxSize: 2, Way: Rows, Blocks: 64, Threads: 512},
+		{Coll: plan.AllReduce, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 32 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 256, Threads: 256},
-		{Coll: plan.AllReduce, MaxSize: 4, Way: Ring, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, MaxSize: 4, Eager: true, Way: Ring, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 256},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
@@ -90,16 +96,14 @@ func DefaultChoices() []Choice {
 		switch c {
 		case plan.AllGather, plan.AllToAll:
 			all = append(all,
-				Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
+				Choice{Coll: c, Registered: true, MaxBytes: 32 << 20, Way: Direct, Blocks: 256, Threads: 256},
+				Choice{Coll: c, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxBytes: 1 << 20, Way: Turns, Blocks: 128, Threads: 512},
 				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 512, Tile: 16 << 10})
 		case plan.Broadcast:
 			all = append(all,
-				Choice{Coll: c, MaxSize: 2, MaxBytes: 16 << 20, Way: Chain, Blocks: 128, Threads: 512},
-				Choice{Coll: c, MaxBytes: 8 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 4 << 10},
-				Choice{Coll: c, MaxBytes: 16 << 20, Way: Chain, Blocks: 128, Threads: 512, Tile: 16 << 10},
-				Choice{Coll: c, Registered: true, Way: Direct, Blocks: 256, Threads: 256, Tile: 16 << 10},
 				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
+				Choice{Coll: c, MaxBytes: 8 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 4 << 10},
 				Choice{Coll: c, MaxBytes: 64 << 20, Way: Chain, Blocks: 128, Threads: 512, Tile: 16 << 10},
 				Choice{Coll: c, Way: Chain, Blocks: 128, Threads: 512})
 		default:
@@ -107,6 +111,15 @@ func DefaultChoices() []Choice {
 		}
 	}
 	return all
+}
+
+// captured reports whether a graph captures the operation at hand.
+func (b *backend) captured() bool {
+	if b.running.t.Device == nil {
+		return false
+	}
+	yes, _, err := capture(b.running.t, b.running.s)
+	return yes && err == nil
 }
 
 // checkChoices refuses lines that no operation could follow.
@@ -149,7 +162,7 @@ func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer)
 	registered := w != nil && w.aligned(at, 16)
 	for i := range b.options.Choices {
 		c := &b.options.Choices[i]
-		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) {
+		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) && !(c.Eager && b.captured()) {
 			return *c
 		}
 	}
