@@ -68,9 +68,9 @@ func (c Choice) String() string {
 	return b.String()
 }
 
-// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was measured on two H200, driver 580, a process for
-// each, with float32 and bfloat16; on four so far only all_reduce up to 2 MiB, the rest follows from the tiles that a heap
-// has room for there. Beyond 128 MiB rings take over an all_reduce, for its parts are as large as slots then: copy engines bring
+// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200, driver 580, a process for
+// each, with float32; on four so far only all_reduce from 256 KiB to 2 MiB, by kernels of before. The rest follows from the
+// tiles that a heap has room for there. Beyond 128 MiB rings take over an all_reduce, for its parts are as large as slots then: copy engines bring
 // slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once. In a graph the
 // engines stand still for longer between two copies: a ring took 20 % more time there, on two.
 func DefaultChoices() []Choice {
