@@ -121,21 +121,24 @@ func (g *Group) failAt(err error, seq uint64, tell bool) bool {
 	if changed {
 		g.abort.Store(&abort{seq, time.Now()})
 	}
+	tells := first && tell
+	if tells {
+		g.telling.Add(1)
+	}
 	g.mu.Unlock()
 	if !changed {
 		return false
 	}
 	g.wake()
 	g.gate.stir()
+	if tells {
+		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
+		g.tell(abortNote(err, seq))
+		g.telling.Done()
+	}
 	if first {
 		g.answers.hurry()
 		g.settleDevices(err)
-	}
-	if first && tell {
-		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
-		g.tell(abortNote(err, seq))
-	}
-	if first {
 		g.after(err, seq, tell)
 	}
 	return true

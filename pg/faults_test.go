@@ -1,6 +1,7 @@
 package pg_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/transport"
 	"github.com/colligo-go/colligo/transport/sim"
 )
 
@@ -256,4 +258,35 @@ func TestQuietMismatch(t *testing.T) {
 		require.ErrorIs(t, err, colligo.ErrMismatch, "rank %d", rank)
 	}
 	require.Len(t, got.byRank, 4)
+}
+
+// slowToTell is a mesh that takes its time to send why a group failed.
+type slowToTell struct{ transport.Mesh }
+
+func (m slowToTell) Notify(peer int, note []byte) error {
+	if bytes.Contains(note, []byte(`"abort"`)) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return m.Mesh.Notify(peer, note)
+}
+
+// TestToldBeforeClosing has a rank find a mismatch beside its own call, and close as soon as that returns: the others hear
+// why before they hear that it is gone.
+func TestToldBeforeClosing(t *testing.T) {
+	o := pgtest.Options{Config: func(rank int, c *pg.Config) {
+		open := c.Open
+		c.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
+			m, err := open(ctx, tc)
+			return slowToTell{m}, err
+		}
+	}}
+	pgtest.RunWith(t, 4, o, func(t *testing.T, g *pg.Group) {
+		in := colligo.Of(make([]float32, 8))
+		if g.Rank() == 2 {
+			_ = g.Gather(t.Context(), nil, in, 0)
+			require.ErrorIs(t, g.Barrier(t.Context()), colligo.ErrMismatch)
+			return
+		}
+		require.ErrorIs(t, g.AllGatherInto(t.Context(), colligo.Of(make([]float32, 32)), in), colligo.ErrMismatch)
+	})
 }
