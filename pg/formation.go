@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -149,9 +150,12 @@ func (g *Group) formed() {
 func (g *Group) depart() error {
 	if g.world.lasting {
 		var dead []string
-		heir := true
+		heir, lost := true, g.saidLost()
 		for peer := range g.size {
 			gone, died := g.form.gone.has(peer)
+			if slices.Contains(lost, peer) { // whose own link may not have told yet
+				gone, died = true, true
+			}
 			if died && g.form.first && g.mesh != nil {
 				dead = append(dead, rankKey(peer), fmt.Sprintf("%v/%d", g.mesh, peer)) // as every medium names its address
 			}
@@ -166,6 +170,15 @@ func (g *Group) depart() error {
 		g.tidy(dead...)
 	}
 	return g.world.leave(g)
+}
+
+// saidLost returns the peers whose loss made the group fail, by whatever rank's word.
+func (g *Group) saidLost() []int {
+	err := g.Err()
+	if !errors.Is(err, colligo.ErrPeerLost) {
+		return nil
+	}
+	return blamed(err)
 }
 
 // meetInStore is a barrier through the store where the configuration asks for one: that of the group among whose ranks
