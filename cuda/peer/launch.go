@@ -13,13 +13,19 @@ import (
 // opCommands is about how many commands an operation enqueues: a graph of one kernel counts as two.
 const opCommands = 2
 
-// repeatMost is the threads of the largest grid that is launched as a graph, on hosts where that is the faster way for what
-// takes a device less time than its host. A host launches a graph in 1.2 to 1.8 µs, a kernel ahead in 2.3 to 3.4, but between
-// graphs an H200 takes 1.2 µs more, and comes to 3.6 µs an operation.
-const repeatMost = 1024
-
-// slowLaunch is from when on it is: pg takes 0.7 µs besides.
-const slowLaunch = 2700 * time.Nanosecond
+// repeatMost returns the threads of the largest grid that is launched as a graph, on a host that takes so long to launch a
+// kernel: graphs are for what takes a device less time than its host. A host launches a graph in 1.2 to 1.8 µs, a
+// kernel ahead in 2.3 to 4.5, and pg takes 0.7 µs besides; but between graphs an H200 takes 1.2 µs more, and comes to
+// 3.6 µs for the smallest operation and 4.4 µs for 64 KiB by packets.
+func repeatMost(launch time.Duration) int {
+	switch {
+	case launch < 2700*time.Nanosecond:
+		return 0
+	case launch < 3800*time.Nanosecond:
+		return 1024
+	}
+	return 16384
+}
 
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
@@ -35,33 +41,45 @@ type repeats struct {
 	all    []*cuda.Repeat
 }
 
-// weigh decides whether graphs are used at all: by how long this host takes to launch ahead, in the middle of some runs.
-func (c *code) weigh(t cuda.Thread) error {
-	c.repeats.most = repeatMost
-	if !c.repeats.wanted || !c.ahead {
+// pace decides which grids are launched as graphs, by how long a launch takes: as given, or as measured where that is 0, in
+// the middle of some runs.
+func (c *code) pace(t cuda.Thread, launch time.Duration) error {
+	if !c.repeats.wanted {
 		return nil
 	}
+	var err error
+	if launch == 0 {
+		if launch, err = c.timeLaunches(t); err != nil {
+			return err
+		}
+	}
+	c.repeats.most = repeatMost(launch)
+	c.log.Debug("launches timed", "took", launch, "largest graph, in threads", c.repeats.most)
+	return nil
+}
+
+// timeLaunches returns how long a launch takes the host.
+func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 	const launches = 16
+	launch := t.Launch
+	if c.ahead {
+		launch = t.LaunchAhead
+	}
 	var runs [7]time.Duration
 	for i := range runs {
 		begin := time.Now()
 		for range launches {
-			if err := t.LaunchAhead(c.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&kernels.CopyArgs{}), c.repeats.with); err != nil {
-				return err
+			if err := launch(c.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&kernels.CopyArgs{}), c.repeats.with); err != nil {
+				return 0, err
 			}
 		}
 		runs[i] = time.Since(begin) / launches
 		if err := t.Synchronize(c.repeats.with); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	slices.Sort(runs[:])
-	took := runs[len(runs)/2]
-	if took < slowLaunch {
-		c.repeats.most = 0
-	}
-	c.log.Debug("launches weighed", "took", took, "graphs", c.repeats.most > 0)
-	return nil
+	return runs[len(runs)/2], nil
 }
 
 // kernel returns f, whose parameter is a struct of args bytes, with its graph.

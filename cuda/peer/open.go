@@ -127,7 +127,7 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 	if err := b.code.loadMoves(t); err != nil {
 		return err
 	}
-	if err := b.code.weigh(t); err != nil {
+	if err := b.code.pace(t, b.options.launch); err != nil {
 		return err
 	}
 	if b.size > 1 {

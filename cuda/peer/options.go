@@ -21,7 +21,8 @@ type Options struct {
 	// cannot reach each other. Choices then mean nothing.
 	Staged bool
 
-	host string // in tests, which host the rank believes to be on
+	host   string        // in tests, which host the rank believes to be on
+	launch time.Duration // in tests, how long that host takes to launch a kernel; measured if 0
 }
 
 type optionsKey struct{}

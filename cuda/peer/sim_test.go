@@ -76,9 +76,12 @@ func small(way Way) Options {
 	return o
 }
 
-// onSim runs f on all ranks of a simulated machine with a device for each.
+// onSim runs f on all ranks of a simulated machine with a device for each. How its host launches depends on the seed alone.
 func onSim(t *testing.T, size int, o Options, f func(*rank) error, reductions ...reduction) {
 	t.Helper()
+	if o.launch == 0 {
+		o.launch = paces[*seed%uint64(len(paces))]
+	}
 	onRanks(t, simulated(t, size, reductions...).Driver(), size, size, simHalf, o, f)
 }
 
