@@ -48,35 +48,53 @@ func (o *options) candidatesOnCPU() ([]*variant, error) {
 	return all, nil
 }
 
-// usualGrids are those that are tried for each way on GPUs, the registered ones with -register.
+// mostOf bounds what is tried of a way; 0 bounds nothing.
+func mostOf(w peer.Way) int {
+	switch w {
+	case peer.Packets:
+		return packetsMost
+	case peer.TwoShot:
+		return twoShotMost
+	case peer.Rows:
+		return rowsMost
+	case peer.RowsTwoShot:
+		return rows2Most
+	}
+	return 0
+}
+
+// usualGrids are those that are tried on GPUs, the registered ones with -register: those of the table and their neighbours.
 func usualGrids() []peer.Choice {
-	return []peer.Choice{
-		{Way: peer.Packets, Blocks: 8, Threads: 128, MaxBytes: packetsMost},
-		{Way: peer.Packets, Blocks: 8, Threads: 256, MaxBytes: packetsMost},
-		{Way: peer.Packets, Blocks: 16, Threads: 256, MaxBytes: packetsMost},
-		{Way: peer.Packets, Blocks: 16, Threads: 512, MaxBytes: packetsMost},
-		{Way: peer.Packets, Blocks: 32, Threads: 512, MaxBytes: packetsMost},
-		{Way: peer.Packets, Blocks: 64, Threads: 512, MaxBytes: packetsMost},
-		{Way: peer.TwoShot, Blocks: 32, Threads: 512, MaxBytes: twoShotMost},
-		{Way: peer.TwoShot, Blocks: 64, Threads: 512, MaxBytes: twoShotMost},
-		{Way: peer.Tiles, Blocks: 32, Threads: 512, Tile: 16 << 10},
-		{Way: peer.Tiles, Blocks: 32, Threads: 512, Tile: tunedTile},
-		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: 16 << 10},
-		{Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: tunedTile},
-		{Way: peer.Rows, Blocks: 64, Threads: 512, MaxBytes: rowsMost},
-		{Way: peer.Rows, Blocks: 128, Threads: 512, MaxBytes: rowsMost},
-		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512, MaxBytes: rows2Most},
-		{Way: peer.RowsTwoShot, Blocks: 128, Threads: 512, MaxBytes: rows2Most},
-		{Way: peer.Tiles, Blocks: 256, Threads: 256},
+	all := []peer.Choice{
+		{Way: peer.Packets, Blocks: 8, Threads: 256},
+		{Way: peer.Packets, Blocks: 16, Threads: 256},
+		{Way: peer.Packets, Blocks: 16, Threads: 512},
+		{Way: peer.Packets, Blocks: 32, Threads: 512},
+		{Way: peer.Packets, Blocks: 64, Threads: 512},
+		{Way: peer.TwoShot, Blocks: 32, Threads: 512},
+		{Way: peer.TwoShot, Blocks: 64, Threads: 512},
+		{Way: peer.Rows, Blocks: 128, Threads: 512},
+		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512},
+		{Way: peer.Tiles, Blocks: 128, Threads: 512},
+		{Way: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10},
 		{Way: peer.Direct, Registered: true, Blocks: 128, Threads: 256},
-		{Way: peer.Direct, Registered: true, Blocks: 256, Threads: 256},
-		{Way: peer.Copies, Registered: true, Blocks: 256, Threads: 256},
 		{Way: peer.Turns, Blocks: 256, Threads: 256},
+		{Way: peer.Turns, Blocks: 128, Threads: 512, Tile: 16 << 10},
 		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
-		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 16 << 10},
-		{Way: peer.Ring, Blocks: 64, Threads: 512},
+		{Way: peer.Chain, Blocks: 128, Threads: 512, Tile: 8 << 10},
+		{Way: peer.Chain, Blocks: 128, Threads: 512, Tile: 32 << 10},
 		{Way: peer.Ring, Blocks: 256, Threads: 512},
 	}
+	for _, c := range peer.DefaultChoices() {
+		g := peer.Choice{Way: c.Way, Registered: c.Registered, Blocks: c.Blocks, Threads: c.Threads, Tile: c.Tile}
+		if !slices.Contains(all, g) {
+			all = append(all, g)
+		}
+	}
+	for i := range all {
+		all[i].MaxBytes = mostOf(all[i].Way)
+	}
+	return all
 }
 
 // candidatesOnGPU makes a variant of each way and grid.

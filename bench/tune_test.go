@@ -55,7 +55,7 @@ func TestSourceForm(t *testing.T) {
 	require.Equal(t, "\t{Coll: plan.Reduce, Medium: \"shm\", MaxSize: 4, Algo: \"chain\"},\n", onCPULine(plan.Reduce, "shm", 4, winner{v, 0}))
 }
 
-// TestCandidates holds that every way of the table is tried for every collective that has it.
+// TestCandidates holds that every grid of the table is tried for every collective that has its way.
 func TestCandidates(t *testing.T) {
 	o := &options{collectives: collectives(), device: onCUDA, ranks: 2, tune: true, register: true}
 	variants, err := o.variants()
@@ -63,12 +63,12 @@ func TestCandidates(t *testing.T) {
 	tried := map[string]bool{}
 	for _, v := range variants {
 		for c := range v.tuned {
-			tried[c.String()+" "+string(v.choices[0].Way)] = true
+			tried[c.String()+" "+gridLabel(v.choices[0])] = true
 		}
 		require.False(t, v.measures(testCase{collective: collectives()[9]}, 0), "barrier has no table")
 	}
 	for _, l := range peer.DefaultChoices() {
-		require.True(t, tried[l.Coll.String()+" "+string(l.Way)], "%v", l)
+		require.True(t, tried[l.Coll.String()+" "+gridLabel(l)], "%v", l)
 	}
 }
 
