@@ -29,11 +29,11 @@ func (f *forming) reach(peer int, turns chan struct{}) {
 			purpose, wait = purpose+1, firstWait
 			continue
 		}
-		f.mu.Lock()
-		if f.ctx.Err() == nil {
+		if !f.ended() { // else it says no more than that
+			f.mu.Lock()
 			f.why[peer] = err
+			f.mu.Unlock()
 		}
-		f.mu.Unlock()
 		var pe *transport.PeerError
 		if errors.As(err, &pe) {
 			f.cancel(err)
@@ -45,6 +45,12 @@ func (f *forming) reach(peer int, turns chan struct{}) {
 			wait = min(2*wait, maxWait)
 		}
 	}
+}
+
+// ended reports whether ctx has ended, or is about to: a connection's own clock may be the first to tell of the same deadline.
+func (f *forming) ended() bool {
+	d, ok := f.ctx.Deadline()
+	return f.ctx.Err() != nil || ok && !time.Now().Before(d)
 }
 
 // dialAny tries the peer's addresses in turn. A *PeerError of one is the result only if no other works.
