@@ -63,7 +63,7 @@ func (c *comparison) turn(seq uint64) *turn {
 			if slices.ContainsFunc(entries, func(e *flight.Entry) bool { return e.State != flight.Completed }) {
 				t.waiting = append(t.waiting, m.rank)
 			}
-		case seq > m.last && m.dump.Entries != nil:
+		case m.lacks(seq):
 			t.missing = append(t.missing, m.rank)
 		}
 	}

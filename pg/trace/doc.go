@@ -13,7 +13,9 @@
 //  5. What ranks say themselves of why their group failed is held against the records: where both name the same ranks it is one
 //     finding, and before what the records only suggest. A rank that stopped because its group had failed is not to blame.
 //  6. Who calls something else than the others is told by the majority; where there is none, by what the group called before.
-//  7. The page that WriteHTML writes needs nothing else: no file, no network.
+//  7. PyTorch records of Gloo's operations that they are over, not how they ended, and no messages. They count as done where every
+//     rank has called them, else as given up.
+//  8. The page that WriteHTML writes needs nothing else: no file, no network.
 //
 // The package reads no files and never changes a dump.
 package trace

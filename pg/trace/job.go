@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +35,14 @@ type member struct {
 }
 
 func newJob(dumps map[int]*flight.Dump) *job {
-	j := &job{dumps: dumps}
-	for rank := range dumps {
+	j := &job{dumps: maps.Clone(dumps)}
+	for rank, d := range dumps {
 		j.ranks = append(j.ranks, rank)
+		if d.Entries != nil && slices.ContainsFunc(d.Entries, overOnly) { // which settle changes, in a copy
+			own := *d
+			own.Entries = slices.Clone(d.Entries)
+			j.dumps[rank] = &own
+		}
 	}
 	slices.Sort(j.ranks)
 	found := map[string]*group{}
@@ -44,6 +50,7 @@ func newJob(dumps map[int]*flight.Dump) *job {
 		j.addRank(rank, found)
 	}
 	for _, g := range found {
+		g.settle()
 		j.groups = append(j.groups, g)
 	}
 	slices.SortFunc(j.groups, func(a, b *group) int {
@@ -53,11 +60,14 @@ func newJob(dumps map[int]*flight.Dump) *job {
 	return j
 }
 
-// addRank files what a rank has recorded. The members of a group that no configuration lists are those that recorded something.
+// addRank files what a rank has recorded.
 func (j *job) addRank(rank int, found map[string]*group) {
 	d := j.dumps[rank]
 	mine := map[string]*member{}
 	for _, g := range d.Groups {
+		if g.Name == "" { // Gloo does not tell its groups apart there
+			continue
+		}
 		own := &group{name: g.Name, desc: g.Desc}
 		for _, r := range g.Ranks {
 			own.members = append(own.members, &member{rank: r, dump: j.dumps[r]})
@@ -76,17 +86,62 @@ func (j *job) addRank(rank int, found map[string]*group) {
 		if m == nil {
 			g := found["?"+e.Group]
 			if g == nil {
-				g = &group{name: e.Group, desc: e.Desc}
+				g = j.unlisted(e)
 				found["?"+e.Group] = g
 			}
-			m = &member{rank: rank, dump: d}
-			g.members, mine[e.Group] = append(g.members, m), m
+			if m = g.member(rank); m == nil {
+				m = &member{rank: rank, dump: d}
+				g.members = append(g.members, m)
+			}
+			mine[e.Group] = m
 		}
 		m.add(e)
 	}
 	for _, m := range mine {
 		m.believe()
 	}
+}
+
+// unlisted is the group of an operation where no configuration lists it: its members are those that recorded something, but
+// all ranks are in the default group.
+func (j *job) unlisted(e *flight.Entry) *group {
+	g := &group{name: e.Group, desc: e.Desc}
+	if e.Desc == "default_pg" {
+		for _, rank := range j.ranks {
+			g.members = append(g.members, &member{rank: rank, dump: j.dumps[rank]})
+		}
+	}
+	return g
+}
+
+// overOnly reports whether an entry says that an operation is over, but not whether it was done: so PyTorch records Gloo's.
+func overOnly(e flight.Entry) bool {
+	return e.Retired && e.State == flight.Scheduled && strings.HasPrefix(e.Name, "gloo:")
+}
+
+// settle takes collectives that are over for done, unless a rank has yet to call them.
+func (g *group) settle() {
+	for _, seq := range g.seqs() {
+		if slices.ContainsFunc(g.members, func(m *member) bool { return m.lacks(seq) }) {
+			continue
+		}
+		for _, m := range g.members {
+			m.settle(seq)
+		}
+	}
+}
+
+func (m *member) settle(seq uint64) {
+	for _, e := range m.calls[seq] {
+		if overOnly(*e) {
+			e.State = flight.Completed
+		}
+	}
+}
+
+// lacks reports whether a member's dump shows that it has not called a collective.
+func (m *member) lacks(seq uint64) bool {
+	return m.dump != nil && m.dump.Entries != nil && len(m.calls[seq]) == 0 && seq > m.last
 }
 
 // believe takes the highest number from the dump's status too, which knows of collectives that the dump leaves out. PyTorch counts

@@ -49,22 +49,44 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// TestTorch reads dumps of PyTorch's.
+// TestTorch reads dumps of PyTorch's, by NCCL and by Gloo.
 func TestTorch(t *testing.T) {
 	for name, want := range map[string]string{
-		"well": "all well: 2 ranks, 2 groups: 15 collectives and 1 message agree\n",
-		"skip": "all_reduce #15 (Float [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
+		"torch-2.11/well": "all well: 2 ranks, 2 groups: 15 collectives and 1 message agree\n",
+		"torch-2.11/skip": "all_reduce #15 (Float [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
 			"       rank 0 called it at job.py:43 (main)\n" +
 			"       rank 1 is done with its last, recv 1<-0 (Byte [100]) of group 1, called at job.py:40 (main)\n",
+		"torch-2.14-gloo/well": "all well: 2 ranks, 1 group: 15 collectives and 0 messages agree\n",
+		"torch-2.14-gloo/skip": "all_reduce #15 (Float [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
+			"       rank 0 called it at job.py:47 (main)\n" +
+			"       rank 1 is done with its last, barrier #14 of group 0 (default_pg), called at job.py:27 (calls)\n",
 	} {
-		dumps := map[int]*flight.Dump{}
-		for rank := range 2 {
-			d, err := flight.ReadFile(flight.Path("../flight/testdata/torch-2.11/"+name+"_rank_", rank))
-			require.NoError(t, err)
-			dumps[rank] = d
-		}
-		require.Equal(t, want, Analyze(dumps).String()[:len(want)])
+		require.Equal(t, want, Analyze(torchDumps(t, name)).String()[:len(want)])
 	}
+}
+
+// torchDumps reads what two ranks of PyTorch's have left.
+func torchDumps(t *testing.T, name string) map[int]*flight.Dump {
+	dumps := map[int]*flight.Dump{}
+	for rank := range 2 {
+		d, err := flight.ReadFile(flight.Path("../flight/testdata/"+name+"_rank_", rank))
+		require.NoError(t, err)
+		dumps[rank] = d
+	}
+	return dumps
+}
+
+// TestGlooGaveUp has Gloo's last operation over on the one rank that called it: with an error then.
+func TestGlooGaveUp(t *testing.T) {
+	dumps := torchDumps(t, "torch-2.14-gloo/skip")
+	last := &dumps[0].Entries[14]
+	last.Retired = true
+	require.Contains(t, Analyze(dumps).String(), "rank 1 has not entered; rank 0 gave up, with a limit of 30m0s\n")
+	require.Equal(t, flight.Scheduled, dumps[0].Entries[0].State, "the dumps stay as they are")
+	dumps[0].Entries = dumps[0].Entries[:14]
+	require.Contains(t, Analyze(dumps).String(), "all well: 2 ranks, 1 group: 14 collectives")
+	dumps[1].Entries = nil
+	require.Contains(t, Analyze(dumps).String(), "all well", "nothing is known of what a rank without entries has called")
 }
 
 // stage is what the lines of a script build up.
