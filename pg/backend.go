@@ -44,9 +44,9 @@ type Backend interface {
 	// Run enqueues a call, on the caller's stream unless it is Async. It returns a Pending for Async calls only. A Barrier is
 	// always Async, and its Pending a mark: done when what came before it on this rank is.
 	Run(ctx context.Context, c *Call) (Pending, error)
-	// Abort ends what is pending because the group has failed, and everything that comes later.
+	// Abort ends what is pending because the group has failed, and everything that comes later. It does not wait.
 	Abort(cause error)
-	// Close gives everything back, after Abort or when nothing is pending.
+	// Close gives everything back, after Abort or when nothing is pending. It may wait for goroutines that call Fail.
 	Close() error
 }
 
@@ -143,17 +143,18 @@ func (bs *backends) abort(cause error) {
 	}
 }
 
-// close ends all of them. The caller holds g.order.
+// close ends all of them. The caller holds g.order, and has called abort. A backend may wait here for a goroutine of its own
+// that fails the group.
 func (bs *backends) close() error {
 	bs.Lock()
-	defer bs.Unlock()
-	bs.last = nil
-	var all []error
-	for _, b := range bs.by {
-		all = append(all, b.Close())
+	all := bs.by
+	bs.by, bs.last = nil, nil
+	bs.Unlock()
+	var errs []error
+	for _, b := range all {
+		errs = append(errs, b.Close())
 	}
-	bs.by = nil
-	return errors.Join(all...)
+	return errors.Join(errs...)
 }
 
 // onDevice gives a call to the backend of its device.

@@ -1,0 +1,65 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+)
+
+// held is a log that stops who writes into it until the test says go on.
+type held struct {
+	slog.Handler
+	writes, goOn chan struct{}
+}
+
+func (h *held) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *held) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "group failed" {
+		close(h.writes)
+		<-h.goOn
+	}
+	return nil
+}
+
+// attended is a backend that waits at its end for a goroutine of its own.
+type attended struct {
+	still
+	closing chan struct{}
+	ended   chan struct{}
+}
+
+func (a *attended) Close() error {
+	close(a.closing)
+	<-a.ended
+	return nil
+}
+
+// TestFailBesideClose closes a group while a goroutine of its backend is failing it: the one waits for the other.
+func TestFailBesideClose(t *testing.T) {
+	log := &held{writes: make(chan struct{}), goOn: make(chan struct{})}
+	g, _, _ := stillGroup(t, func(c *Config) { c.Log = slog.New(log) })
+	b := &attended{closing: make(chan struct{}), ended: make(chan struct{})}
+	g.backends.put(colligo.Device{Kind: hanging}, b)
+	go func() {
+		g.Fail(errors.New("met by the backend"))
+		close(b.ended)
+	}()
+	<-log.writes
+	closed := make(chan error, 1)
+	go func() { closed <- g.Close() }()
+	<-b.closing
+	close(log.goOn)
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("Close and Fail wait for each other")
+	}
+}
