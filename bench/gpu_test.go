@@ -99,7 +99,7 @@ func TestSimulatedTuning(t *testing.T) {
 	o := onSim(t, 2, "all_reduce", "broadcast", "-threads", "-transport", "inproc", "-tune", "-n", "1", "-w", "0", "-b", "1Ki",
 		"-e", "4Ki", "-check=false")
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stderr, "bench: measures tiles 64x512 32Ki\n")
+	require.Contains(t, o.stderr, "bench: measures tiles 128x512 16Ki\n")
 	require.Regexp(t, `^// Measured by 2 ranks, .*\n(// .*\n)+return \[\]Choice{\n(\t{Coll: plan\.AllReduce, MaxSize: 2,( MaxBytes: \d+ << 10,)? `+
 		`Way: \w+, Blocks: \d+, Threads: \d+(, Tile: \d+ << 10)?},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
 }

@@ -8,8 +8,8 @@
 // The last line is PyTorch's analyzer (python3 -m torch.distributed.flight_recorder.fr_trace), which has nothing to say where all
 // collectives match. With -skip the last rank leaves the last call out, and both name it.
 //
-// check.sh runs all of this, and then the other way round: job.py is a job of PyTorch's on two GPUs, whose dumps colligo trace reads.
-// It needs PyTorch 2.11 and, for that second half, two GPUs.
+// check.sh runs all of this, and then the other way round: job.py is a job of PyTorch's, by NCCL on two GPUs and else by Gloo,
+// whose dumps colligo trace reads. It needs PyTorch 2.11 or later.
 package main
 
 import (
