@@ -171,7 +171,7 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 			return nil, g.explain(r, 0, err, false)
 		}
 	}
-	seq, err := g.number(r)
+	seq, err := g.number(ctx, r)
 	if err != nil {
 		return nil, g.explain(r, 0, err, true)
 	}
@@ -226,7 +226,7 @@ func (c *Call) of(r *request, seq uint64, async bool) {
 
 // number takes the next sequence number of a collective, unless the group has failed; sends and receives have the last
 // collective's.
-func (g *Group) number(r *request) (uint64, error) {
+func (g *Group) number(ctx context.Context, r *request) (uint64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
@@ -235,6 +235,6 @@ func (g *Group) number(r *request) (uint64, error) {
 	if r.coll != plan.Send && r.coll != plan.Recv {
 		g.seq = after(g.seq, !r.rec.own)
 	}
-	g.admit(r, g.Timeout(), 2)
+	g.admit(r, within(ctx, g.Timeout()), 2)
 	return g.seq, nil
 }

@@ -252,9 +252,9 @@ func (g *Group) admitAll(w *whole) {
 			first = &seen[1]
 		}
 		if *first {
-			g.admitMore(&op.request, op.lease.limit, skip)
+			g.admitMore(&op.request, within(op.ctx, op.lease.limit), skip)
 		} else {
-			g.admit(&op.request, op.lease.limit, skip)
+			g.admit(&op.request, within(op.ctx, op.lease.limit), skip)
 		}
 		*first = true
 	}
@@ -265,7 +265,7 @@ func (g *Group) admitAll(w *whole) {
 	}
 	w.request = request{size: g.size, rec: record{own: first.rec.own, skip: first.rec.skip}}
 	w.as(OpCoalesced)
-	g.admitMore(&w.request, first.lease.limit, skip)
+	g.admitMore(&w.request, within(first.ctx, first.lease.limit), skip)
 }
 
 // admitMore is admit under the number of the operation before.

@@ -21,6 +21,16 @@ func (op *operation) limit() {
 	}
 }
 
+// within is how long an operation may take that is called now: until its context's deadline, where there is one.
+func within(ctx context.Context, limit time.Duration) time.Duration {
+	if ctx != nil {
+		if d, ok := ctx.Deadline(); ok {
+			return time.Until(d).Round(time.Millisecond)
+		}
+	}
+	return limit
+}
+
 // expired returns the operation itself if it has had its time, or if its context was cancelled, with that cause.
 func (op *operation) expired(now time.Time) (*operation, error) {
 	switch {

@@ -59,7 +59,7 @@ func following(t *testing.T) (*Group, *[]WorkInfo) {
 // calls takes a place in the order for a call and gives it to a backend.
 func (g *Group) calls(b Backend, coll plan.Coll, p Pending) {
 	r := &request{coll: coll, size: 2, peer: 1}
-	g.number(r)
+	g.number(context.Background(), r)
 	g.follow(b, r, p)
 }
 

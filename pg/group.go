@@ -185,7 +185,7 @@ func (g *Group) enqueue(ctx context.Context, r *request, async bool) (*operation
 		g.seq = after(g.seq, !r.rec.own)
 	}
 	op.request, op.seq, op.ctx, op.lease = *r, g.seq, ctx, g.lease()
-	g.admit(&op.request, op.lease.limit, 1)
+	g.admit(&op.request, within(ctx, op.lease.limit), 1)
 	g.queue = append(g.queue, op)
 	g.fresh.Store(true)
 	drive := !g.driving

@@ -66,7 +66,7 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 
 // giveNext is give with the next sequence number.
 func (g *Group) giveNext(ctx context.Context, b Backend, r *request, async bool) (uint64, Pending, error) {
-	seq, err := g.number(r)
+	seq, err := g.number(ctx, r)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -173,6 +173,31 @@ func TestTraceWhileStuck(t *testing.T) {
 	})
 }
 
+// TestTraceOfDeadline records the limit that an operation has: what its context leaves it, and else the group's.
+func TestTraceOfDeadline(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		a, peer := matrix(g), 1-g.Rank()
+		require.NoError(t, g.AllReduce(ctx, a, colligo.Sum))
+		require.NoError(t, g.AllReduce(t.Context(), a, colligo.Sum))
+		require.NoError(t, g.Coalesce(ctx, func(b *pg.Batch) error {
+			b.AllReduce(a, colligo.Sum)
+			b.Send(matrix(g), peer, 1)
+			b.Recv(matrix(g), peer, 1)
+			b.Broadcast(matrix(g), 0)
+			return nil
+		}))
+		for i, e := range entries(g) {
+			want := time.Minute
+			if i == 1 {
+				want = g.Timeout()
+			}
+			require.Equal(t, want, e.Timeout, "%d: %s", i, e.Name)
+		}
+	})
+}
+
 // TestIndividualSendRecv counts messages apart from collectives.
 func TestIndividualSendRecv(t *testing.T) {
 	for _, timing := range []bool{true, false} {
