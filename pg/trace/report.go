@@ -21,14 +21,14 @@ const (
 	Blamed                    // a group has failed, and its ranks say whose doing it is
 	NoDump                    // a rank left no dump
 	Unmatched                 // a send without its receive, or the other way round
+	Failed                    // a group has failed, and its ranks say why but not whose doing it is
 	Stuck                     // all have entered, and not all come out
 	Behind                    // Missing or Unmatched, by ranks that wait elsewhere or have stopped because their group failed
-	Failed                    // a group has failed, and its ranks say why but not whose doing it is
 	Slow                      // a rank comes late again and again
 )
 
 var kindNames = [...]string{"type mismatch", "dtype mismatch", "size mismatch", "missing", "blamed", "no dump", "unmatched",
-	"stuck", "behind", "failed", "slow"}
+	"failed", "stuck", "behind", "slow"}
 
 // String names the kind.
 func (k Kind) String() string { return kindNames[k] }
