@@ -12,7 +12,8 @@ import (
 // GlobalRank returns the rank in the default group of a rank of this group. c10d: get_global_rank.
 func (g *Group) GlobalRank(rank int) (int, error) {
 	if g == nil || rank < 0 || rank >= len(g.ranks) {
-		return colligo.NoRank, fmt.Errorf("pg: rank %d of %v", rank, g)
+		g = g.orOutside()
+		return colligo.NoRank, fmt.Errorf("pg: rank %d of group %s, which has %d ranks", rank, g.name, len(g.ranks))
 	}
 	return g.ranks[rank], nil
 }
@@ -22,7 +23,7 @@ func (g *Group) GroupRank(global int) (int, error) {
 	if r := g.find(global); r != colligo.NoRank {
 		return r, nil
 	}
-	return colligo.NoRank, fmt.Errorf("pg: rank %d of the default group is not in %v", global, g)
+	return colligo.NoRank, fmt.Errorf("pg: rank %d of the default group is not in group %s", global, g.Name())
 }
 
 func (g *Group) find(global int) int {
