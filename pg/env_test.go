@@ -165,6 +165,7 @@ func TestBadURL(t *testing.T) {
 	for url, says := range map[string]string{
 		"http://host:1":                        "does not begin with env://, tcp:// or file://",
 		"localhost:1234":                       "does not begin with env://, tcp:// or file://",
+		"127.0.0.1:1234":                       "want env://, tcp://host:port or file:///path",
 		"/tmp/file":                            "does not begin with env://, tcp:// or file://",
 		"file://":                              "names no file",
 		"file://relative/path":                 `names the host "relative"`,

@@ -193,7 +193,7 @@ func identify(c *Config, env lookup) (m membership, u *url.URL, err error) {
 		where = "env://"
 	}
 	if u, err = url.Parse(where); err != nil {
-		return m, nil, err
+		return m, nil, fmt.Errorf("%w; want env://, tcp://host:port or file:///path", err)
 	}
 	if err := checkURL(u); err != nil {
 		return m, nil, fmt.Errorf("%q %w", where, err)
