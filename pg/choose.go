@@ -67,7 +67,11 @@ func plannerNamed(c plan.Coll, name string) (plan.Planner, error) {
 			return p.planner, nil
 		}
 	}
-	return nil, fmt.Errorf("%v has no algorithm %q; there are %s", c, name, strings.Join(Algorithms(c), ", "))
+	all := Algorithms(c)
+	if all == nil {
+		all = []string{"none"}
+	}
+	return nil, fmt.Errorf("%v has no algorithm %q; there are %s", c, name, strings.Join(all, ", "))
 }
 
 // choose returns the line for a shape. The fallback is the collective's last planner.

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // quiet is a configuration that logs nothing.
@@ -102,11 +104,13 @@ func TestBadChoices(t *testing.T) {
 	for says, change := range map[string]func(c *Config){
 		`all_reduce has no algorithm "rinng"; there are direct, halving_doubling`: func(c *Config) { c.Algo = map[string]string{"all_reduce": "rinng"} },
 		`unknown collective "allreduce"`:                                          func(c *Config) { c.Algo = map[string]string{"allreduce": "ring"} },
-		`send has no algorithm "ring"`:                                            func(c *Config) { c.Algo = map[string]string{"send": "ring"} },
+		`send has no algorithm "ring"; there are none`:                            func(c *Config) { c.Algo = map[string]string{"send": "ring"} },
 		`barrier has no algorithm ""`:                                             func(c *Config) { c.Choices = []Choice{{Coll: plan.Barrier}} },
 		"broadcast chain: 99 lanes":                                               func(c *Config) { c.Choices = []Choice{{Coll: plan.Broadcast, Algo: "chain", Lanes: 99}} },
 		"chunks of -1 bytes":                                                      func(c *Config) { c.Choices = []Choice{{Coll: plan.Broadcast, Algo: "chain", ChunkBytes: -1}} },
 		`transport "pigeon", there are auto`:                                      func(c *Config) { c.Transport = "pigeon" },
+		`compression "gzip", there are s2 and zstd`:                               func(c *Config) { c.Compression = "gzip" },
+		"MaxObject is -1":                                                         func(c *Config) { c.MaxObject = -1 },
 		"Timeout is -1ns":                                                         func(c *Config) { c.Timeout = -1 },
 		"rank 7 of 2 ranks":                                                       func(c *Config) { c.Rank = 7 },
 	} {
@@ -114,6 +118,15 @@ func TestBadChoices(t *testing.T) {
 		change(&c)
 		_, err := Init(t.Context(), c)
 		require.ErrorContains(t, err, says)
+	}
+}
+
+// TestInProcessSizes refuses groups that cannot be.
+func TestInProcessSizes(t *testing.T) {
+	for _, size := range []int{-1, 0, transport.MaxSize + 1} {
+		groups, err := InProcess(t.Context(), size, Config{})
+		require.ErrorContains(t, err, fmt.Sprintf("pg: a group of %d ranks", size))
+		require.Nil(t, groups)
 	}
 }
 

@@ -92,6 +92,14 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("pg: transport %q, there are auto, shm and tcp", c.Transport)
 	}
+	switch c.Compression {
+	case "", "s2", "zstd":
+	default:
+		return c, fmt.Errorf("pg: compression %q, there are s2 and zstd", c.Compression)
+	}
+	if c.MaxObject < 0 {
+		return c, fmt.Errorf("pg: MaxObject is %d", c.MaxObject)
+	}
 	if c.Name == "" {
 		c.Name = "0"
 	}

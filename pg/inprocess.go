@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/colligo-go/colligo/store"
@@ -11,8 +12,12 @@ import (
 )
 
 // InProcess forms a group whose ranks all live in this process, and returns each rank's handle. Every rank needs a
-// goroutine of its own. It serves tests and examples; package pgtest has more for the former.
+// goroutine of its own. It serves tests and examples; package pgtest has more for the former. The ranks know one another: what
+// Config says of where they meet, of rank and size, and of the transport is not used.
 func InProcess(ctx context.Context, size int, c Config) ([]*Group, error) {
+	if size < 1 || size > transport.MaxSize {
+		return nil, fmt.Errorf("pg: a group of %d ranks: from 1 to %d", size, transport.MaxSize)
+	}
 	net := sim.New(sim.Config{Size: size})
 	c.Store, c.Size = store.NewHash(), size
 	if c.Watch.DumpOnError == 0 {
