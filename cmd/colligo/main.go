@@ -27,6 +27,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/internal/launch"
@@ -56,6 +57,16 @@ const usage = `usage:
 "colligo run -help" and so on list the flags.
 `
 
+// usageOf returns the line about one command, "" if there is no such command.
+func usageOf(command string) string {
+	for line := range strings.Lines(usage) {
+		if strings.HasPrefix(line, "  colligo "+command+" ") {
+			return line
+		}
+	}
+	return ""
+}
+
 // run returns the exit code.
 func run(args []string, s system) int {
 	if len(args) == 0 {
@@ -74,6 +85,9 @@ func run(args []string, s system) int {
 	case "settings":
 		return s.settings(args[1:])
 	case "help", "-help", "-h", "--help":
+		if len(args) > 1 && usageOf(args[1]) != "" {
+			return run([]string{args[1], "-help"}, s)
+		}
 		fmt.Fprint(s.stdout, usage)
 		return 0
 	}
@@ -89,6 +103,7 @@ func (s system) parse(f *flag.FlagSet, args []string) (code int, ok bool) {
 	case err == nil:
 		return 0, true
 	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(s.stdout, "usage:\n%s", usageOf(f.Name()))
 		f.SetOutput(s.stdout)
 		f.PrintDefaults()
 		return 0, false

@@ -96,10 +96,18 @@ func TestMisuse(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"run", "-help"}, {"store", "-h"}, {"doctor", "-help"}} {
+	for says, args := range map[string][]string{
+		"  colligo trace [flags] FOLDER...":  {"help", "help"},
+		"  colligo run -n RANKS [flags]":     {"run", "-help"},
+		"  colligo store -listen HOST:PORT":  {"store", "-h"},
+		"  colligo doctor [flags]":           {"help", "doctor"},
+		"  colligo trace [flags] FOLDER... ": {"trace", "-help"},
+		"  colligo settings ":                {"settings", "-h"},
+	} {
 		o := command(t, args...)
 		require.Zero(t, o.code)
-		require.NotEmpty(t, o.stdout)
+		require.Contains(t, o.stdout, "usage:\n")
+		require.Contains(t, o.stdout, says)
 		require.Empty(t, o.stderr)
 	}
 }
