@@ -19,13 +19,20 @@ func (s system) trace(args []string) int {
 	f.StringVar(&page, "html", "", "`file` for a page that shows what ranks did; it needs nothing but a browser")
 	f.StringVar(&timeline, "timeline", "", "`file` for a trace that chrome://tracing and Perfetto show")
 	f.StringVar(&prefix, "prefix", "", "what the dumps' names begin with, before the rank; empty takes what they have in common")
-	if code, ok := s.parse(f, args); !ok {
-		return code
+	var folders []string
+	for ; ; args = f.Args()[1:] { // flags may stand behind folders, too
+		if code, ok := s.parse(f, args); !ok {
+			return code
+		}
+		if f.NArg() == 0 {
+			break
+		}
+		folders = append(folders, f.Arg(0))
 	}
-	if f.NArg() == 0 {
+	if len(folders) == 0 {
 		return s.misuse("trace", errors.New("no folder named"))
 	}
-	paths, err := dumpsIn(f.Args(), prefix)
+	paths, err := dumpsIn(folders, prefix)
 	if err != nil {
 		return s.misuse("trace", err)
 	}

@@ -73,6 +73,7 @@ func TestTraceMisuse(t *testing.T) {
 		args []string
 	}{
 		{"no folder named", nil}, {"not defined: -fast", []string{"-fast"}}, {"no dumps in", []string{empty}}, {"no dumps in", []string{"-prefix", "other_", dir}},
+		{"no dumps in", []string{dir, "-prefix", "other_"}}, {"not defined: -fast", []string{dir, "-fast"}},
 		{"two dumps of rank", []string{dir, dir}}, {"absent", []string{filepath.Join(dir, "absent")}},
 	} {
 		o := command(t, append([]string{"trace"}, c.args...)...)
