@@ -46,7 +46,7 @@ type Config struct {
 	Open func(ctx context.Context, c *transport.Config) (transport.Mesh, error)
 
 	Desc string // of the default group, for people; empty is "default_pg"
-	// Backends names what carries out the operations on each kind of device: "cpu:host,cuda:nccl", or one name for every
+	// Backends names what carries out the operations on each kind of device: "cpu:host,cuda:peer", or one name for every
 	// kind that has it. Empty takes what RegisterBackend registered. Other groups take it over.
 	Backends string
 	// Device, if it is not the CPU, is the one device besides it whose tensors the group takes; its backend is opened when

@@ -15,7 +15,7 @@ func (e *examiner) nccl() {
 	where, version, err := e.library()
 	if err != nil {
 		e.say("nccl", "%v", err)
-		e.miss("NCCL, which bench -compare nccl and GPUs on several hosts need; -nccl names its library")
+		e.miss("NCCL, which bench -compare nccl needs; -nccl names its library")
 		return
 	}
 	e.say("nccl", "%s, %s", version, where)
