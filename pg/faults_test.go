@@ -218,7 +218,7 @@ func TestMisuse(t *testing.T) {
 		for says, err := range map[string]error{
 			"root 2 of a group of 2 ranks":                         g.Broadcast(ctx, x, 2),
 			"invalid tensor":                                       g.AllReduce(ctx, colligo.Tensor{}, colligo.Sum),
-			"no backend for cuda tensors":                          g.AllReduce(ctx, gpu, colligo.Sum),
+			"such as colligo's cuda/peer":                          g.AllReduce(ctx, gpu, colligo.Sum),
 			"band of float32":                                      g.AllReduce(ctx, x, colligo.BAnd),
 			"2 ranks of 3 elements need 6":                         g.AllGatherInto(ctx, x, x),
 			"1 tensors for 2 ranks":                                g.AllGather(ctx, []colligo.Tensor{x}, x),

@@ -136,7 +136,7 @@ func linked() string {
 			all = append(all, fmt.Sprintf("%v:%s", kind, name))
 		}
 	}
-	return "there are " + strings.Join(all, ", ") + "; importing a backend's package adds it"
+	return "there are " + strings.Join(all, ", ") + "; importing a backend's package, such as colligo's cuda/peer, adds it"
 }
 
 // of returns the name for a kind of device; empty means that the group has none.
@@ -176,5 +176,5 @@ func (g *Group) opener(d colligo.Device) (Opener, error) {
 	case g.form.backends != nil:
 		return nil, fmt.Errorf("no backend for %v tensors in this group, which has %v", d.Kind, g.form.backends)
 	}
-	return nil, fmt.Errorf("no backend for %v tensors in this program: import one", d.Kind)
+	return nil, fmt.Errorf("no backend for %v tensors in this program: %s", d.Kind, linked())
 }
