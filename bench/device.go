@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 )
 
@@ -85,6 +86,22 @@ func (o *options) checkDevice() error {
 		return fmt.Errorf("-register: only memory of GPUs can be registered; this is -device %s", o.device)
 	case o.graph > 0:
 		return fmt.Errorf("-graph: only operations on GPUs can be captured; this is -device %s", o.device)
+	case o.heap > 0:
+		return fmt.Errorf("-heap %v: only GPUs take part through one; this is -device %s", &o.heap, o.device)
+	}
+	return o.checkMemory(hostBytes())
+}
+
+// checkMemory refuses sizes that a host with so many bytes cannot hold; the system would end whoever takes the memory, without
+// a word.
+func (o *options) checkMemory(host uint64) error {
+	here := uint64(o.ranks)
+	if o.joins {
+		here = 1 // others may be elsewhere
+	}
+	if largest := o.largest(); host > 0 && uint64(largest) > host/(uint64(stretches)*here) {
+		return fmt.Errorf("-e %v: %d ranks with %d tensors of %s each need more than the %s of this machine", &o.end, here, stretches,
+			colligo.FormatBytes(int64(largest)), colligo.FormatBytes(int64(host)))
 	}
 	return nil
 }

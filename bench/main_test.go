@@ -89,6 +89,7 @@ func TestMisuse(t *testing.T) {
 		{"unknown reduce operation", []string{"all_reduce", "-o", "median"}},
 		{"bxor of float32", []string{"all_reduce", "-o", "bxor"}},
 		{"sendrecv needs two ranks", []string{"sendrecv", "-ranks", "1"}},
+		{"-heap 5Mi: only GPUs", []string{"all_reduce", "-heap", "5Mi"}},
 		{"-timeout 0s", []string{"all_reduce", "-timeout", "0s"}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -98,6 +99,17 @@ func TestMisuse(t *testing.T) {
 			require.Empty(t, o.stdout)
 		})
 	}
+}
+
+// TestTooLarge refuses sizes before the system does.
+func TestTooLarge(t *testing.T) {
+	o, err := parse([]string{"all_reduce", "-e", "1Gi", "-ranks", "4", "-device", "cpu"})
+	require.NoError(t, err)
+	require.NoError(t, o.checkMemory(8<<30))
+	require.NoError(t, o.checkMemory(0), "nobody knows")
+	require.EqualError(t, o.checkMemory(7<<30), "-e 1Gi: 4 ranks with 2 tensors of 1 GiB each need more than the 7 GiB of this machine")
+	o.joins = true
+	require.NoError(t, o.checkMemory(7<<30), "the others may be on another machine")
 }
 
 func TestMisuseUnderLauncher(t *testing.T) {
