@@ -58,6 +58,9 @@ func (g *Group) remaining(exclude []int) ([]int, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.closed {
+		return nil, colligo.ErrClosed
+	}
 	before := g.form.expected
 	if before == nil {
 		before = g.ranks

@@ -161,6 +161,17 @@ func TestShrinkTwice(t *testing.T) {
 	}
 }
 
+// TestShrinkClosed refuses to shrink a group that this rank has left, though the store is there and the others would wait for it.
+func TestShrinkClosed(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		require.NoError(t, g.Close())
+		n, err := g.Shrink(t.Context())
+		require.ErrorIs(t, err, colligo.ErrClosed)
+		require.EqualError(t, err, "pg: shrink group 0: group closed")
+		require.Nil(t, n)
+	})
+}
+
 // TestShrinkWithoutStore tells that nothing can be done when the store is gone.
 func TestShrinkWithoutStore(t *testing.T) {
 	s := store.NewHash()
