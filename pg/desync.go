@@ -110,6 +110,8 @@ func (g *Group) wordPair(op *operation, after time.Duration, got map[int]note) e
 	parts := []string{fmt.Sprintf("nothing from rank %s with tag %d after %v", peerName(op.peer), op.tag, after)}
 	if op.coll == plan.Send {
 		parts[0] = fmt.Sprintf("rank %d has not taken the message with tag %d after %v", op.peer, op.tag, after)
+	} else if op.device.Kind == colligo.CPU { // else this is not who drives
+		parts = append(parts, g.stash.others(op.peer)...)
 	}
 	var silent []int
 	for peer := range g.size {

@@ -233,6 +233,32 @@ func TestPairTimeout(t *testing.T) {
 	})
 }
 
+// TestOtherTag names the tag of a message that has come where another was awaited.
+func TestOtherTag(t *testing.T) {
+	for _, any := range []bool{false, true} {
+		pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+			x := colligo.Of([]float32{0})
+			if g.Rank() == 1 {
+				for range 2 {
+					require.NoError(t, g.Send(t.Context(), x, 0, 5))
+				}
+				time.Sleep(time.Minute)
+				return
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			from, err := "any", error(nil)
+			if any {
+				_, err = g.RecvAny(ctx, x, 3)
+			} else {
+				from, err = "1", g.Recv(ctx, x, 1, 3)
+			}
+			require.ErrorIs(t, err, colligo.ErrTimeout)
+			require.ErrorContains(t, err, fmt.Sprintf("nothing from rank %s with tag 3 after 2s; a message of rank 1 with tag 5 has come, which nothing receives", from))
+		})
+	}
+}
+
 // TestStrayOfTheDead loses a peer in the middle of a message that nobody has asked for, while another is awaited.
 func TestStrayOfTheDead(t *testing.T) {
 	var net *sim.Net

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
@@ -45,6 +46,18 @@ func (s *stash) take(op *operation) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// others says with which tags messages have come from a peer that no receive has asked for.
+func (s *stash) others(peer int) []string {
+	var said []string
+	for _, m := range s.strays {
+		one := fmt.Sprintf("a message of rank %d with tag %d has come, which nothing receives", m.peer, m.call.Root)
+		if m.off == len(m.data) && (peer == anyPeer || peer == m.peer) && len(said) < mostNamed && !slices.Contains(said, one) {
+			said = append(said, one)
+		}
+	}
+	return said
 }
 
 // keepStrays moves messages out of the way of receives that wait for others behind them.
