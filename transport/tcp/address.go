@@ -40,7 +40,11 @@ func listen(ctx context.Context, c *transport.Config) (net.Listener, []string, e
 		}
 		return l, addrs, nil
 	}
-	return nil, nil, fmt.Errorf("tcp: rank %d cannot listen: %w", c.Rank, errors.Join(errs...))
+	at := ""
+	if c.Host != "" {
+		at = fmt.Sprintf(" at address, interface or host %q", c.Host)
+	}
+	return nil, nil, fmt.Errorf("tcp: rank %d cannot listen%s: %w", c.Rank, at, errors.Join(errs...))
 }
 
 // candidates returns hosts to listen on, the empty one for all.

@@ -61,6 +61,14 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// TestListenNowhere names what it was given.
+func TestListenNowhere(t *testing.T) {
+	for _, host := range []string{"192.0.2.1", "no-such.invalid"} {
+		_, _, err := listen(t.Context(), &transport.Config{Rank: 3, Host: host})
+		require.ErrorContains(t, err, `tcp: rank 3 cannot listen at address, interface or host "`+host+`": `)
+	}
+}
+
 func TestOrdered(t *testing.T) {
 	var addrs []net.Addr
 	for _, s := range []string{"fe80::1/64", "2001:db8::5/32", "192.0.2.7/24"} {
