@@ -58,6 +58,9 @@ func Run(t *testing.T, size int, f func(t *testing.T, g *pg.Group)) {
 // RunWith is Run with options.
 func RunWith(t *testing.T, size int, o Options, f func(t *testing.T, g *pg.Group)) {
 	t.Helper()
+	if size < 1 {
+		panic(fmt.Sprintf("pgtest: a group of %d ranks", size))
+	}
 	if o.Transport != "" && o.Transport != "sim" || o.RealTime {
 		run(t, size, o, f)
 		return

@@ -2,6 +2,7 @@ package pgtest_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -42,6 +43,13 @@ func TestSeed(t *testing.T) {
 	require.NoError(t, flag.Set("pgtest.seed", "7"))
 	defer func() { require.NoError(t, flag.Set("pgtest.seed", "0")) }()
 	require.Equal(t, first, trace(t, 0))
+}
+
+// TestNoRanks does not let a test pass that nobody has run.
+func TestNoRanks(t *testing.T) {
+	for _, size := range []int{0, -1} {
+		require.PanicsWithValue(t, fmt.Sprintf("pgtest: a group of %d ranks", size), func() { pgtest.Run(t, size, nil) })
+	}
 }
 
 // TestRealTime runs without a bubble: a second takes a second.
