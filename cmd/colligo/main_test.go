@@ -81,6 +81,7 @@ func TestMisuse(t *testing.T) {
 		{"no program named", []string{"run", "-n", "2"}},
 		{"no program named", []string{"run", "-n", "2", "--"}},
 		{"-n 0: at least one rank", []string{"run", "-n", "0", "true"}},
+		{"-settle 0s", []string{"run", "-settle", "0", "true"}},
 		{"-grace 0s", []string{"run", "-grace", "0", "true"}},
 		{"flag provided but not defined: -ranks", []string{"run", "-ranks", "2", "true"}},
 		{"flag provided but not defined: -port", []string{"store", "-port", "2"}},

@@ -14,9 +14,10 @@ import (
 // runJob starts the ranks of a job.
 func (s system) runJob(args []string) int {
 	var ranks int
-	var grace time.Duration
+	var settle, grace time.Duration
 	f := flag.NewFlagSet("run", flag.ContinueOnError)
 	f.IntVar(&ranks, "n", 1, "`ranks` to start")
+	f.DurationVar(&settle, "settle", launch.DefaultSettle, "`time` that the other ranks go on when one has failed, to say what they know of it and write dumps")
 	f.DurationVar(&grace, "grace", launch.DefaultGrace, "`time` between SIGTERM and SIGKILL when the ranks have to end")
 	if code, ok := s.parse(f, args); !ok {
 		return code
@@ -24,6 +25,8 @@ func (s system) runJob(args []string) int {
 	switch {
 	case ranks < 1:
 		return s.misuse("run", fmt.Errorf("-n %d: at least one rank is needed", ranks))
+	case settle <= 0:
+		return s.misuse("run", fmt.Errorf("-settle %v: must be more than 0", settle))
 	case grace <= 0:
 		return s.misuse("run", fmt.Errorf("-grace %v: must be more than 0", grace))
 	case f.NArg() == 0:
@@ -31,7 +34,7 @@ func (s system) runJob(args []string) int {
 	}
 	out, errs := launch.NewLines(s.stdout), launch.NewLines(s.stderr)
 	var streams []*launch.Stream
-	job := launch.Job{Program: f.Arg(0), Args: f.Args()[1:], Env: s.environ, Ranks: ranks, Grace: grace, Signals: s.signals,
+	job := launch.Job{Program: f.Arg(0), Args: f.Args()[1:], Env: s.environ, Ranks: ranks, Settle: settle, Grace: grace, Signals: s.signals,
 		Output: func(rank int) (stdout, stderr io.Writer) {
 			prefix := fmt.Sprintf("[%d] ", rank)
 			a, b := out.Stream(prefix), errs.Stream(prefix)

@@ -18,6 +18,10 @@ import (
 // DefaultGrace is the time between SIGTERM and SIGKILL where Job leaves it zero.
 const DefaultGrace = 10 * time.Second
 
+// DefaultSettle is the time between the first failure and SIGTERM where Job leaves it zero. Ranks hear of a dead one in a
+// quarter of a second.
+const DefaultSettle = 2 * time.Second
+
 // Job is a program to start once for each rank. The store through which the ranks meet is served by Run.
 type Job struct {
 	Program string   // looked up in PATH if it has no slash
@@ -29,6 +33,8 @@ type Job struct {
 	// written by one goroutine per stream. Nil drops a stream.
 	Output func(rank int) (stdout, stderr io.Writer)
 	Grace  time.Duration
+	// Settle is how long the other ranks go on when one has failed: to say what they know of it, and write their dumps.
+	Settle time.Duration
 	// Signals are forwarded to all processes. After one that asks them to end they have the grace period left.
 	Signals <-chan os.Signal
 }
@@ -123,14 +129,15 @@ func wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// attend waits for the processes. It ends all when one fails.
+// attend waits for the processes. When one fails it ends those that do not end by themselves.
 func (j *Job) attend(ctx context.Context, procs []*exec.Cmd, ended <-chan ending) error {
 	var first error
+	var settled <-chan time.Time // set once one has failed
 	var expired <-chan time.Time // set once all are asked to end
 	stop := func(sig os.Signal) {
 		signalAll(procs, sig)
 		if expired == nil {
-			expired = time.After(j.grace())
+			expired = time.After(cmp.Or(j.Grace, DefaultGrace))
 		}
 	}
 	done := ctx.Done()
@@ -141,10 +148,10 @@ func (j *Job) attend(ctx context.Context, procs []*exec.Cmd, ended <-chan ending
 			if e.err != nil && first == nil {
 				first = failure(e)
 			}
-			if e.err != nil && expired == nil {
-				stop(syscall.SIGTERM)
+			if e.err != nil && settled == nil {
+				settled = time.After(cmp.Or(j.Settle, DefaultSettle))
 			}
-			if expired != nil {
+			if first != nil || expired != nil {
 				signalAll(procs[e.rank:e.rank+1], os.Kill) // children that the program left behind
 			}
 			procs[e.rank] = nil
@@ -158,18 +165,15 @@ func (j *Job) attend(ctx context.Context, procs []*exec.Cmd, ended <-chan ending
 			done = nil
 			first = cmp.Or(first, context.Cause(ctx))
 			stop(syscall.SIGTERM)
+		case <-settled:
+			if expired == nil {
+				stop(syscall.SIGTERM)
+			}
 		case <-expired:
 			signalAll(procs, os.Kill)
 		}
 	}
 	return first
-}
-
-func (j *Job) grace() time.Duration {
-	if j.Grace > 0 {
-		return j.Grace
-	}
-	return DefaultGrace
 }
 
 func failure(e ending) *Failure {

@@ -19,6 +19,7 @@ var programs = map[string]func() int{
 	"environment": printEnvironment,
 	"meet":        meet,
 	"fail":        failAsRankOne,
+	"heed":        heedRankOne,
 	"stubborn":    ignoreSignals,
 	"graceful":    endOnSignal,
 	"family":      leaveAChild,
@@ -61,6 +62,16 @@ func failAsRankOne() int {
 		return 7
 	}
 	return sleep()
+}
+
+// heedRankOne is failAsRankOne with a rank 0 that soon knows.
+func heedRankOne() int {
+	if os.Getenv("RANK") != "0" {
+		return failAsRankOne()
+	}
+	time.Sleep(300 * time.Millisecond)
+	fmt.Println("rank 1 is gone")
+	return 1
 }
 
 func sleep() int {
