@@ -142,15 +142,6 @@ func (t *Control) GiveUp(why string) error { return t.end(frameGaveUp, reason(wh
 
 func reason(why string) []byte { return []byte(why[:min(len(why), maxReason)]) }
 
-// GiveUp says on a connection to a peer, of which no Control has charge yet, what Control.GiveUp says.
-func GiveUp(conn net.Conn, why string) error {
-	if err := conn.SetDeadline(time.Now().Add(goodbyeLimit)); err != nil {
-		return err
-	}
-	_, err := conn.Write(frame(frameGaveUp, reason(why)))
-	return err
-}
-
 // end says a last thing to all peers, and ends.
 func (t *Control) end(kind byte, body []byte) error {
 	t.mu.Lock()

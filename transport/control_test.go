@@ -107,7 +107,7 @@ func TestControlBothClose(t *testing.T) {
 	}
 }
 
-// TestControlGiveUp says why a group did not form, with a Control and before there is one.
+// TestControlGiveUp says why a group did not form, at some length.
 func TestControlGiveUp(t *testing.T) {
 	noLeak(t)
 	d, a := pair(t)
@@ -127,10 +127,11 @@ func TestControlGiveUp(t *testing.T) {
 	require.Empty(t, atZero)
 
 	d, a = pair(t)
-	require.NoError(t, GiveUp(a, strings.Repeat("x", 3*maxReason)))
-	require.NoError(t, a.Close())
 	zero, atZero = listen(0)
+	one, _ = listen(1)
 	zero.Add(1, d)
+	one.Add(0, a)
+	require.NoError(t, one.GiveUp(strings.Repeat("x", 3*maxReason)))
 	require.EqualError(t, next(t, atZero).err, "peer lost: gave up: "+strings.Repeat("x", maxReason))
 	require.NoError(t, zero.Close())
 }

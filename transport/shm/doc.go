@@ -5,7 +5,8 @@
 // one cache line that crosses once. Reductions read straight from the slot and write straight into the next one.
 //
 // The ranks meet over sockets in Linux's abstract namespace: the handshake of package transport, then each passes the
-// descriptor of its segment, then the socket is the control channel, whose end tells of a peer's death.
+// descriptor of its segment, then the socket is the control channel, whose end tells of a peer's death. A rank whose Open
+// fails tells those that it is linked with why, and theirs fails too.
 //
 // Invariants:
 //

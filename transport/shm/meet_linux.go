@@ -29,86 +29,72 @@ type meeting struct {
 
 // met is a peer that is linked, or the reason why the group cannot form.
 type met struct {
-	peer int
-	conn *net.UnixConn
-	cpus [cpuBytes]byte
-	err  error
+	peer    int
+	company bool // it is in this process
+	cpus    [cpuBytes]byte
+	err     error
 }
 
-// meet links m with every peer and returns their connections.
-func (m *mesh) meet(ctx context.Context, fd int) (map[int]*net.UnixConn, error) {
+// meet links m with every peer. It ends early when one that is linked already gives up or dies.
+func (m *mesh) meet(ctx context.Context, fd int) error {
 	if m.c.Size == 1 {
-		return nil, nil
+		return nil
 	}
 	var name [16]byte
 	rand.Read(name[:]) // never fails
 	address := fmt.Sprintf("@colligo-shm-%x", name)
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("shm: %w", err)
+		return fmt.Errorf("shm: %w", err)
 	}
 	t := &meeting{m: m, fd: fd, listener: listener, results: make(chan met, m.c.Size)}
 	t.own = hello{layout: m.layout, cpus: ownCPUs()}
 	if err := m.c.Rendezvous.Set(ctx, key(m.c.Rank), []byte(HostID()+"\n"+address)); err != nil {
 		listener.Close()
-		return nil, fmt.Errorf("shm: rank %d publishes its address: %w", m.c.Rank, err)
+		return fmt.Errorf("shm: rank %d publishes its address: %w", m.c.Rank, err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, m.fail = context.WithCancelCause(ctx)
 	t.wg.Go(func() { t.accept(ctx) })
 	for peer := range m.c.Rank {
 		t.wg.Go(func() { t.dial(ctx, peer) })
 	}
-	conns, err := t.collect(ctx)
-	cancel()
+	err = t.collect(ctx)
+	m.fail(nil)
 	listener.Close()
 	t.wg.Wait()
-	close(t.results)
-	for late := range t.results {
-		if late.conn != nil {
-			late.conn.Close()
-		}
-	}
-	return conns, err
+	return err
 }
 
 func key(rank int) string { return fmt.Sprintf("shm/%d", rank) }
 
 // collect waits for all peers or the first failure.
-func (t *meeting) collect(ctx context.Context) (map[int]*net.UnixConn, error) {
-	conns, cpus := make(map[int]*net.UnixConn), t.own.cpus
-	for len(conns) < t.m.c.Size-1 {
-		var err error
+func (t *meeting) collect(ctx context.Context) error {
+	linked, cpus := make(map[int]bool), t.own.cpus
+	for len(linked) < t.m.c.Size-1 {
+		var r met
 		select {
-		case r := <-t.results:
-			if err = r.err; err == nil && conns[r.peer] != nil {
-				r.conn.Close()
-				err = fmt.Errorf("shm: rank %d has come twice", r.peer)
-			}
-			if err == nil {
-				conns[r.peer] = r.conn
-				unite(&cpus, &r.cpus)
-				t.m.patience.company = t.m.patience.company || ownProcess(r.conn)
-			}
+		case r = <-t.results:
 		case <-ctx.Done():
-			err = t.missing(conns, context.Cause(ctx))
 		}
-		if err != nil {
-			for _, conn := range conns {
-				_ = transport.GiveUp(conn, err.Error()) // who does not hear it hears the end
-				conn.Close()
-			}
-			return nil, err
+		if cause := context.Cause(ctx); cause != nil { // what fails then fails because of that
+			return t.missing(linked, cause)
 		}
+		if r.err != nil {
+			return r.err
+		}
+		linked[r.peer] = true
+		unite(&cpus, &r.cpus)
+		t.m.patience.company = t.m.patience.company || r.company
 	}
 	t.m.patience.share(t.m.c.Size > count(&cpus))
-	return conns, nil
+	return nil
 }
 
 // missing says which ranks have not come, and who came instead.
-func (t *meeting) missing(conns map[int]*net.UnixConn, cause error) error {
+func (t *meeting) missing(linked map[int]bool, cause error) error {
 	var ranks []string
 	for peer := range t.m.c.Size {
-		if peer != t.m.c.Rank && conns[peer] == nil {
+		if peer != t.m.c.Rank && !linked[peer] {
 			ranks = append(ranks, fmt.Sprint(peer))
 		}
 	}
@@ -190,20 +176,24 @@ func (t *meeting) connect(ctx context.Context, peer int) (*net.UnixConn, error) 
 	return conn.(*net.UnixConn), nil
 }
 
-// finish exchanges segments with a peer and reports it. It owns the connection; with an error there may be none.
+// finish exchanges segments with a peer, hands the connection to the control channel and reports the peer. It owns the
+// connection; with an error there may be none.
 func (t *meeting) finish(ctx context.Context, peer int, conn *net.UnixConn, err error) {
-	r := met{peer: peer, conn: conn}
+	r := met{peer: peer}
 	if err == nil {
 		r.cpus, err = t.link(ctx, peer, conn)
 	}
-	if err != nil {
+	if err == nil {
+		r.company = ownProcess(conn)
+		t.m.control.Add(peer, conn)
+	} else {
 		if conn != nil {
 			conn.Close()
 		}
 		if named := (*transport.PeerError)(nil); !errors.As(err, &named) {
 			err = &transport.PeerError{Peer: peer, Err: err}
 		}
-		r = met{err: fmt.Errorf("shm: rank %d cannot link with %w", t.m.c.Rank, err)}
+		r.err = fmt.Errorf("shm: rank %d cannot link with %w", t.m.c.Rank, err)
 	}
 	t.report(ctx, r)
 }
@@ -231,8 +221,5 @@ func (t *meeting) report(ctx context.Context, r met) {
 	select {
 	case t.results <- r:
 	case <-ctx.Done():
-		if r.conn != nil {
-			r.conn.Close()
-		}
 	}
 }

@@ -22,6 +22,7 @@ type mesh struct {
 	links    []*link // by rank, nil at the own
 	door     *door   // the own
 	control  *transport.Control
+	fail     context.CancelCauseFunc // ends Open; without effect when the group has formed
 	patience patience
 
 	life   sync.RWMutex // held for reading while the own door is used outside links, for writing to unmap
@@ -32,7 +33,8 @@ type mesh struct {
 
 var _ transport.Mesh = (*mesh)(nil)
 
-// Open makes this rank's segment, meets the peers and returns when all are linked.
+// Open makes this rank's segment, meets the peers and returns when all are linked. Events may come before it returns. It
+// fails when a peer does not fit the group or is lost meanwhile, and when ctx ends.
 func Open(ctx context.Context, c *transport.Config) (transport.Mesh, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -50,13 +52,10 @@ func Open(ctx context.Context, c *transport.Config) (transport.Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	conns, err := m.meet(ctx, fd)
-	if err != nil {
-		_ = m.Close() // what failed is the news
+	if err := m.meet(ctx, fd); err != nil {
+		_ = m.control.GiveUp(err.Error()) // who does not hear it hears the end
+		_ = m.Close()                     // what failed is the news
 		return nil, err
-	}
-	for peer, conn := range conns {
-		m.control.Add(peer, conn)
 	}
 	return m, nil
 }
@@ -117,10 +116,14 @@ func (m *mesh) attach(peer, fd int) error {
 	return nil
 }
 
-// lost ends the link before the user hears of it.
+// lost ends the link before the user hears of it. A peer that says goodbye has met all others: it keeps no group from
+// forming.
 func (m *mesh) lost(tell func(int, error)) func(int, error) {
 	return func(peer int, err error) {
 		_ = m.links[peer].end(&ending{err: &transport.PeerError{Peer: peer, Err: err}, drain: true})
+		if !errors.Is(err, transport.ErrGoodbye) {
+			m.fail(&transport.PeerError{Peer: peer, Err: fmt.Errorf("while the group was forming: %w", err)})
+		}
 		m.Wake()
 		if tell != nil {
 			tell(peer, err)
