@@ -89,12 +89,18 @@ func (t *Control) Add(peer int, conn net.Conn) {
 
 // setKeepAlive asks for probes where the connection is TCP; a kernel that refuses leaves its own default.
 func setKeepAlive(conn net.Conn) {
-	if w, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = w.NetConn()
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	if tcp, ok := Under(conn).(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive)
 	}
+}
+
+// Under returns the connection that TLS uses; conn itself if it is none of TLS. To close it is to close conn without the
+// farewell of TLS, which would wait some seconds for a peer that does not read.
+func Under(conn net.Conn) net.Conn {
+	if w, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return w.NetConn()
+	}
+	return conn
 }
 
 // Notify queues a note for a peer. It fails with a *PeerError if the peer is gone, has no connection or does not read.
@@ -196,7 +202,9 @@ func (p *controlPeer) write() {
 		p.queue, p.bytes = p.queue[1:], p.bytes-(len(b)-frameHead+noteCost)
 		if err != nil {
 			p.queue, p.bytes, p.broken = nil, 0, err
-			p.conn.SetReadDeadline(time.Now().Add(goodbyeLimit)) // what the peer said before it went can still be read
+			if !p.ctl.closed { // else there is a limit
+				p.conn.SetReadDeadline(time.Now().Add(goodbyeLimit)) // what the peer said before it went can still be read
+			}
 		}
 		p.ctl.mu.Unlock()
 	}
@@ -236,7 +244,7 @@ func (p *controlPeer) gone(err error) {
 	}
 	p.err = err
 	p.ctl.mu.Unlock()
-	p.conn.Close()
+	Under(p.conn).Close()
 	if f := p.ctl.c.Events.Lost; f != nil && !closed {
 		f(p.rank, err)
 	}

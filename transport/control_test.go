@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -232,4 +234,29 @@ func FuzzControlFrame(f *testing.F) {
 		}
 		require.True(t, errors.Is(err, ErrLost) || errors.Is(err, ErrGoodbye) || errors.Is(err, ErrCorrupt))
 	})
+}
+
+// TestControlCloseLimit closes while notes wait for peers that read nothing: that takes a second and no more.
+func TestControlCloseLimit(t *testing.T) {
+	noLeak(t)
+	var wg sync.WaitGroup
+	took := make([]time.Duration, 40)
+	for i := range took {
+		d, a := pair(t)
+		d.(*net.TCPConn).SetWriteBuffer(1 << 16)
+		a.(*net.TCPConn).SetReadBuffer(1 << 16)
+		zero, _ := listen(0)
+		zero.Add(1, d)
+		wg.Go(func() {
+			for range 200 {
+				_ = zero.Notify(1, make([]byte, MaxNote)) // is refused when enough of them wait
+				time.Sleep(time.Millisecond)
+			}
+			start := time.Now()
+			zero.Close()
+			took[i] = time.Since(start)
+		})
+	}
+	wg.Wait()
+	require.Less(t, slices.Max(took), 2*goodbyeLimit)
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/colligo-go/colligo/transport"
 )
 
 // pump is a stream over any connection: a goroutine reads from it into a ring, another writes to it from a ring.
@@ -144,7 +146,7 @@ func (p *pump) close() {
 	p.closed = true
 	p.moved.Broadcast()
 	p.mu.Unlock()
-	p.conn.Close() // its errors have been those of read and write
+	transport.Under(p.conn).Close() // its errors have been those of read and write
 	p.wg.Wait()
 }
 
