@@ -63,6 +63,13 @@ func (f *forming) limited(conn net.Conn, introduce func(net.Conn) (*guest, error
 	return g.conn, nil
 }
 
+// allow gives reads and writes of a connection so much time, unless the context has ended: its hold on the connection is
+// a deadline, too, which may have come already and must not be undone.
+func (f *forming) allow(conn net.Conn, d time.Duration) error {
+	conn.SetDeadline(time.Now().Add(d)) // a connection that takes none has failed already
+	return context.Cause(f.ctx)
+}
+
 // guest is a peer's connection after the introduction.
 type guest struct {
 	peer    int
@@ -88,7 +95,9 @@ func (f *forming) introduceAccepted(conn net.Conn) (*guest, error) {
 	if peer < c.Rank {
 		return nil, &transport.PeerError{Peer: peer, Err: fmt.Errorf("dialed rank %d: the higher rank dials", c.Rank)}
 	}
-	conn.SetDeadline(time.Now().Add(transport.HandshakeTime))
+	if err := f.allow(conn, transport.HandshakeTime); err != nil {
+		return nil, err
+	}
 	theirs, err := readTerms(conn)
 	if err != nil {
 		return nil, err

@@ -103,7 +103,9 @@ func (f *forming) introduceDialed(conn net.Conn, addr string, peer int, purpose 
 	if err := transport.Greet(f.ctx, conn, c, peer, purpose); err != nil {
 		return nil, err
 	}
-	conn.SetDeadline(time.Now().Add(transport.HandshakeTime))
+	if err := f.allow(conn, transport.HandshakeTime); err != nil {
+		return nil, err
+	}
 	mine := newTerms(c)
 	if err := mine.write(conn); err != nil {
 		return nil, err
