@@ -6,7 +6,7 @@
 //  2. Otherwise every frame, note and loss is scheduled, at least a nanosecond ahead, and delivered in the order of time,
 //     group, source, destination, lane and index. Every choice is a hash of the seed and of those, never of the order in
 //     which goroutines ran. In a testing/synctest bubble time is virtual, so the same seed gives the same trace.
-//  3. Lanes are in order under every fault. Frames of different lanes overtake one another only where Config.Reorder or
+//  3. Lanes, and the notes to a peer, are in order under every fault. Frames of different lanes overtake one another only where Config.Reorder or
 //     Config.Delay lets them.
 //  4. A lane holds Config.Slots frames, in flight and delivered together.
 //  5. A fault speaks about global ranks: the rank in the group that Open is called for, or the one given to OpenAs.

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/colligo-go/colligo/transport"
 	"github.com/colligo-go/colligo/transport/sim"
 	"github.com/colligo-go/colligo/transport/transporttest"
@@ -267,4 +269,38 @@ func part(err error) string {
 		}
 	}
 	return "limits"
+}
+
+// TestNotesInOrder lets a note be on its way, late or held, when the network becomes one without delays: the next note
+// does not overtake it.
+func TestNotesInOrder(t *testing.T) {
+	for name, faults := range map[string][2]func(*net){
+		"late": {func(n *net) { n.SetDelay(second, second) }, func(n *net) { n.SetDelay(0, 0) }},
+		"held": {func(n *net) { n.Pause(0) }, func(n *net) { n.Resume(0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &net{Net: sim.New(sim.Config{Size: 2})}
+				var mu sync.Mutex
+				got := ""
+				n.meshes = open(t, n.Net, 2, func(_ int, c *transport.Config) {
+					c.Events.Note = func(_ int, p []byte) {
+						mu.Lock()
+						defer mu.Unlock()
+						got += string(p)
+					}
+				})
+				faults[0](n)
+				require.NoError(t, n.meshes[0].Notify(1, []byte("a")))
+				faults[1](n)
+				require.NoError(t, n.meshes[0].Notify(1, []byte("b")))
+				time.Sleep(2 * second)
+				require.NoError(t, n.meshes[0].Notify(1, []byte("c")))
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				require.Equal(t, "abc", got)
+			})
+		})
+	}
 }

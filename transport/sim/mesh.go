@@ -173,12 +173,7 @@ func (m *Mesh) Notify(peer int, note []byte) error {
 	if err := m.lostPeer(peer); err != nil {
 		return err
 	}
-	note = append([]byte{}, note...)
-	if to := m.group.meshes[peer]; m.net.direct.Load() {
-		to.post(notice{peer: m.rank, note: note})
-	} else {
-		m.net.notify(m, to, note)
-	}
+	m.net.notify(m, m.group.meshes[peer], append([]byte{}, note...))
 	return nil
 }
 

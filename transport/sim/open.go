@@ -39,6 +39,7 @@ type group struct {
 type pipe struct {
 	lanes  []lane
 	notes  uint64
+	flying int           // notes that have not arrived
 	noteAt time.Duration // when the last note arrives
 }
 

@@ -118,7 +118,11 @@ func (n *Net) happen(e *event) {
 	case n.holds(e.src, e.dst):
 		n.held = append(n.held, e)
 		return
-	case e.from.group.cuts[pair{e.from.rank, e.to.rank}] != nil:
+	}
+	if e.kind == isNote {
+		e.from.group.pipe(e.from.rank, e.to.rank).flying--
+	}
+	if e.from.group.cuts[pair{e.from.rank, e.to.rank}] != nil {
 		return
 	}
 	n.trace(e)
@@ -174,11 +178,17 @@ func (n *Net) send(l *link, number int, s *slot) {
 	}
 }
 
-// notify schedules a note.
+// notify delivers a note, or schedules it where that is needed or others are on their way.
 func (n *Net) notify(m, to *Mesh, note []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := m.group.pipe(m.rank, to.rank)
+	p := m.group.pipes[pair{m.rank, to.rank}]
+	if n.direct.Load() && (p == nil || p.flying == 0) {
+		to.post(notice{peer: m.rank, note: note})
+		return
+	}
+	p = m.group.pipe(m.rank, to.rank)
+	p.flying++
 	f := Frame{Group: m.group.id, Src: m.global, Dst: to.global, Lane: NoteLane, Index: p.notes, Bytes: len(note)}
 	p.notes++
 	p.noteAt = max(p.noteAt, n.now()+n.delay(f))
