@@ -34,17 +34,22 @@ import (
 )
 
 func main() {
+	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: catch,
+		openDriver: cuda.Open}))
+}
+
+// catch takes the signals that would otherwise end the program.
+func catch() <-chan os.Signal {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, launch.Forwarded()...)
-	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: signals,
-		openDriver: cuda.Open}))
+	return signals
 }
 
 // system is what the program gets from the system.
 type system struct {
 	environ        []string
 	stdout, stderr io.Writer
-	signals        <-chan os.Signal
+	signals        func() <-chan os.Signal // from then on they end nothing; only those who act on them call it
 	openDriver     func() (*cuda.Driver, error)
 }
 

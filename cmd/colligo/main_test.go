@@ -19,8 +19,14 @@ import (
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
 
-// TestMain runs the tests, or, as a rank that they start, a program that does what its argument says.
+// asProgram names the variable that turns this test's program into the one that it tests.
+const asProgram = "COLLIGO_TEST_PROGRAM"
+
+// TestMain runs the tests, or the program itself, or, as a rank that they start, a program that does what its argument says.
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	rank, child := os.LookupEnv("RANK")
 	if !child {
 		os.Exit(m.Run())
@@ -42,10 +48,13 @@ type outcome struct {
 // noDriver keeps tests off the machine's GPUs.
 func noDriver() (*cuda.Driver, error) { return nil, cuda.ErrUnsupported }
 
+// noSignals is for commands that end by themselves.
+func noSignals() <-chan os.Signal { return nil }
+
 func command(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(args, system{environ: os.Environ(), stdout: &out, stderr: &errs, openDriver: noDriver})
+	code := run(args, system{environ: os.Environ(), stdout: &out, stderr: &errs, signals: noSignals, openDriver: noDriver})
 	return outcome{code, out.String(), errs.String()}
 }
 
@@ -127,7 +136,8 @@ func TestStore(t *testing.T) {
 	out := &announcement{line: make(chan string, 1)}
 	code := make(chan int)
 	go func() {
-		code <- run([]string{"store", "-listen", "127.0.0.1:0"}, system{stdout: out, stderr: os.Stderr, signals: signals})
+		code <- run([]string{"store", "-listen", "127.0.0.1:0"}, system{stdout: out, stderr: os.Stderr,
+			signals: func() <-chan os.Signal { return signals }})
 	}()
 	addr := strings.TrimSpace(strings.TrimPrefix(<-out.line, "listening at "))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -34,7 +34,7 @@ func (s system) runJob(args []string) int {
 	}
 	out, errs := launch.NewLines(s.stdout), launch.NewLines(s.stderr)
 	var streams []*launch.Stream
-	job := launch.Job{Program: f.Arg(0), Args: f.Args()[1:], Env: s.environ, Ranks: ranks, Settle: settle, Grace: grace, Signals: s.signals,
+	job := launch.Job{Program: f.Arg(0), Args: f.Args()[1:], Env: s.environ, Ranks: ranks, Settle: settle, Grace: grace, Signals: s.signals(),
 		Output: func(rank int) (stdout, stderr io.Writer) {
 			prefix := fmt.Sprintf("[%d] ", rank)
 			a, b := out.Stream(prefix), errs.Stream(prefix)

@@ -18,13 +18,14 @@ func (s system) serveStore(args []string) int {
 	if f.NArg() > 0 {
 		return s.misuse("store", fmt.Errorf("unexpected argument %q", f.Arg(0)))
 	}
+	signals := s.signals()
 	srv, err := tcpstore.Listen(*addr, tcpstore.ServerOptions{Logger: slog.New(slog.NewTextHandler(s.stderr, nil))})
 	if err != nil {
 		fmt.Fprintf(s.stderr, "colligo store: %v\n", err)
 		return 1
 	}
 	fmt.Fprintf(s.stdout, "listening at %v\n", srv.Addr())
-	<-s.signals
+	<-signals
 	if err := srv.Close(); err != nil {
 		fmt.Fprintf(s.stderr, "colligo store: %v\n", err)
 		return 1
