@@ -35,6 +35,9 @@ const pollInterval = 10 * time.Millisecond
 // errReplaced is a file that is not the one that was opened.
 var errReplaced = errors.New("file was removed or replaced by another run")
 
+// errHeld is a lock that others did not let go of in time.
+var errHeld = errors.New("lock is held by others")
+
 // call runs f on the locked file, with values up to date, within the timeout. what and keys say in errors what it was.
 func (s *Store) call(ctx context.Context, m mode, what string, f func(*os.File) error, keys ...string) error {
 	b := s.limit.Start(ctx)
@@ -47,6 +50,8 @@ func (s *Store) fault(b *store.Bound, what string, keys []string, err error) err
 	switch {
 	case err == nil:
 		return nil
+	case b.Err() != nil && errors.Is(err, errHeld):
+		err = fmt.Errorf("%w: %w", errHeld, b.Fail(slashed(keys)...))
 	case b.Err() != nil && errors.Is(err, context.Cause(b)):
 		err = b.Fail(slashed(keys)...)
 	case len(keys) == 1:
@@ -137,7 +142,7 @@ func acquire(ctx context.Context, file *os.File, exclusive bool) error {
 			return nil
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return fmt.Errorf("lock is held by others: %w", err)
+			return fmt.Errorf("%w: %w", errHeld, err)
 		}
 	}
 }

@@ -1,0 +1,34 @@
+//go:build unix
+
+package filestore
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/store"
+)
+
+// TestHeldLock has another process stop with the lock: who waits for it in vain is told that, not that a key is missing.
+func TestHeldLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s, err := Open(t.Context(), path, Options{})
+	require.NoError(t, err)
+	other, err := os.Open(path)
+	require.NoError(t, err)
+	got, err := tryLock(other, true)
+	require.NoError(t, err)
+	require.True(t, got)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	err = s.Set(ctx, "k", nil)
+	require.ErrorIs(t, err, store.ErrTimeout)
+	require.ErrorContains(t, err, "lock is held by others: wait timeout after 30ms, keys: /k")
+	require.NoError(t, other.Close())
+	require.NoError(t, s.Close())
+}
