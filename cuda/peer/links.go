@@ -9,17 +9,19 @@ import (
 
 // links is what a rank tells of its ways to the peers.
 type links struct {
-	NVLink bool
-	Barred string // why this rank could not map a peer's heap; empty if it has them all
+	NVLink          bool
+	Barred          string // why this rank could not map a peer's heap; empty if it has them all
+	Multiprocessors int    // of its device
 }
 
-// findLinks finds out whether all ranks reach all others by NVLink, which they have to agree on.
+// findLinks finds out whether all ranks reach all others by NVLink, and how large the smallest device is: both they have to
+// agree on.
 func (b *backend) findLinks(ctx context.Context, all []address) error {
-	var err error
-	if b.multiprocessors, err = b.device.Attribute(cuda.MultiprocessorCount); err != nil {
+	n, err := b.device.Attribute(cuda.MultiprocessorCount)
+	if err != nil {
 		return err
 	}
-	own := &links{NVLink: true, Barred: b.why}
+	own := &links{NVLink: true, Barred: b.why, Multiprocessors: n}
 	for q := range all {
 		own.NVLink = own.NVLink && b.linkedTo(all[q].UUID)
 	}
@@ -27,9 +29,10 @@ func (b *backend) findLinks(ctx context.Context, all []address) error {
 	if err != nil {
 		return err
 	}
-	b.linked = true
+	b.linked, b.multiprocessors = true, n
 	for q := range told {
 		b.linked = b.linked && told[q].NVLink
+		b.multiprocessors = min(b.multiprocessors, told[q].Multiprocessors)
 	}
 	b.why = ""
 	for q := range told {

@@ -40,7 +40,7 @@ type backend struct {
 	args       *arguments
 
 	registered      uint32 // calls of Register so far
-	multiprocessors int    // of the device
+	multiprocessors int    // of the smallest device: all ranks launch the same grids
 
 	mu      sync.Mutex // held while an operation is enqueued, and by the watchdog
 	running running    // under mu
