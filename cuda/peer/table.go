@@ -176,7 +176,7 @@ func orAny(n int) int {
 	return n
 }
 
-// digest is equal for equal tables.
+// digest is equal for equal tables. Lines can print alike and differ: their bounds are rounded.
 func digest(all []Choice) string {
-	return fmt.Sprintf("choices %x", sha256.Sum256(fmt.Append(nil, all)))[:24]
+	return fmt.Sprintf("choices %x", sha256.Sum256(fmt.Appendf(nil, "%#v", all)))[:24]
 }
