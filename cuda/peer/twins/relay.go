@@ -12,6 +12,12 @@ func (t *tiles) enter(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
 }
 
+// level sets the two words to the count that a chain does not need, of the rank at place d to which it sends.
+func (t *tiles) level(d int) {
+	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d])
+	t.StoreVolatile32(t.flag(0, 0, t.rankAt(d)), t.base[d])
+}
+
 // post tells the rank at place d a number of this operation, reach waits for its.
 func (t *tiles) post(phase, d int, n uint32) {
 	t.StoreRelease32(t.flag(d, phase, int(t.g.Rank)), t.base[d]+n)
@@ -167,6 +173,9 @@ func broadcastChain(l *cudasim.Launch) {
 			t.post(1, before, 1)
 		default:
 			t.enter(before)
+		}
+		if after != 0 && n != 0 {
+			t.level(after)
 		}
 		for j := range n {
 			s.mayGive(a, m, j)

@@ -57,6 +57,9 @@ func (t *tiles) flag(where, phase, from int) uint64 {
 func (t *tiles) signal(phase int, j uint32, count func(d int) uint32) {
 	for d := 1; d < t.size(); d++ {
 		if j < count(d) {
+			if phase == 0 && j == 0 {
+				t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d])
+			}
 			t.StoreRelease32(t.flag(d, phase, int(t.g.Rank)), t.base[d]+j+1)
 		}
 	}

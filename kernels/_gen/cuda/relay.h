@@ -36,6 +36,13 @@ constexpr u32 deepest = 8; // tiles of a pair that are not yet used
 // enter posts number 1 to the rank at place d. What it says was over before this kernel began, so it needs no fence.
 DEVICE void enter(Tiles &t, u32 d) { postWord(t.flags[d] + 4 * (((u64)block() * 2 + 1) * maxRanks + t.g.rank), t.base[d] + 1); }
 
+// level sets the two words to the count that a chain does not need: what this rank says in phase 1 to the rank at place d, to
+// which it sends, and what that says in phase 0. That rank may not leave before it has had a tile, which is posted later.
+DEVICE void level(Tiles &t, u32 d) {
+	postWord(t.flags[d] + 4 * (((u64)block() * 2 + 1) * maxRanks + t.g.rank), t.base[d]);
+	postWord(t.flags[0] + 4 * ((u64)block() * 2 * maxRanks + peerAt(t.g, d)), t.base[d]);
+}
+
 // post tells the rank at place d a number of this operation, reach waits for its. One thread of a team calls them.
 DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
 	u64 at = t.flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + t.g.rank);
@@ -282,6 +289,7 @@ RELAY void broadcast_chain(ChainArgs a) {
 		} else
 			enter(t, before);
 	}
+	if (thread() == 0 && after != 0 && n != 0) level(t, after);
 	Team team{thread(), threads(), 1, told};
 	team.run(
 		n,

@@ -5,6 +5,9 @@
 // for each block and phase, one per sending rank. A pair of ranks counts its tiles, by block, through all operations; the
 // counters lie in device memory, so a replayed graph counts on.
 //
+// Words are compared as signed differences, so none may fall 2^31 behind the count. One that an operation does not need, as
+// that of phase 1 without results, is set to the count of before it, by a store that comes before one that is awaited.
+//
 // No tile is acknowledged; that a slot is free follows from what has come. In each step j a block first sends tile j of
 // phase 0, then waits for the peer's tile j-1 of phase 0 and uses it, then (all-reduce) sends tile j-1 of phase 1, waits
 // for the peer's tile j-2 of phase 1 and uses it. An all-reduce announces what it sends in a step at once, after both.
@@ -53,6 +56,7 @@ struct Tiles {
 		u32 d = thread();
 		if (d == 0 || d >= g.size || j >= count(d)) return;
 		u64 at = flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + g.rank);
+		if (phase == 0 && j == 0) postWord(at + 4 * maxRanks, base[d]);
 		asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(base[d] + j + 1) : "memory");
 	}
 	// signalBoth tells each peer that its tile j of phase 0 is there, if there are more than j, and tile j-1 of phase 1: one

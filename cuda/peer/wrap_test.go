@@ -1,0 +1,139 @@
+package peer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// setWords sets words of this rank's heap, while no operation is on any device.
+func (r *rank) setWords(b *backend, at, n int, value uint32) error {
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return first(t.Set32(b.heap+cuda.Pointer(at), value, n, r.stream), t.Synchronize(r.stream))
+}
+
+// backend returns the rank's backend.
+func (r *rank) backend() (*backend, error) {
+	b, err := r.g.BackendFor(r.ctx, r.device.Place())
+	if err != nil {
+		return nil, err
+	}
+	return b.(*backend), nil
+}
+
+// counted has the tiles of all blocks and pairs counted to n, as if so many had been sent and announced.
+func (r *rank) counted(n uint32) error {
+	b, err := r.backend()
+	if err != nil {
+		return err
+	}
+	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n),
+		r.setWords(b, b.layout.flags, kernels.FlagBytes(maxBlocks)/4, n), r.g.Barrier(r.ctx))
+}
+
+// numbered has the last packets and rows be of operation n.
+func (r *rank) numbered(n uint32) error {
+	b, err := r.backend()
+	if err != nil {
+		return err
+	}
+	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state, 1, n), r.setWords(b, b.layout.state+8, 1, n), r.g.Barrier(r.ctx))
+}
+
+// TestNumbersWrap begins just before the numbers of operations, rounds and tiles pass 0, or what an int32 holds.
+func TestNumbersWrap(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4) {
+		for i, from := range []uint32{1<<32 - 3, 1<<32 - 4, 1<<31 - 3} {
+			t.Run(fmt.Sprintf("ranks=%d/from=%#x", size, from), func(t *testing.T) {
+				t.Parallel()
+				sim := seeded(t, size, *seed*100+uint64(i))
+				onRanks(t, sim.Driver(), size, size, simHalf, allWays(), func(r *rank) error {
+					return first(r.counted(from), r.numbered(from), r.mixed(*seed+uint64(i)))
+				})
+			})
+		}
+	}
+}
+
+// TestRowRoundsWrap has the numbers of an operation's rounds pass 0.
+func TestRowRoundsWrap(t *testing.T) {
+	t.Parallel()
+	o := small(Rows)
+	o.Memory = 4 << 20
+	l, err := newLayout(2, o.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+	for left := range uint32(6) {
+		t.Run(fmt.Sprintf("left=%d", left), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, 2, o, func(r *rank) error {
+				if err := r.numbered(^left); err != nil {
+					return err
+				}
+				for _, n := range []int{7, 5 * round / 2, 300, 5 * round / 2, 121} {
+					if err := r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// sent has so many tiles been sent one way: by all ranks to all, or by rank 0 to rank 1. What nobody posted then stays as it
+// is: words of phase 1, or those of the other way.
+func (r *rank) sent(n uint32, chain bool) error {
+	b, err := r.backend()
+	if err != nil {
+		return err
+	}
+	errs := []error{r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n)}
+	for block := range maxBlocks {
+		phase, from, many := 0, 0, maxRanks
+		if chain { // rank 1 says what it has used
+			phase, from, many = 1-b.rank, 1-b.rank, 1
+		}
+		errs = append(errs, r.setWords(b, b.layout.flags+4*((2*block+phase)*maxRanks+from), many, n))
+	}
+	return first(append(errs, r.g.Barrier(r.ctx))...)
+}
+
+// TestOneWayOnly sends more tiles one way than an int32 counts, before others.
+func TestOneWayOnly(t *testing.T) {
+	t.Parallel()
+	for _, chain := range []bool{false, true} {
+		t.Run(fmt.Sprintf("chain=%v", chain), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, 2, relayed(3), func(r *rank) error {
+				const n = 5000
+				in, out := r.tensor(0, colligo.Float32, 0, 2*n), r.tensor(1, colligo.Float32, 0, n)
+				if err := r.put(in, make([]byte, in.Size())); err != nil {
+					return err
+				}
+				for turn := range uint32(4) {
+					err := r.sent(turn<<30, chain)
+					if err == nil && chain {
+						err = r.g.Broadcast(r.ctx, in, 0)
+					} else if err == nil {
+						err = r.g.ReduceScatterTensor(r.ctx, out, in, colligo.Sum)
+					}
+					if err := first(err, r.synchronize()); err != nil {
+						return err
+					}
+				}
+				return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 7}), r.moves(n), r.reduces(colligo.Float32, n))
+			})
+		})
+	}
+}
