@@ -33,3 +33,13 @@ func TestGPURegistered(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUOtherPlace has ranks mean different places of registered memory.
+func TestGPUOtherPlace(t *testing.T) {
+	d, n := gpus(t)
+	for _, c := range []plan.Coll{plan.AllReduce, plan.Broadcast} {
+		t.Run(c.String(), func(t *testing.T) {
+			onRanks(t, d, 2, n, simHalf, directly(), func(r *rank) error { return r.otherPlace(c) })
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -17,6 +18,13 @@ import (
 func registered(way Way) Options {
 	o := small(Tiles)
 	o.Choices = append([]Choice{{Coll: plan.AllReduce, Registered: true, Way: way, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Choices...)
+	return o
+}
+
+// directly is registered by the direct kernels, with broadcasts.
+func directly() Options {
+	o := registered(Direct)
+	o.Choices = append([]Choice{{Coll: plan.Broadcast, Registered: true, Way: Direct, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Choices...)
 	return o
 }
 
@@ -197,35 +205,46 @@ func TestRegisterFails(t *testing.T) {
 	})
 }
 
-// TestOtherPlace breaks the contract: rank 1's tensor lies elsewhere in the registered memory. Every rank learns of it, and
-// no tensor is written where its owner did not mean it.
+// otherPlace breaks the contract: rank 1's tensor lies elsewhere in the registered memory. Every rank that stores in a
+// peer's tensor learns of it, and no tensor is written where its owner did not mean it.
+func (r *rank) otherPlace(c plan.Coll) error {
+	if _, err := r.register(); err != nil {
+		return err
+	}
+	shift := 0
+	if r.g.Rank() == 1 {
+		shift = 4096
+	}
+	x := r.tensor(0, colligo.Float32, shift, 20_000)
+	own := values(colligo.Float32, colligo.KindSum, r.g.Rank(), 20_000)
+	if err := r.put(x, own); err != nil {
+		return err
+	}
+	stores := true
+	var w *pg.Work
+	if c == plan.Broadcast {
+		w, stores = r.g.BroadcastAsync(r.ctx, x, 0), r.g.Rank() < r.g.Size()-1
+	} else {
+		w = r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
+	}
+	err := w.Synchronize(r.ctx)
+	if err == nil && stores {
+		return fmt.Errorf("ranks called %v for different places", c)
+	}
+	if err != nil && !errors.Is(err, colligo.ErrMismatch) {
+		return err
+	}
+	return r.expect("tensor of a broken contract", x, own)
+}
+
 func TestOtherPlace(t *testing.T) {
 	t.Parallel()
-	sim := stoppable(t, 3)
-	o := registered(Direct)
-	onRanks(t, sim.Driver(), 3, 3, simHalf, o, func(r *rank) error {
-		if _, err := r.register(); err != nil {
-			return err
-		}
-		shift := 0
-		if r.g.Rank() == 1 {
-			shift = 4096
-		}
-		x := r.tensor(0, colligo.Float32, shift, 20_000)
-		own := values(colligo.Float32, colligo.KindSum, r.g.Rank(), 20_000)
-		if err := r.put(x, own); err != nil {
-			return err
-		}
-		w := r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
-		err := w.Synchronize(r.ctx)
-		if err == nil {
-			return fmt.Errorf("ranks reduced different places")
-		}
-		if !errors.Is(err, colligo.ErrMismatch) {
-			return err
-		}
-		return r.expect("tensor of a broken contract", x, own)
-	})
+	for _, c := range []plan.Coll{plan.AllReduce, plan.Broadcast} {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, directly(), func(r *rank) error { return r.otherPlace(c) })
+		})
+	}
 }
 
 func TestWindows(t *testing.T) {

@@ -300,6 +300,7 @@ RELAY void broadcast_chain(ChainArgs a) {
 			if (direct && j == 0 && !t.watch.stopped && watchWord(marks.at(t.flags[0], peerAt(g, after))) != a.mark) {
 				broken = 1;
 				postWord(g.stop + 4 * (1 + maxRanks + peerAt(g, after)), 1);
+				postWord(g.stop, 1);
 			}
 			if (t.watch.stopped) broken = 1;
 		},
