@@ -288,3 +288,58 @@ func TestWaysServe(t *testing.T) {
 	require.False(t, Chain.Serves(plan.AllGather))
 	require.True(t, Direct.Serves(plan.Broadcast))
 }
+
+// TestRelaysStopSilently stops rank 1 of a chain before its root has begun. Rank 2 must not take for tiles what never came.
+func TestRelaysStopSilently(t *testing.T) {
+	t.Parallel()
+	for _, registers := range []bool{false, true} {
+		t.Run(fmt.Sprintf("registered=%v", registers), func(t *testing.T) {
+			t.Parallel()
+			stopped, looked := make(chan struct{}), make(chan struct{})
+			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, relayed(2), func(r *rank) error {
+				x := r.tensor(0, colligo.Int32, 0, 5000)
+				if registers {
+					if err := r.registerAll(); err != nil {
+						return err
+					}
+				}
+				if err := first(r.put(x, make([]byte, x.Size())), r.g.Broadcast(r.ctx, x, 0), r.synchronize()); err != nil {
+					return err
+				}
+				if r.g.Rank() == 0 {
+					<-looked
+					r.g.Fail(errors.New("no more of this"))
+					return nil
+				}
+				b, err := r.backend()
+				if err := first(err, r.g.Broadcast(r.ctx, x, 0)); err != nil {
+					return err
+				}
+				if r.g.Rank() == 1 {
+					b.setStop()
+					err = r.synchronize()
+					close(stopped)
+					return err
+				}
+				defer close(looked)
+				<-stopped
+				return r.busyFor(200 * time.Millisecond)
+			})
+		})
+	}
+}
+
+// busyFor checks that the stream does not end in so much time.
+func (r *rank) busyFor(d time.Duration) error {
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if done, err := t.StreamDone(r.stream); done || err != nil {
+			return errors.Join(errors.New("the broadcast has ended, but nobody has begun it"), err)
+		}
+	}
+	return nil
+}

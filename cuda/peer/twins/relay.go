@@ -183,7 +183,7 @@ func broadcastChain(l *cudasim.Launch) {
 				t.reach(0, before, j+1)
 			}
 			s.relay(a, j)
-			if after != 0 {
+			if after != 0 && !t.stopped {
 				t.post(0, after, j+1)
 			}
 			if before != 0 && !direct {

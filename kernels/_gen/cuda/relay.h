@@ -270,7 +270,8 @@ KERNEL void exchange_direct(DirectExchangeArgs a) {
 
 // broadcast_chain: each rank takes tile after tile from the one before it and hands it on to the one after it; the root has
 // none before, the last one none after. The tiles go through slots, or, with direct, from output to output: then number 1 says
-// that the output may be written, and nothing that a tile was used.
+// that the output may be written, and nothing that a tile was used. A rank that was stopped, or means another place, hands nothing
+// on and announces nothing: the rank after it would take what never came for its result.
 RELAY void broadcast_chain(ChainArgs a) {
 	SHARED Tiles::Store store;
 	SHARED Slots::Store places;
@@ -296,8 +297,7 @@ RELAY void broadcast_chain(ChainArgs a) {
 		[&](u32 j, u32 part) { // thread 0 waits for the rank after this, thread 1 for that before: at the same time
 			if (part == 0 ? after != 0 && (j == 0 || !direct) : before != 0)
 				reach(t, part == 0, part == 0 ? after : before, part == 0 ? slots.mayGo(j) : j + 1);
-			if (part != 0 || after == 0) return;
-			if (direct && j == 0 && !t.watch.stopped && watchWord(marks.at(t.flags[0], peerAt(g, after))) != a.mark) {
+			if (part == 0 && after != 0 && direct && j == 0 && !t.watch.stopped && watchWord(marks.at(t.flags[0], peerAt(g, after))) != a.mark) {
 				broken = 1;
 				postWord(g.stop + 4 * (1 + maxRanks + peerAt(g, after)), 1);
 				postWord(g.stop, 1);
@@ -313,7 +313,7 @@ RELAY void broadcast_chain(ChainArgs a) {
 			if (to != 0) carry<true>(from, to, also, (u32)within(at, tile, a.bytes), first, step);
 		},
 		[&](u32 j, u32 part) {
-			if (part == 0 ? after != 0 : keep && slots.says(j)) post(t, part, part == 0 ? after : before, j + 1 + part);
+			if (part == 0 ? after != 0 && broken == 0 : keep && slots.says(j)) post(t, part, part == 0 ? after : before, j + 1 + part);
 		});
 	if (thread() == 0 && after != 0 && !direct && n != 0) reach(t, 1, after, slots.mayEnd());
 	t.finish([&](u32 d) { return d != 0 && (d == before || d == after) ? n : 0u; });
