@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/plan"
 )
 
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
@@ -69,23 +68,6 @@ func TestOtherOptions(t *testing.T) {
 		o := Options{Driver: sim.Driver(), Memory: (32 + 16*r.g.Rank()) << 20}
 		x := r.tensor(0, colligo.Float32, 0, 10)
 		errs <- r.g.AllReduce(With(r.ctx, o), x, colligo.Sum)
-		return nil
-	})
-	for range 2 {
-		require.ErrorContains(t, <-errs, "other options")
-	}
-}
-
-// TestOtherChoices has tables that print alike, for their bounds do.
-func TestOtherChoices(t *testing.T) {
-	t.Parallel()
-	sim := simulated(t, 2)
-	errs := make(chan error, 2)
-	onRanks(t, sim.Driver(), 2, 2, simHalf, Options{}, func(r *rank) error {
-		o := small(Tiles)
-		o.Driver = sim.Driver()
-		o.Choices = append([]Choice{{Coll: plan.AllReduce, MaxBytes: 100_000 + 8*r.g.Rank(), Way: Packets, Blocks: 3, Threads: 64}}, o.Choices...)
-		errs <- r.g.AllReduce(With(r.ctx, o), r.tensor(0, colligo.Float32, 0, 25_001), colligo.Sum)
 		return nil
 	})
 	for range 2 {
