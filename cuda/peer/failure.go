@@ -24,11 +24,25 @@ func (f *failure) get() error {
 // Abort ends all waiting on the device, unless the group was closed in peace: then Close lets what is pending end first.
 // It does not block, for the caller may be the one who has to carry on.
 func (b *backend) Abort(cause error) {
-	if !b.failure.first.CompareAndSwap(nil, &cause) || b.args == nil || b.peaceful() {
+	switch {
+	case !b.failure.first.CompareAndSwap(nil, &cause) || b.args == nil:
+	case b.peaceful():
+		b.helpers.Go(b.hurry)
+	default:
+		b.setStop()
+		b.helpers.Go(b.release)
+	}
+}
+
+// hurry ends all waiting on the device, too, if somebody enqueues and goes on to: he may wait for a mark that no peer lets
+// happen any more, and Close is called when he is through.
+func (b *backend) hurry() {
+	if b.lockWithin(farewell) {
+		b.mu.Unlock()
 		return
 	}
 	b.setStop()
-	b.helpers.Go(b.release)
+	b.release()
 }
 
 // peaceful reports whether nothing has failed, though the group may be closed.

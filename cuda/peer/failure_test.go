@@ -74,3 +74,58 @@ func TestOtherOptions(t *testing.T) {
 		require.ErrorContains(t, <-errs, "other options")
 	}
 }
+
+// TestClosedWhileFull closes a group while a goroutine enqueues more than the device takes, for a peer takes no part.
+func TestClosedWhileFull(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]Options{"packets": small(Packets), "ring": small(Ring), "staged": {Memory: 24 << 10, Staged: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed := make(chan struct{})
+			onStaged(t, 2, crew{devices: 2, driver: one(stoppable(t, 2).Driver()), options: same(o)}, func(r *rank) error {
+				x, err := r.begun()
+				if err != nil || r.g.Rank() == 1 {
+					<-closed
+					return err
+				}
+				defer close(closed)
+				return r.closedWhileFull(x)
+			})
+		})
+	}
+}
+
+// closedWhileFull closes the group of a goroutine that enqueues and has come no further for a while.
+func (r *rank) closedWhileFull(x colligo.Tensor) error {
+	enqueued, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for r.g.Err() == nil {
+			r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
+			enqueued <- struct{}{}
+		}
+	}()
+	for full := false; !full; {
+		select {
+		case <-enqueued:
+		case <-time.After(300 * time.Millisecond):
+			full = true
+		}
+	}
+	over := make(chan error)
+	go func() { over <- r.g.Close() }()
+	limit := time.After(30 * time.Second)
+	var err error
+	for ended != nil || over != nil {
+		select {
+		case <-enqueued:
+		case <-ended:
+			ended = nil
+		case err = <-over:
+			over = nil
+		case <-limit:
+			return errors.New("Close waits for who enqueues, and that for a peer")
+		}
+	}
+	return err
+}

@@ -13,9 +13,6 @@ import (
 
 // Run enqueues an operation.
 func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
-	if err := b.failure.get(); err != nil {
-		return nil, err
-	}
 	t, err := b.device.Enter()
 	if err != nil {
 		return nil, err
@@ -23,6 +20,9 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	defer t.Leave()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.failure.get(); err != nil { // who has come past here is waited for by hurry
+		return nil, err
+	}
 	return b.runOn(ctx, t, c)
 }
 

@@ -39,8 +39,10 @@ func (b *backend) readWords(t cuda.Thread) *words {
 }
 
 // lockSoon takes b.mu, unless somebody keeps it: who enqueues may wait for a mark as long as the device waits.
-func (b *backend) lockSoon() bool {
-	for n, end := 0, time.Now().Add(patience/10); !b.mu.TryLock(); n++ {
+func (b *backend) lockSoon() bool { return b.lockWithin(patience / 10) }
+
+func (b *backend) lockWithin(limit time.Duration) bool {
+	for n, end := 0, time.Now().Add(limit); !b.mu.TryLock(); n++ {
 		if time.Now().After(end) {
 			return false
 		}
