@@ -361,3 +361,27 @@ func TestStagedTags(t *testing.T) {
 			r.g.Recv(r.ctx, b, 0, 2), r.g.Recv(r.ctx, a, 0, 1), r.expect("first sent", a, da), r.expect("first received", b, db))
 	})
 }
+
+// TestStagedShortest has the rank with the fewest rounds of an exchange leave as soon as its device is done.
+func TestStagedShortest(t *testing.T) {
+	t.Parallel()
+	onStaged(t, 3, apart(t, "sim", 3, Options{Memory: 24 << 10, Staged: true}), func(r *rank) error {
+		const most = 60_000
+		me, counts, total := r.g.Rank(), []int{1, 1, 1}, 3
+		if me > 0 {
+			counts[3-me], total = most, most+2
+		}
+		d := colligo.Int32
+		own := values(d, colligo.KindSum, me, total)
+		var want []byte
+		for q := range counts {
+			theirs, at := values(d, colligo.KindSum, q, most+2), me
+			if q == 2 && me == 2 { // behind its long part
+				at = most + 1
+			}
+			want = append(want, theirs[4*at:4*(at+counts[q])]...)
+		}
+		in, out := r.tensor(0, d, 0, total), r.tensor(1, d, 0, total)
+		return r.try("all_to_all", in, own, out, want, func() error { return r.g.AllToAllSingle(r.ctx, out, in, counts, counts) })
+	})
+}

@@ -147,6 +147,7 @@ func (l *line) work() {
 var errOver = errors.New("nothing is carried any more")
 
 // carry has the CPU compute the rounds of an operation, and those that only peers have: of splits every rank knows its own.
+// The device is told of the last one when all are over, for a rank whose device is done may leave.
 func (l *line) carry(x *cargo) error {
 	l.doing.Store(onCPU)
 	if err := l.st.aside.SetTimeout(l.b.limit()); err != nil {
@@ -157,22 +158,22 @@ func (l *line) carry(x *cargo) error {
 		return err
 	}
 	for i := range rounds {
-		if i >= x.rounds {
-			if err := l.compute(x, i, &l.slots[0]); err != nil {
+		sl := &l.slots[0] // nothing of it, in rounds that only peers have
+		if i < x.rounds {
+			l.carried++
+			if err := l.await(); err != nil {
 				return err
 			}
-			continue
-		}
-		l.carried++
-		if err := l.await(); err != nil {
-			return err
+			sl = l.slot(l.carried)
 		}
 		l.doing.Store(onCPU)
-		if err := l.compute(x, i, l.slot(l.carried)); err != nil {
+		if err := l.compute(x, i, sl); err != nil {
 			return err
 		}
-		l.doing.Store(atRest)
-		atomic.StoreUint32(l.computed.uint32, l.carried)
+		if i < x.rounds-1 || i == rounds-1 {
+			l.doing.Store(atRest)
+			atomic.StoreUint32(l.computed.uint32, l.carried)
+		}
 	}
 	return nil
 }
