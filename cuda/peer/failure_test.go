@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,57 +76,95 @@ func TestOtherOptions(t *testing.T) {
 	}
 }
 
-// TestClosedWhileFull closes a group while a goroutine enqueues more than the device takes, for a peer takes no part.
-func TestClosedWhileFull(t *testing.T) {
-	t.Parallel()
+// full has a goroutine enqueue as much as the device takes, and waits until it comes no further. The goroutine ends with
+// the group.
+func (r *rank) full(x colligo.Tensor) (ended <-chan struct{}) {
+	var n atomic.Int64
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for r.g.Err() == nil {
+			r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
+			n.Add(1)
+		}
+	}()
+	for before := int64(-1); before < n.Load(); {
+		before = n.Load()
+		time.Sleep(300 * time.Millisecond)
+	}
+	return over
+}
+
+// soon fails if f does not return.
+func soon(what string, f func() error) error {
+	err := make(chan error, 1)
+	go func() { err <- f() }()
+	select {
+	case err := <-err:
+		return err
+	case <-time.After(30 * time.Second):
+		return errors.New(what + " does not return")
+	}
+}
+
+// onFull runs f on rank 0, whose device is full of operations in which rank 1 takes no part, by kernels, rings and staging.
+func onFull(t *testing.T, f func(r *rank, x colligo.Tensor) error) {
+	t.Helper()
 	for name, o := range map[string]Options{"packets": small(Packets), "ring": small(Ring), "staged": {Memory: 24 << 10, Staged: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			closed := make(chan struct{})
+			over := make(chan struct{})
 			onStaged(t, 2, crew{devices: 2, driver: one(stoppable(t, 2).Driver()), options: same(o)}, func(r *rank) error {
 				x, err := r.begun()
 				if err != nil || r.g.Rank() == 1 {
-					<-closed
+					<-over
 					return err
 				}
-				defer close(closed)
-				return r.closedWhileFull(x)
+				defer close(over)
+				return f(r, x)
 			})
 		})
 	}
 }
 
-// closedWhileFull closes the group of a goroutine that enqueues and has come no further for a while.
-func (r *rank) closedWhileFull(x colligo.Tensor) error {
-	enqueued, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for r.g.Err() == nil {
-			r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
-			enqueued <- struct{}{}
+// TestClosedWhileFull closes a group while a goroutine enqueues more than the device takes.
+func TestClosedWhileFull(t *testing.T) {
+	t.Parallel()
+	onFull(t, func(r *rank, x colligo.Tensor) error {
+		ended := r.full(x)
+		err := soon("Close", r.g.Close)
+		if err == nil {
+			<-ended
 		}
-	}()
-	for full := false; !full; {
-		select {
-		case <-enqueued:
-		case <-time.After(300 * time.Millisecond):
-			full = true
-		}
-	}
-	over := make(chan error)
-	go func() { over <- r.g.Close() }()
-	limit := time.After(30 * time.Second)
-	var err error
-	for ended != nil || over != nil {
-		select {
-		case <-enqueued:
-		case <-ended:
-			ended = nil
-		case err = <-over:
-			over = nil
-		case <-limit:
-			return errors.New("Close waits for who enqueues, and that for a peer")
-		}
-	}
-	return err
+		return err
+	})
+}
+
+// TestAskedWhileFull asks for an operation, and waits for it, while another goroutine cannot enqueue more.
+func TestAskedWhileFull(t *testing.T) {
+	t.Parallel()
+	onFull(t, func(r *rank, x colligo.Tensor) error {
+		r.g.SetTiming(true)
+		w := r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
+		ended := r.full(x)
+		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
+		defer cancel()
+		err := first(
+			soon("IsCompleted", func() error {
+				if w.IsCompleted() {
+					return errors.New("it is over")
+				}
+				return nil
+			}),
+			soon("Synchronize", func() error {
+				if err := w.Synchronize(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					return fmt.Errorf("not the context's end: %w", err)
+				}
+				return nil
+			}),
+			soon("Wait", func() error { return w.Wait(OnStream(ctx, 0)) }))
+		r.g.Fail(errors.New("seen enough"))
+		<-ended
+		return err
+	})
 }

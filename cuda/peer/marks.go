@@ -52,6 +52,8 @@ func (b *backend) put(t cuda.Thread, m *marks, s cuda.Stream) (slot int, err err
 			return i, err
 		}
 	}
+	b.asking.Lock()
+	defer b.asking.Unlock()
 	m.next = (i + 1) % len(m.events)
 	m.generations[i]++
 	return i, t.Record(m.events[i], s)

@@ -52,7 +52,9 @@ type backend struct {
 	timers  timers
 	windows []*window
 	watches [numQueues]watch
-	closing bool
+	closing bool // under mu and asking
+
+	asking sync.Mutex // held while ends and timers are recorded or asked, by who may hold mu: never for long, as mu can be
 
 	progress [numQueues]progress
 	stopWord stopWord
@@ -192,7 +194,9 @@ func (b *backend) Close() error {
 		b.mu.Unlock()
 		return nil
 	}
+	b.asking.Lock()
 	b.closing = true
+	b.asking.Unlock()
 	b.mu.Unlock()
 	close(b.done)
 	b.helpers.Wait()

@@ -44,15 +44,15 @@ func (p *pending) Wait(ctx context.Context) error {
 		return err
 	}
 	defer t.Leave()
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.asking.Lock()
+	defer b.asking.Unlock()
 	if e, open := p.event(); open {
 		return t.WaitEvent(streamOf(ctx), e)
 	}
 	return nil
 }
 
-// event returns the event to wait for, unless the operation is known to be done. The caller holds b.mu.
+// event returns the event to wait for, unless the operation is known to be done. The caller holds b.asking.
 func (p *pending) event() (cuda.Event, bool) {
 	if p.captured {
 		return p.b.turns[p.queue].captured, true
@@ -77,8 +77,8 @@ func (p *pending) done() (bool, error) {
 // passed reports whether the device is through with the operation.
 func (p *pending) passed() (bool, error) {
 	b := p.b
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.asking.Lock()
+	defer b.asking.Unlock()
 	e, open := p.event()
 	if !open {
 		return true, nil

@@ -108,6 +108,8 @@ func (b *backend) startTimer(t cuda.Thread, s cuda.Stream) (timer, error) {
 			return timer{}, err
 		}
 	}
+	b.asking.Lock()
+	defer b.asking.Unlock()
 	m.next = (i + 1) % openTimers
 	m.generations[i]++
 	return timer{i, m.generations[i]}, t.Record(m.pairs[i][0], s)
@@ -136,8 +138,8 @@ func (m *timers) free(t cuda.Thread) error {
 // Took implements pg.Timed.
 func (p *pending) Took() (time.Duration, bool) {
 	b := p.b
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.asking.Lock()
+	defer b.asking.Unlock()
 	if p.timer.generation == 0 || b.closing || b.timers.generations[p.timer.slot] != p.timer.generation {
 		return 0, false
 	}
