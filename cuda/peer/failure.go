@@ -68,15 +68,17 @@ func (b *backend) release() {
 		return // the device is lost, and with it whatever waited there
 	}
 	defer t.Leave()
-	if _, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed); err != nil {
-		return
-	}
+	_ = relaxed(t, func() error { return b.releaseOn(t) }) // as above
+}
+
+func (b *backend) releaseOn(t cuda.Thread) error {
 	words, n := b.heap+cuda.Pointer(b.layout.words), b.layout.numWords()+b.layout.numTags()
 	for limit := time.Now().Add(patience); time.Now().Before(limit) && !b.quiet(t); {
-		if t.Set32(words, mostCode, n, b.streams.setup.stream) != nil || t.Synchronize(b.streams.setup.stream) != nil {
-			return // as above
+		if err := first(t.Set32(words, mostCode, n, b.streams.setup.stream), t.Synchronize(b.streams.setup.stream)); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // quiet reports whether no operation is on the device.

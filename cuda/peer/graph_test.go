@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -177,4 +178,95 @@ func TestCaptureFirst(t *testing.T) {
 			onSim(t, 2, small(way), (*rank).capturedFirst, reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
+}
+
+// besideCapture runs f in a goroutine while another stream is captured, by a graph that minds what other threads do.
+func (r *rank) besideCapture(f func(r *rank, x colligo.Tensor) error) error {
+	x := r.tensor(0, colligo.Float32, 0, 1000)
+	if err := first(r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum), r.synchronize()); err != nil {
+		return err
+	}
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	s, err := t.NewStream(0)
+	if err != nil {
+		return err
+	}
+	if err := t.BeginCapture(s, cuda.CaptureGlobal); err != nil {
+		return err
+	}
+	over := make(chan error)
+	go func() { over <- f(r, x) }()
+	err = <-over
+	graph, err2 := t.EndCapture(s)
+	if err2 == nil {
+		err2 = t.DestroyGraph(graph)
+	}
+	return errors.Join(err, err2, t.DestroyStream(s))
+}
+
+// TestBesideCapture does what asks the device while a capture goes on in the process that has no part in it.
+func TestBesideCapture(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]func(r *rank, x colligo.Tensor) error{
+		"marks": func(r *rank, x colligo.Tensor) (err error) {
+			for i := 0; i < 2*openEnds && err == nil; i++ {
+				err = r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx)
+			}
+			return err
+		},
+		"timed": func(r *rank, x colligo.Tensor) error {
+			r.g.SetTiming(true)
+			w := r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
+			if err := w.Synchronize(r.ctx); err != nil {
+				return err
+			}
+			_, err := w.Duration()
+			return err
+		},
+		"read": func(r *rank, x colligo.Tensor) error {
+			b, err := r.g.BackendFor(r.ctx, r.device.Place())
+			if err != nil {
+				return err
+			}
+			return b.(*backend).Read(r.ctx, x, func([]byte) bool { return true })
+		},
+		"registration": func(r *rank, x colligo.Tensor) error {
+			w, err := r.register()
+			if err != nil {
+				return err
+			}
+			return first(r.g.AllReduce(r.ctx, x, colligo.Sum), w.Close())
+		},
+		"close": func(r *rank, x colligo.Tensor) error {
+			return first(r.g.AllReduce(r.ctx, x, colligo.Sum), r.g.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onSim(t, 1, small(Packets), func(r *rank) error { return r.besideCapture(f) })
+		})
+	}
+}
+
+// TestReadCaptured looks into a tensor on a stream that is captured: there is nothing to see yet, and the graph is whole.
+func TestReadCaptured(t *testing.T) {
+	t.Parallel()
+	onSim(t, 1, small(Packets), func(r *rank) error {
+		x := r.tensor(0, colligo.Float32, 0, 1000)
+		b, err := r.g.BackendFor(r.ctx, r.device.Place())
+		if err != nil {
+			return err
+		}
+		graph, err := r.captured(func() error {
+			return b.(*backend).Read(r.ctx, x, func([]byte) bool { panic("a tensor of a graph was read") })
+		})
+		if err != nil {
+			return err
+		}
+		return r.giveBack(graph)
+	})
 }

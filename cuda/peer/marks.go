@@ -76,22 +76,17 @@ func (b *backend) weigh(t cuda.Thread, s cuda.Stream, commands int) error {
 
 // await blocks until an event has happened. After a failure it happens soon, for kernels and streams no longer wait.
 func (b *backend) await(t cuda.Thread, e cuda.Event) error {
-	done, err := t.EventDone(e)
-	if done || err != nil {
-		return err
-	}
 	before, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed)
 	if err != nil {
 		return err
 	}
+	done, err := t.EventDone(e)
 	for n := 0; !done && err == nil; n++ {
 		pause(n)
 		done, err = t.EventDone(e)
 	}
-	if _, err2 := t.ExchangeCaptureMode(before); err == nil {
-		err = err2
-	}
-	return err
+	_, err2 := t.ExchangeCaptureMode(before)
+	return first(err, err2)
 }
 
 // pause lets others run before the n-th look at something that changes soon.

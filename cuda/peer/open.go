@@ -207,13 +207,18 @@ func (b *backend) Close() error {
 	if err != nil {
 		return err
 	}
+	err = relaxed(t, func() error { return b.settleDown(t) })
+	t.Leave()
+	return brief(errors.Join(err, b.leaveFamily(b.giveBack)))
+}
+
+// settleDown ends what is pending, and waits until this rank's device and those of its peers are idle.
+func (b *backend) settleDown(t cuda.Thread) error {
 	if b.args != nil && b.peaceful() && !b.idleWithin(t, farewell) {
 		b.setStop()
 		b.release()
 	}
-	err = errors.Join(b.staging.end(), relaxed(t, func() error { return b.drain(t) }), b.awaitPeers())
-	t.Leave()
-	return brief(errors.Join(err, b.leaveFamily(b.giveBack)))
+	return errors.Join(b.staging.end(), b.drain(t), b.awaitPeers())
 }
 
 // giveBack frees what the rank has on its device.

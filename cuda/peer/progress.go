@@ -148,12 +148,14 @@ func (p *pending) Took() (time.Duration, bool) {
 		return 0, false
 	}
 	defer t.Leave()
-	pair := b.timers.pairs[p.timer.slot]
-	if done, err := t.EventDone(pair[1]); !done || err != nil {
-		return 0, false
-	}
-	ms, err := t.Elapsed(pair[0], pair[1])
-	return time.Duration(float64(ms) * float64(time.Millisecond)), err == nil
+	pair, done, ms := b.timers.pairs[p.timer.slot], false, float32(0)
+	err = relaxed(t, func() (err error) {
+		if done, err = t.EventDone(pair[1]); done && err == nil {
+			ms, err = t.Elapsed(pair[0], pair[1])
+		}
+		return err
+	})
+	return time.Duration(float64(ms) * float64(time.Millisecond)), done && err == nil
 }
 
 // stopWord is what became of the stop word when its memory was given back.

@@ -203,9 +203,12 @@ func (r *Registration) Close() error {
 		return err
 	}
 	defer t.Leave()
-	for n := 0; b.failure.get() == nil && !b.quiet(t); n++ {
-		pause(n)
-	}
+	err = relaxed(t, func() error {
+		for n := 0; b.failure.get() == nil && !b.quiet(t); n++ {
+			pause(n)
+		}
+		return nil
+	})
 	if b.failure.get() == nil && b.size > 1 {
 		err = b.group.Barrier(context.Background())
 	}
