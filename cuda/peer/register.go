@@ -207,6 +207,7 @@ func (r *Registration) Close() error {
 		for n := 0; b.failure.get() == nil && !b.quiet(t); n++ {
 			pause(n)
 		}
+		b.idleWithin(t, patience) // after a failure copies to the peers can be on their way, too
 		return nil
 	})
 	if b.failure.get() == nil && b.size > 1 {

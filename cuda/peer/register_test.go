@@ -3,7 +3,11 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -257,4 +261,38 @@ func TestWindows(t *testing.T) {
 	require.True(t, b.windows[1].aligned(5008, 8))
 	require.False(t, b.windows[1].aligned(5004, 8))
 	require.False(t, b.windows[1].aligned(5000, 16))
+}
+
+// TestRegistrationClosedAfterFailure closes one while what is on the device goes on to copy into the peer's memory.
+func TestRegistrationClosedAfterFailure(t *testing.T) {
+	t.Parallel()
+	sim := stoppable(t, 2)
+	drivers := []*cuda.Driver{sim.Process().Driver(), sim.Process().Driver()}
+	var enqueued sync.WaitGroup
+	enqueued.Add(2)
+	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, registered(Copies), func(r *rank) error {
+		w, err := r.register()
+		if err != nil {
+			return err
+		}
+		x, err := r.begun()
+		if err != nil {
+			return err
+		}
+		t, err := r.device.Enter()
+		if err != nil {
+			return err
+		}
+		defer t.Leave()
+		word := (*uint32)(unsafe.Pointer(&r.host.Bytes[0]))
+		atomic.StoreUint32(word, 0)
+		err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
+		enqueued.Done()
+		if enqueued.Wait(); err != nil {
+			return err
+		}
+		r.g.Fail(errors.New("out of luck"))
+		time.AfterFunc(300*time.Millisecond, func() { atomic.StoreUint32(word, 1) })
+		return first(w.Close(), r.synchronize())
+	})
 }
