@@ -168,3 +168,31 @@ func TestAskedWhileFull(t *testing.T) {
 		return err
 	})
 }
+
+// TestClosedWhileRead closes a group while somebody looks into a tensor: the memory through which he does stays.
+func TestClosedWhileRead(t *testing.T) {
+	t.Parallel()
+	onSim(t, 1, small(Packets), func(r *rank) error {
+		x := r.tensor(0, colligo.Float32, 0, 1000)
+		b, err := r.g.BackendFor(r.ctx, r.device.Place())
+		if err != nil {
+			return err
+		}
+		closed := make(chan error, 1)
+		early := false
+		err = first(r.put(x, make([]byte, x.Size())), b.(*backend).Read(r.ctx, x, func([]byte) bool {
+			go func() { closed <- r.g.Close() }()
+			select {
+			case err := <-closed:
+				early = true
+				closed <- err
+			case <-time.After(500 * time.Millisecond):
+			}
+			return true
+		}))
+		if early {
+			err = errors.New("the group was closed under a reader")
+		}
+		return first(err, <-closed)
+	})
+}

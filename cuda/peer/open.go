@@ -233,6 +233,8 @@ func (b *backend) giveBack() error {
 }
 
 func (b *backend) giveBackOn(t cuda.Thread) error {
+	b.reading.Lock() // until who looks into a tensor is through
+	defer b.reading.Unlock()
 	errs := []error{b.unmap(t), b.code.unload(t), b.staging.free(t)}
 	if b.heap != 0 {
 		errs = append(errs, t.Free(b.heap))
