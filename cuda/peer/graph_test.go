@@ -270,3 +270,56 @@ func TestReadCaptured(t *testing.T) {
 		return r.giveBack(graph)
 	})
 }
+
+// TestCaptureBetween reduces on one stream, then captures on another, then reduces on a third: what is reduced at last waits for
+// what was at first, and not only for what is on the stream of the capture.
+func TestCaptureBetween(t *testing.T) {
+	t.Parallel()
+	for _, way := range []Way{Packets, Tiles, Ring} {
+		for _, legacy := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/legacy=%v", way, legacy), func(t *testing.T) {
+				t.Parallel()
+				o := small(way)
+				o.launch = paces[0] // a graph of one kernel would wait for itself
+				onSim(t, 2, o, func(r *rank) error { return r.captureBetween(legacy) })
+			})
+		}
+	}
+}
+
+func (r *rank) captureBetween(legacy bool) error {
+	x, y := r.tensor(0, colligo.Float32, 0, 40_000), r.tensor(1, colligo.Float32, 0, 40_000)
+	if err := first(r.put(y, make([]byte, y.Size())), r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum), r.synchronize()); err != nil {
+		return err
+	}
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	var before cuda.Stream
+	if !legacy {
+		if before, err = t.NewStream(0); err != nil {
+			return err
+		}
+	}
+	after, err := t.NewStream(0)
+	if err != nil {
+		return err
+	}
+	for range 4 {
+		err = first(err, r.g.AllReduce(OnStream(r.ctx, before), x, colligo.Sum))
+	}
+	graph, err2 := r.captured(func() error {
+		return first(r.g.AllReduce(r.ctx, x, colligo.Sum), r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx))
+	})
+	err = first(err, err2)
+	for range 4 {
+		err = first(err, r.g.AllReduce(OnStream(r.ctx, after), y, colligo.Sum))
+	}
+	err = errors.Join(err, t.Synchronize(after), t.Synchronize(before), t.DestroyGraph(graph), r.g.Close(), t.DestroyStream(after))
+	if !legacy {
+		err = errors.Join(err, t.DestroyStream(before))
+	}
+	return err
+}

@@ -28,12 +28,42 @@ func queueOf(c plan.Coll) queue {
 }
 
 // turn is where the last operation of a queue runs. Its events are recorded and awaited in one go, so that they can be used
-// again at once.
+// again at once, but for left.
 type turn struct {
 	begun    bool
 	stream   cuda.Stream
 	handover cuda.Event
 	captured cuda.Event // the end of the last asynchronous operation that was captured
+	left     departure
+}
+
+// departure is the end of a queue's last operation that was not captured, while those after it are, on other streams.
+type departure struct {
+	open   bool
+	legacy bool // it was on the legacy default stream, on which nothing may be recorded in a capture, but which stays
+	event  cuda.Event
+}
+
+// from notes that a captured operation comes after one on stream s that was not.
+func (d *departure) from(t cuda.Thread, s cuda.Stream) error {
+	if d.open {
+		return nil
+	}
+	if d.open, d.legacy = true, s == 0; d.legacy {
+		return nil
+	}
+	return t.Record(d.event, s)
+}
+
+// before makes s, which is not captured, wait for it.
+func (d *departure) before(t cuda.Thread, s cuda.Stream) error {
+	if !d.open {
+		return nil
+	}
+	if d.open = false; d.legacy {
+		return follow(t, s, 0, d.event)
+	}
+	return t.WaitEvent(s, d.event)
 }
 
 // streams are the backend's own. A device runs few streams side by side, so each is made when it is first used.
@@ -81,7 +111,7 @@ func (s *streams) all() []*lazyStream {
 func (b *backend) makeStreams(t cuda.Thread) error {
 	errs := []error{b.streams.setup.make(t), b.marks.make(t, openMarks), b.ends.make(t, openEnds)}
 	for q := range b.turns {
-		for _, e := range []*cuda.Event{&b.turns[q].handover, &b.turns[q].captured, &b.progress[q].event, &b.watches[q].event} {
+		for _, e := range []*cuda.Event{&b.turns[q].handover, &b.turns[q].captured, &b.turns[q].left.event, &b.progress[q].event, &b.watches[q].event} {
 			var err error
 			*e, err = t.NewEvent(false)
 			errs = append(errs, err)
@@ -99,7 +129,7 @@ func (b *backend) freeStreams(t cuda.Thread) error {
 	}
 	evs := b.streams.ring.folded[:]
 	for q := range b.turns {
-		evs = append(evs, b.watches[q].event, b.turns[q].handover, b.turns[q].captured, b.progress[q].event)
+		evs = append(evs, b.watches[q].event, b.turns[q].handover, b.turns[q].captured, b.turns[q].left.event, b.progress[q].event)
 	}
 	for _, e := range evs {
 		if e != 0 {
@@ -142,30 +172,31 @@ func follow(t cuda.Thread, after, before cuda.Stream, e cuda.Event) error {
 	return t.WaitEvent(after, e)
 }
 
-// takeTurn makes s wait for the queue's operation before, if that ran on another stream.
+// takeTurn makes s wait for the queue's operation before, if that ran on another stream. A graph's operations are ordered
+// with others by where it is launched, not here. So what is captured waits for what the same graph has captured before, and
+// what is not for what was not, though a capture may have come between the two.
 func (b *backend) takeTurn(t cuda.Thread, q queue, s cuda.Stream) error {
 	w := &b.turns[q]
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true
-	if !begun || before == s {
+	if !begun || before == s && !w.left.open {
 		return nil
 	}
-	together, err := sameCapture(t, before, s)
-	if err != nil || !together {
+	into, graph, err := capture(t, s)
+	from, other, err2 := capture(t, before)
+	if err := first(err, err2); err != nil {
+		return err
+	}
+	if into && !from {
+		return w.left.from(t, before)
+	}
+	if !into {
+		err = w.left.before(t, s)
+	}
+	if err != nil || into != from || graph != other || before == s {
 		return err
 	}
 	return follow(t, s, before, w.handover)
-}
-
-// sameCapture reports whether two streams are captured by the same graph, or both not at all. A graph's operations are
-// ordered with others by where it is launched, not here.
-func sameCapture(t cuda.Thread, x, y cuda.Stream) (bool, error) {
-	sx, ix, err := capture(t, x)
-	if err != nil {
-		return false, err
-	}
-	sy, iy, err := capture(t, y)
-	return sx == sy && (!sx || ix == iy), err
 }
 
 // capture reports whether a stream is captured, and by which graph. The legacy default stream never is.
