@@ -28,14 +28,16 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	zeros := make([]uint64, (args+7)/8+1)
 	err := t.Launch(f, Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&zeros[0]), s)
 	g, r := t.driver.StreamEndCapture(s)
-	if err = errors.Join(err, t.check("cuStreamEndCapture", r)); err != nil {
-		return nil, err
-	}
 	x := &Repeat{function: f, graph: g, args: make([]byte, args)}
-	if x.node, r = t.driver.GraphGetNodes(g); r == Success {
-		x.exec, r = t.driver.GraphInstantiate(g)
+	if err = errors.Join(err, t.check("cuStreamEndCapture", r)); err == nil {
+		x.node, r = t.driver.GraphGetNodes(g)
+		err = t.check("cuGraphGetNodes", r)
 	}
-	if err := t.check("cuGraphInstantiate", r); err != nil {
+	if err == nil {
+		x.exec, r = t.driver.GraphInstantiate(g)
+		err = t.check("cuGraphInstantiate", r)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.DestroyRepeat(x))
 	}
 	return x, nil
@@ -85,5 +87,8 @@ func (t Thread) DestroyRepeat(x *Repeat) error {
 	if x.exec != 0 {
 		err = t.DestroyGraph(x.exec)
 	}
-	return errors.Join(err, t.check("cuGraphDestroy", t.driver.GraphDestroy(x.graph)))
+	if x.graph != 0 {
+		err = errors.Join(err, t.check("cuGraphDestroy", t.driver.GraphDestroy(x.graph)))
+	}
+	return err
 }

@@ -74,3 +74,35 @@ func TestRepeat(t *testing.T) {
 	th.Leave()
 	require.NoError(t, d.Close())
 }
+
+// TestRepeatFails has a call fail of those that prepare a kernel: the error names it, and nothing is left.
+func TestRepeatFails(t *testing.T) {
+	for _, c := range []struct{ function, text string }{
+		{"LaunchKernel", "cuLaunchKernel"}, {"GraphGetNodes", "cuGraphGetNodes"}, {"GraphInstantiate", "cuGraphInstantiate"},
+	} {
+		t.Run(c.function, func(t *testing.T) {
+			sim := cudasim.New(cudasim.Config{})
+			defer cudasim.Check(t, sim)
+			sim.Register("nothing", 8, func(*cudasim.Launch) {})
+			p := sim.Process()
+			d, err := p.Driver().Device(0)
+			require.NoError(t, err)
+			th, err := d.Enter()
+			require.NoError(t, err)
+			s, err := th.NewStream(0)
+			require.NoError(t, err)
+			m, err := th.LoadModule("nothing", cudasim.Image("nothing"))
+			require.NoError(t, err)
+			f, err := th.Function(m, "nothing")
+			require.NoError(t, err)
+			p.Fail(c.function, 1, cuda.OutOfMemory)
+			_, err = th.NewRepeat(f, 8, s)
+			require.ErrorContains(t, err, c.text)
+			require.ErrorIs(t, err, cuda.OutOfMemory)
+			require.NoError(t, th.UnloadModule(m))
+			require.NoError(t, th.DestroyStream(s))
+			th.Leave()
+			require.NoError(t, d.Close())
+		})
+	}
+}
