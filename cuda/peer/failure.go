@@ -63,12 +63,7 @@ func (b *backend) release() {
 		b.staging.release(first(b.failure.get(), colligo.ErrClosed))
 		return
 	}
-	t, err := b.device.Enter()
-	if err != nil {
-		return // the device is lost, and with it whatever waited there
-	}
-	defer t.Leave()
-	_ = relaxed(t, func() error { return b.releaseOn(t) }) // as above
+	_ = b.onDevice(b.releaseOn) // where it fails the device is lost, and with it whatever waited there
 }
 
 func (b *backend) releaseOn(t cuda.Thread) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
 )
 
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
@@ -195,4 +197,47 @@ func TestClosedWhileRead(t *testing.T) {
 		}
 		return first(err, <-closed)
 	})
+}
+
+// TestClosedWithoutContext closes a rank whose device cannot be entered any more. What the other rank of the process has on its
+// own device is given back, and no goroutine is left.
+func TestClosedWithoutContext(t *testing.T) {
+	for name, o := range map[string]Options{"packets": small(Packets), "staged": {Memory: 24 << 10, Staged: true}} {
+		t.Run(name, func(t *testing.T) {
+			before := runtime.NumGoroutine()
+			sim := machine(t, 2)
+			var lost atomic.Bool
+			d := *sim.Driver()
+			d.CtxGetCurrent = func() (cuda.Context, cuda.Result) {
+				if lost.Load() {
+					return 0, cuda.InvalidContext
+				}
+				return sim.Driver().CtxGetCurrent()
+			}
+			errs := make(chan error, 2)
+			groups := formed(t, "sim", 2, &said{})
+			for i, g := range groups {
+				go func() {
+					r, err := newRank(t.Context(), g, &d, i, simHalf, o)
+					if err == nil {
+						_, err = r.begun()
+					}
+					errs <- err
+				}()
+			}
+			require.NoError(t, errors.Join(<-errs, <-errs))
+			lost.Store(true)
+			require.ErrorIs(t, groups[0].Close(), cuda.InvalidContext)
+			lost.Store(false)
+			_ = groups[1].Close() // its watchdog may have met the same
+			for _, l := range sim.Leaks() {
+				require.NotRegexp(t, "device 1: (module|event|graph)", l)
+			}
+			sim.Close()
+			for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			require.LessOrEqual(t, runtime.NumGoroutine(), before)
+		})
+	}
 }

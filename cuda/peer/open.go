@@ -203,13 +203,18 @@ func (b *backend) Close() error {
 	if b.device == nil {
 		return nil
 	}
+	// What belongs to the host and to other ranks of the process is given back even if the device is lost.
+	return brief(errors.Join(b.onDevice(b.settleDown), b.staging.end(), b.leaveFamily(b.giveBack)))
+}
+
+// onDevice calls f, which is no part of any capture, on a thread of the device.
+func (b *backend) onDevice(f func(t cuda.Thread) error) error {
 	t, err := b.device.Enter()
 	if err != nil {
 		return err
 	}
-	err = relaxed(t, func() error { return b.settleDown(t) })
-	t.Leave()
-	return brief(errors.Join(err, b.leaveFamily(b.giveBack)))
+	defer t.Leave()
+	return relaxed(t, func() error { return f(t) })
 }
 
 // settleDown ends what is pending, and waits until this rank's device and those of its peers are idle.
@@ -218,19 +223,11 @@ func (b *backend) settleDown(t cuda.Thread) error {
 		b.setStop()
 		b.release()
 	}
-	return errors.Join(b.staging.end(), b.drain(t), b.awaitPeers())
+	return errors.Join(b.drain(t), b.awaitPeers())
 }
 
 // giveBack frees what the rank has on its device.
-func (b *backend) giveBack() error {
-	t, err := b.device.Enter()
-	if err != nil {
-		return err
-	}
-	err = relaxed(t, func() error { return b.giveBackOn(t) })
-	t.Leave()
-	return errors.Join(err, b.device.Close())
-}
+func (b *backend) giveBack() error { return errors.Join(b.onDevice(b.giveBackOn), b.device.Close()) }
 
 func (b *backend) giveBackOn(t cuda.Thread) error {
 	b.reading.Lock() // until who looks into a tensor is through
