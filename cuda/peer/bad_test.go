@@ -160,6 +160,20 @@ func TestNoSuchDevice(t *testing.T) {
 	})
 }
 
+// TestSelfTestFails has a call of the self-test fail with a copy on its way: the memory that it goes to stays until it is over.
+func TestSelfTestFails(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, 2)
+	all := []*cudasim.Process{sim.Process(), sim.Process()}
+	all[0].Fail("StreamSynchronize", 3, cuda.OutOfMemory) // after those of the heap and of what is sent
+	o := small(Packets)
+	o.launch = paces[0]
+	onDrivers(t, func(rank int) *cuda.Driver { return all[rank].Driver() }, 2, 2, simHalf, o, func(r *rank) error {
+		err := r.g.AllReduce(r.ctx, r.tensor(0, colligo.Float32, 0, 4), colligo.Sum)
+		return contains(err, "rank 0 on cuda:0: cuda: cuStreamSynchronize on device 0")
+	})
+}
+
 // TestKilled ends the process of one rank while all reduce. The others hear that it is lost, and their kernels end.
 func TestKilled(t *testing.T) {
 	t.Parallel()

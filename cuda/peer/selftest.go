@@ -35,7 +35,7 @@ func (b *backend) testEdges(ctx context.Context, t cuda.Thread) error {
 	if err == nil {
 		err = b.group.Barrier(ctx)
 	}
-	return errors.Join(err, t.FreeHost(host))
+	return errors.Join(err, b.idle(t, b.streams.setup.stream), t.FreeHost(host)) // copies are on their way where a call failed
 }
 
 func (b *backend) sendPatterns(t cuda.Thread, host *cuda.Host) error {
