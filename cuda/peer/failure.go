@@ -66,9 +66,18 @@ func (b *backend) release() {
 	_ = b.onDevice(b.releaseOn) // where it fails the device is lost, and with it whatever waited there
 }
 
+// releaseOn goes on, after a while now and then, for a stream may come to what waits only when it is through with work of the
+// caller's, and resets the flags that it has waited for.
 func (b *backend) releaseOn(t cuda.Thread) error {
 	words, n := b.heap+cuda.Pointer(b.layout.words), b.layout.numWords()+b.layout.numTags()
-	for limit := time.Now().Add(patience); time.Now().Before(limit) && !b.quiet(t); {
+	for limit := time.Now().Add(patience); !b.quiet(t); {
+		if time.Now().After(limit) {
+			select {
+			case <-b.done:
+				return nil
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
 		if err := first(t.Set32(words, mostCode, n, b.streams.setup.stream), t.Synchronize(b.streams.setup.stream)); err != nil {
 			return err
 		}

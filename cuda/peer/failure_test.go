@@ -9,11 +9,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
@@ -240,4 +242,58 @@ func TestClosedWithoutContext(t *testing.T) {
 			require.LessOrEqual(t, runtime.NumGoroutine(), before)
 		})
 	}
+}
+
+// TestFailedLate has a ring come to its waits long after the group has failed, behind what the program has on its stream, before
+// and while the group is closed.
+func TestFailedLate(t *testing.T) {
+	t.Parallel()
+	for _, closing := range []bool{false, true} {
+		t.Run(fmt.Sprintf("closing=%v", closing), func(t *testing.T) {
+			t.Parallel()
+			sim := kerneled(t, cudasim.Config{Devices: 2, Seed: *seed, Patience: time.Minute})
+			over := make(chan struct{})
+			onRanks(t, sim.Driver(), 2, 2, simHalf, small(Ring), func(r *rank) error {
+				if _, err := r.begun(); err != nil || r.g.Rank() == 1 {
+					<-over
+					return err
+				}
+				defer close(over)
+				return r.failedLate(closing)
+			})
+			sim.Drain()
+			require.Empty(t, sim.Faults())
+			require.Empty(t, sim.Leaks())
+			sim.Close()
+		})
+	}
+}
+
+func (r *rank) failedLate(closing bool) error {
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	word := (*uint32)(unsafe.Pointer(&r.host.Bytes[0]))
+	atomic.StoreUint32(word, 0)
+	x := r.tensor(0, colligo.Float32, 0, 100_000)
+	err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
+	r.g.Fail(errors.New("out of luck"))
+	time.AfterFunc(patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
+	if closing {
+		time.Sleep(patience + time.Second)
+		err = first(err, r.g.Close())
+	}
+	return first(err, soon("the stream", func() error {
+		t, err := r.device.Enter()
+		if err != nil {
+			return err
+		}
+		defer t.Leave()
+		for done := false; !done && err == nil; time.Sleep(time.Millisecond) {
+			done, err = t.StreamDone(r.stream)
+		}
+		return err
+	}))
 }

@@ -186,8 +186,7 @@ func (b *backend) makeHeap(t cuda.Thread) error {
 	return t.Synchronize(s)
 }
 
-// Close ends what is pending and gives everything back. After a failure nothing waits on the device; else operations get
-// a second to end.
+// Close ends what is pending and gives everything back. Operations get a second to end; after a failure none waits for a peer.
 func (b *backend) Close() error {
 	b.mu.Lock()
 	if b.closing {
@@ -219,7 +218,7 @@ func (b *backend) onDevice(f func(t cuda.Thread) error) error {
 
 // settleDown ends what is pending, and waits until this rank's device and those of its peers are idle.
 func (b *backend) settleDown(t cuda.Thread) error {
-	if b.args != nil && b.peaceful() && !b.idleWithin(t, farewell) {
+	if b.args != nil && !b.idleWithin(t, farewell) {
 		b.setStop()
 		b.release()
 	}
