@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/flight"
 )
 
 // held is a log that stops who writes into it until the test says go on.
@@ -62,4 +63,33 @@ func TestFailBesideClose(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("Close and Fail wait for each other")
 	}
+}
+
+// TestCloseBesideFailure closes a group before what failed it has come to the dump: that is written all the same.
+func TestCloseBesideFailure(t *testing.T) {
+	dir := t.TempDir()
+	g, _, _ := stillGroup(t, func(c *Config) { c.Watch.DumpOnError, c.Watch.DumpFile = On, dir+"/" })
+	g.answers.mu.Lock() // on the way from the error to the dump
+	failed, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		g.Fail(errors.New("enough"))
+		close(failed)
+	}()
+	for g.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	go func() {
+		_ = g.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(100 * time.Millisecond): // it may wait
+	}
+	g.answers.mu.Unlock()
+	<-failed
+	<-closed
+	files, err := flight.Files(dir, "")
+	require.NoError(t, err)
+	require.Len(t, files, 1)
 }

@@ -121,9 +121,9 @@ func (g *Group) failAt(err error, seq uint64, tell bool) bool {
 	if changed {
 		g.abort.Store(&abort{seq, time.Now()})
 	}
-	tells := first && tell
-	if tells {
-		g.telling.Add(1)
+	if first {
+		g.failing.Add(1)
+		defer g.failing.Done()
 	}
 	g.mu.Unlock()
 	if !changed {
@@ -131,10 +131,9 @@ func (g *Group) failAt(err error, seq uint64, tell bool) bool {
 	}
 	g.wake()
 	g.gate.stir()
-	if tells {
+	if first && tell {
 		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
 		g.tell(abortNote(err, seq))
-		g.telling.Done()
 	}
 	if first {
 		g.answers.hurry()

@@ -54,7 +54,7 @@ type Group struct {
 	closed  bool
 	err     error // first error; set once
 	abort   atomic.Pointer[abort]
-	telling sync.WaitGroup // done when the peers have been told of err; the mesh stays until then
+	failing sync.WaitGroup // done when the peers have been told of err and what follows it is under way; Close waits for it
 
 	cancelled atomic.Bool // a context of an operation has ended; the clock is asked at every idle round from then on
 
@@ -157,7 +157,7 @@ func (g *Group) Close() error {
 	g.endFollowing()
 	g.order.Unlock()
 	g.ledger.hooks.close()
-	g.telling.Wait()
+	g.failing.Wait()
 	if g.mesh != nil {
 		err = errors.Join(err, g.mesh.Close())
 	}
