@@ -24,10 +24,13 @@ func (e *blame) Unwrap() error { return e.err }
 
 // blamed returns whose doing a group's error is, nil if nobody can tell: of two that differ it may be either.
 func blamed(err error) []int {
+	var ended *abortion
 	var told *blame
 	var heard *reported
 	var lost *transport.PeerError
 	switch {
+	case errors.As(err, &ended):
+		return nil // the reason may be another group's error, whose ranks have other numbers
 	case errors.As(err, &heard):
 		return heard.blames
 	case errors.As(err, &told):

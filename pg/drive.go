@@ -235,7 +235,7 @@ func (g *Group) ownError(op *operation, cause error) error {
 		return op.late
 	}
 	var e *colligo.OpError
-	if errors.As(cause, &e) && e.Rank == g.rank && e.Seq == numberOf(op.seq) && e.Op == op.coll.String() {
+	if errors.As(cause, &e) && e.Group == g.name && e.Rank == g.rank && e.Seq == numberOf(op.seq) && e.Op == op.coll.String() {
 		return cause
 	}
 	return g.explain(&op.request, op.sequence(), cause, true)
@@ -289,7 +289,7 @@ func (g *Group) expired() bool {
 	var cause error
 	now := time.Now()
 	if g.cut.err != nil && now.Sub(g.cut.at) >= grace {
-		return g.failAt(g.cut.err, sequenceOf(g.cut.err), true)
+		return g.failAt(g.cut.err, g.sequenceOf(g.cut.err), true)
 	}
 	if g.abort.Load() != nil {
 		return false // what comes before the operation that failed may still complete

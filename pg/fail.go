@@ -106,7 +106,7 @@ func classify(err error) error {
 
 // fail gives the group its first error; later ones change nothing. With tell the peers hear of it. Whoever drives ends
 // all pending operations at its next round.
-func (g *Group) fail(err error, tell bool) { g.failAt(err, sequenceOf(err), tell) }
+func (g *Group) fail(err error, tell bool) { g.failAt(err, g.sequenceOf(err), tell) }
 
 // failAt is fail with the sequence number of the operation that failed. Operations before it may still complete. It
 // reports whether fewer of them may than before.
@@ -152,9 +152,10 @@ func clip(text string) string {
 	return text
 }
 
-func sequenceOf(err error) uint64 {
+// sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
+func (g *Group) sequenceOf(err error) uint64 {
 	var e *colligo.OpError
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && e.Group == g.name {
 		return e.Seq << placeBits
 	}
 	return 0

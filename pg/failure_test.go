@@ -15,6 +15,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/pgtest"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -258,4 +259,32 @@ func TestDesync(t *testing.T) {
 			return strings.Contains(line, "where a rank is") && strings.Contains(line, peer) && strings.Contains(line, does)
 		}), "%s: %s", peer, log.String())
 	}
+}
+
+// TestAbortForAnotherGroup ends a group because another has failed. Ranks and places in the error are the other group's.
+func TestAbortForAnotherGroup(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Timeout = 3 * time.Second }}
+	pgtest.RunWith(t, 4, o, func(t *testing.T, g *pg.Group) {
+		some, err := g.NewGroupWith(t.Context(), []int{2, 3}, pg.GroupOptions{Timeout: time.Hour})
+		require.NoError(t, err)
+		for range 5 {
+			require.NoError(t, g.Barrier(t.Context()))
+		}
+		if g.Rank() != 2 {
+			time.Sleep(time.Minute)
+		} else {
+			w := some.BarrierAsync(t.Context())
+			reason := g.Barrier(t.Context())
+			require.ErrorContains(t, reason, "ranks 0-1, 3 have not entered after 3s")
+			start := time.Now()
+			some.Abort(reason)
+			require.ErrorIs(t, w.Wait(t.Context()), pg.ErrAborted)
+			require.Less(t, time.Since(start), 100*time.Millisecond)
+		}
+		if g.Rank() >= 2 {
+			failures := g.Dump(flight.DumpOptions{}).Failures
+			require.Contains(t, failures[some.Name()].Text, "group aborted by rank 0")
+			require.Empty(t, failures[some.Name()].Ranks)
+		}
+	})
 }
