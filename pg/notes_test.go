@@ -1,15 +1,19 @@
 package pg
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -26,7 +30,7 @@ func FuzzNote(f *testing.F) {
 		c.Watch.Entries = -1 // a note that asks for a dump writes none
 		groups := inProcess(t, 2, c)
 		g := groups[0]
-		token, _ := g.answers.ask()
+		q := g.answers.ask()
 		g.onNote(1, b)
 		var n note
 		if json.Unmarshal(b, &n) == nil && n.Kind == noteAbort {
@@ -34,10 +38,10 @@ func FuzzNote(f *testing.F) {
 			return
 		}
 		require.NoError(t, g.Err())
-		if n.Kind == noteHere && n.Token == token {
-			require.Len(t, g.answers.get(), 1)
+		if n.Kind == noteHere && n.Token == q.token {
+			require.Len(t, g.answers.end(q), 1)
 		} else {
-			require.Empty(t, g.answers.get())
+			require.Empty(t, g.answers.end(q))
 		}
 	})
 }
@@ -89,4 +93,41 @@ func TestWord(t *testing.T) {
 		}
 		require.ErrorIs(t, err, want)
 	}
+}
+
+// slowToAnswer is a mesh over which answers take their time, or with none do not go at all.
+type slowToAnswer struct {
+	transport.Mesh
+	none bool
+}
+
+func (m slowToAnswer) Notify(peer int, b []byte) error {
+	if !bytes.Contains(b, []byte(`"here"`)) {
+		return m.Mesh.Notify(peer, b)
+	}
+	if !m.none {
+		time.AfterFunc(20*time.Millisecond, func() { _ = m.Mesh.Notify(peer, b) })
+	}
+	return nil
+}
+
+// TestTwoLateAtOnce has two operations of a rank found late by two goroutines, shortly one after the other: who has answered
+// the first question is not taken for silent.
+func TestTwoLateAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		groups := inProcess(t, 3, quiet)
+		for _, g := range groups[1:] {
+			g.use(slowToAnswer{g.mesh, g.rank == 2})
+		}
+		var all sync.WaitGroup
+		for i := range 2 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * (patience - 10*time.Millisecond))
+				groups[0].timedOut(&operation{seq: 1 << placeBits, request: request{coll: plan.Barrier, size: 3}})
+			})
+		}
+		all.Wait()
+		require.ErrorContains(t, groups[0].Err(), "rank 2 does not answer")
+		require.Equal(t, []int{2}, blamed(groups[0].Err()))
+	})
 }

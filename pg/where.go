@@ -15,55 +15,72 @@ import (
 // patience is how long a rank that timed out waits for its peers to say where they are.
 const patience = 500 * time.Millisecond
 
-// answers collects what peers say to a question.
+// answers collects what peers say to questions. Several goroutines may ask at once.
 type answers struct {
 	mu    sync.Mutex
+	asked uint64 // questions so far
+	open  map[uint64]*question
+}
+
+// question is one of them.
+type question struct {
 	token uint64
-	from  map[int]note
+	from  map[int]note  // under answers.mu
 	more  chan struct{} // has room for one signal
 }
 
-// ask begins a new question.
-func (a *answers) ask() (token uint64, more <-chan struct{}) {
+// ask begins a question.
+func (a *answers) ask() *question {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.token++
-	a.from = map[int]note{}
-	a.more = make(chan struct{}, 1)
-	return a.token, a.more
+	if a.open == nil {
+		a.open = map[uint64]*question{}
+	}
+	a.asked++
+	q := &question{a.asked, map[int]note{}, make(chan struct{}, 1)}
+	a.open[q.token] = q
+	return q
+}
+
+// end returns the answers to a question, and takes no more of them.
+func (a *answers) end(q *question) map[int]note {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, q.token)
+	return q.from
 }
 
 // hurry ends the wait for more answers.
 func (a *answers) hurry() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	select {
-	case a.more <- struct{}{}:
-	default: // a signal is there already, or nobody has asked
+	for _, q := range a.open {
+		q.signal()
 	}
 }
 
 func (a *answers) put(peer int, n note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if n.Token != a.token || a.from == nil {
-		return // too late
-	}
-	a.from[peer] = n
-	select {
-	case a.more <- struct{}{}:
-	default:
+	if q := a.open[n.Token]; q != nil { // else it is too late
+		q.from[peer] = n
+		q.signal()
 	}
 }
 
-func (a *answers) get() map[int]note {
+// count returns how many have answered.
+func (a *answers) count(q *question) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	got := make(map[int]note, len(a.from))
-	for peer, n := range a.from {
-		got[peer] = n
+	return len(q.from)
+}
+
+// signal has who asks look again. The caller holds answers.mu.
+func (q *question) signal() {
+	select {
+	case q.more <- struct{}{}:
+	default: // a signal is there already
 	}
-	return got
 }
 
 // here says which collective this rank has entered last, and what is pending.
@@ -119,18 +136,18 @@ func (g *Group) timedOut(op *operation) {
 
 // askAll asks all peers where they are.
 func (g *Group) askAll() map[int]note {
-	token, more := g.answers.ask()
-	g.tell(note{Kind: noteWhere, Token: token})
+	q := g.answers.ask()
+	g.tell(note{Kind: noteWhere, Token: q.token})
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	for len(g.answers.get()) < g.size-1 && g.Err() == nil {
+	for g.answers.count(q) < g.size-1 && g.Err() == nil {
 		select {
-		case <-more:
+		case <-q.more:
 		case <-limit.C:
-			return g.answers.get()
+			return g.answers.end(q)
 		}
 	}
-	return g.answers.get()
+	return g.answers.end(q)
 }
 
 // word makes one line of the peers' answers.
