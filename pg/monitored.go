@@ -230,7 +230,7 @@ func (w *gateWait) blame(late, gone []int, cause error, after time.Duration, wai
 	switch {
 	case cause == nil || len(gone) > 0 && !waitAll:
 		return peer, &classed{fmt.Errorf("%s %s left", rankList(late), have(late)), colligo.ErrPeerLost}
-	case !errors.Is(cause, colligo.ErrTimeout):
+	case cause != colligo.ErrTimeout:
 		return peer, fmt.Errorf("%s %s not come after %v: %w", rankList(late), have(late), after, cause)
 	}
 	return peer, &classed{fmt.Errorf("%s %s not come after %v", rankList(late), have(late), after), colligo.ErrTimeout}

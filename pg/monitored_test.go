@@ -171,3 +171,21 @@ func TestMonitoredBarrierOfTheClosed(t *testing.T) {
 		})
 	}
 }
+
+// TestMonitoredBarrierOfTheLate tells that the group has failed where that is why it ends, though a timeout is the reason of
+// that: the ranks that are not there had an hour to come.
+func TestMonitoredBarrierOfTheLate(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		switch g.Rank() {
+		case 0:
+			err := g.MonitoredBarrier(t.Context(), time.Hour, false)
+			require.ErrorIs(t, err, colligo.ErrTimeout)
+			require.ErrorContains(t, err, "rank 1 reported: ")
+		case 1:
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			require.ErrorIs(t, g.Barrier(ctx), colligo.ErrTimeout)
+		}
+		time.Sleep(time.Minute)
+	})
+}
