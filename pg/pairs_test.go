@@ -326,3 +326,18 @@ func TestAllToAllMismatch(t *testing.T) {
 		require.ErrorContains(t, got.byRank[rank], "rank 2 sends 5 elements to this rank in all_to_all #1 (int16 elements), this rank expects 1")
 	}
 }
+
+// TestRecvAnyAfterHalfAMessage has the only sender leave in the middle of a message with another tag: who receives from any
+// rank hears of it, and does not wait for the timeout.
+func TestRecvAnyAfterHalfAMessage(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		if g.Rank() == 1 {
+			g.SendAsync(t.Context(), zeros[byte](32<<20), 0, 2)
+			time.Sleep(time.Second)
+			return
+		}
+		time.Sleep(time.Minute)
+		_, err := g.RecvAny(t.Context(), zeros[byte](1), 1)
+		require.ErrorIs(t, err, colligo.ErrPeerLost)
+	})
+}

@@ -1,9 +1,11 @@
 package pg
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -83,7 +85,7 @@ func (g *Group) keepStraysFor(op *operation) bool {
 			continue
 		}
 		m, err := g.keepStray(peer)
-		if err != nil && op.peer != anyPeer {
+		if err != nil {
 			g.broken(op, wrapPeer(peer, err))
 		}
 		moved = moved || m
@@ -91,8 +93,7 @@ func (g *Group) keepStraysFor(op *operation) bool {
 	return moved
 }
 
-// keepStray takes what has arrived of the stray at the head of a peer's lane. It returns the link's error if the rest
-// will not come.
+// keepStray takes what has arrived of the stray at the head of a peer's lane.
 func (g *Group) keepStray(peer int) (bool, error) {
 	m, ok := g.taken[peer].(*stray)
 	if !ok {
@@ -109,6 +110,10 @@ func (g *Group) keepStray(peer int) (bool, error) {
 		g.taken[peer] = m
 	}
 	moved, err := g.fill(peer, m.data, &m.off)
+	if errors.Is(classify(err), colligo.ErrPeerLost) { // the rest will not come: the receives find the link's error
+		g.taken[peer] = nil
+		return true, nil
+	}
 	if moved && m.off == len(m.data) {
 		g.taken[peer] = nil
 	}
