@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -38,7 +39,11 @@ func (g *Group) BarrierOn(ctx context.Context, devices ...colligo.Device) error 
 		return err
 	}
 	if err := p.Synchronize(ctx); err != nil {
-		return g.explain(&r, 0, err, false)
+		err = g.explain(&r, 0, err, false)
+		if errors.Is(ctx.Err(), context.Canceled) { // the others wait for this rank; deadlines are the watchdog's to find
+			g.fail(err, true)
+		}
+		return err
 	}
 	return g.Barrier(ctx)
 }

@@ -264,3 +264,15 @@ func (c *counter) count(part string) int {
 	}
 	return n
 }
+
+// TestBarrierOnCancelled gives up the wait for a device: the group fails, for its other ranks wait for this one.
+func TestBarrierOnCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _, x := stillGroup(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		require.ErrorIs(t, g.BarrierOn(ctx, x.Device()), context.Canceled)
+		require.ErrorIs(t, g.Err(), context.Canceled)
+		require.NoError(t, g.Close())
+	})
+}
