@@ -79,11 +79,12 @@ func (h *hooks) caughtUp(ctx context.Context) error {
 		return nil
 	}
 	mark := make(chan struct{})
+	until := mark
 	if !h.put(heard{mark: mark}) {
-		return nil
+		until = h.gone
 	}
 	select {
-	case <-mark:
+	case <-until:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -3,6 +3,7 @@ package pg_test
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,26 @@ func TestSlowHook(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, 100, heard)
+	})
+}
+
+// TestSlowHookBesideClose waits for what is pending while the group is being closed: until the hook has heard of all.
+func TestSlowHookBesideClose(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		var heard atomic.Int32
+		g.OnCompletion(func(pg.WorkInfo) {
+			time.Sleep(time.Second)
+			heard.Add(1)
+		})
+		for range 10 {
+			require.NoError(t, g.AllReduce(t.Context(), colligo.Of([]int32{1}), colligo.Sum))
+		}
+		closed := make(chan error)
+		go func() { closed <- g.Close() }()
+		time.Sleep(3 * time.Second)
+		require.NoError(t, g.WaitPending(t.Context()))
+		require.EqualValues(t, 10, heard.Load())
+		require.NoError(t, <-closed)
 	})
 }
 
