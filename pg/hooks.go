@@ -151,7 +151,7 @@ func (p *pendingCount) done(n int) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.zero != nil {
+	if p.zero != nil && p.n.Load() == 0 { // else who began to wait meanwhile waits for another
 		close(p.zero)
 		p.zero = nil
 	}
