@@ -81,6 +81,18 @@ func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, erro
 	return b, nil
 }
 
+// openedFor is backendFor a call.
+func (g *Group) openedFor(ctx context.Context, r *request) (Backend, error) {
+	if err := g.Err(); err != nil {
+		return nil, g.explain(r, 0, err, true)
+	}
+	b, err := g.backendFor(ctx, r.device)
+	if err != nil {
+		return nil, g.explain(r, 0, err, false)
+	}
+	return b, g.refuseAfterDeath(r) // of a peer that died before there was a backend to tell
+}
+
 // BackendFor returns the group's backend for a device, opened if no operation has opened it yet: all ranks call it
 // together, then. What a backend offers beside operations, such as registration of memory, begins with it.
 func (g *Group) BackendFor(ctx context.Context, d colligo.Device) (Backend, error) {
@@ -164,11 +176,8 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 	b := g.backends.get(r.device)
 	if b == nil {
 		var err error
-		if err = g.Err(); err != nil {
-			return nil, g.explain(r, 0, err, true)
-		}
-		if b, err = g.backendFor(ctx, r.device); err != nil {
-			return nil, g.explain(r, 0, err, false)
+		if b, err = g.openedFor(ctx, r); err != nil {
+			return nil, err
 		}
 	}
 	seq, err := g.number(ctx, r)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // held is a log that stops who writes into it until the test says go on.
@@ -92,4 +93,30 @@ func TestCloseBesideFailure(t *testing.T) {
 	files, err := flight.Files(dir, "")
 	require.NoError(t, err)
 	require.Len(t, files, 1)
+}
+
+// TestLostWhileOpening has a peer die while the backend for the first call is being opened: the call, which would wait for
+// the peer on the device, fails, and does not wait for its timeout.
+func TestLostWhileOpening(t *testing.T) {
+	RegisterBackend(hanging, func(_ context.Context, g *Group, _ colligo.Device) (Backend, error) {
+		g.onLost(1, transport.ErrLost)
+		return &still{}, nil
+	})
+	t.Cleanup(func() {
+		openers.Lock()
+		defer openers.Unlock()
+		delete(openers.by, hanging)
+	})
+	x := colligo.OnDevice(colligo.Device{Kind: hanging}, 4096, 4, colligo.Float32)
+	for _, call := range []func(g *Group) *Work{
+		func(g *Group) *Work { return g.AllReduceAsync(t.Context(), x, colligo.Sum) },
+		func(g *Group) *Work {
+			return g.AllReduceCoalescedAsync(t.Context(), []colligo.Tensor{x, x}, colligo.Sum)
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		err := call(inProcess(t, 2, quiet)[0]).Synchronize(ctx)
+		require.ErrorIs(t, err, colligo.ErrPeerLost)
+	}
 }

@@ -20,12 +20,9 @@ type Grouper interface {
 func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pending, error) {
 	g.order.Lock()
 	defer g.order.Unlock()
-	if err := g.Err(); err != nil {
-		return nil, g.explain(&rs[0], 0, err, true)
-	}
-	b, err := g.backendFor(ctx, rs[0].device)
+	b, err := g.openedFor(ctx, &rs[0])
 	if err != nil {
-		return nil, g.explain(&rs[0], 0, err, false)
+		return nil, err
 	}
 	all, grouped := b.(Grouper)
 	if grouped {
