@@ -30,10 +30,12 @@ func (g *Group) Aside(ctx context.Context, limit time.Duration) (*Group, error) 
 	c.Log = slog.New(slog.DiscardHandler) // what goes wrong is an error of g, which tells
 	ctx, cancel := context.WithTimeoutCause(asOwn(ctx), c.ConnectTimeout, errConnect)
 	defer cancel()
+	ctx, stop := g.whileWhole(ctx)
+	defer stop()
 	g.world.join()
 	n := newGroup(g.world, c, origin{name: name, rank: g.rank, ranks: g.ranks})
 	n.form.backends = backendNames{colligo.CPU: HostBackend}
-	if err := n.join(ctx); err != nil {
+	if err := because(ctx, n.join(ctx)); err != nil {
 		n.giveUp(err)
 		n.aftermath.end()
 		return nil, errors.Join(fmt.Errorf("%s: rank %d of %d: %w", name, g.rank, g.size, err), g.world.leave(n))

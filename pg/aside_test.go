@@ -65,3 +65,19 @@ func TestAsideFails(t *testing.T) {
 		require.NoError(t, aside.Close())
 	})
 }
+
+// TestAsideOfTheFailed has a rank fail the group in place of coming to one aside; who waits there for it hears of that.
+func TestAsideOfTheFailed(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		start := time.Now()
+		if g.Rank() == 1 {
+			time.Sleep(time.Second)
+			g.Fail(errors.New("out of luck"))
+		} else {
+			_, err := g.Aside(t.Context(), time.Minute)
+			require.ErrorContains(t, err, "out of luck")
+		}
+		require.NoError(t, g.Close())
+		require.Less(t, time.Since(start), 10*time.Second)
+	})
+}

@@ -90,6 +90,41 @@ func (s *gone) has(peer int) (gone, died bool) {
 	return gone, gone && !errors.Is(err, transport.ErrGoodbye)
 }
 
+// wholeTick is how often a rank that waits for others beside the group looks whether they can still come.
+const wholeTick = 100 * time.Millisecond
+
+// whileWhole returns a context that also ends when the group fails or a rank of it dies, for what waits elsewhere for its
+// ranks.
+func (g *Group) whileWhole(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(wholeTick)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := g.Err(); err != nil {
+				cancel(err)
+			} else if l := g.died.Load(); l != nil {
+				cancel(classify(&transport.PeerError{Peer: l.peer, Err: l.err}))
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// because adds to an error what has ended the context, if it does not tell.
+func because(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if err == nil || cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
 // keys are those that a rank has put into the store to form a group. It is the rendezvous that a mesh gets.
 type keys struct {
 	mu    sync.Mutex

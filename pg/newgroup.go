@@ -198,9 +198,14 @@ func (g *Group) outside(l list, c Config, o *GroupOptions) *Group {
 func (g *Group) openMember(ctx context.Context, c Config, rank int, l list, o *GroupOptions) (*Group, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
+	if !o.LocalSync {
+		var stop context.CancelFunc
+		ctx, stop = g.whileWhole(ctx)
+		defer stop()
+	}
 	n, err := open(ctx, g.world, c, origin{name: l.name, rank: rank, ranks: l.global, tag: o.Tag, barrier: o.LocalSync})
 	if err != nil {
-		return nil, fmt.Errorf("%s: rank %d of %d: %w", l.name, rank, len(l.ranks), err)
+		return nil, fmt.Errorf("%s: rank %d of %d: %w", l.name, rank, len(l.ranks), because(ctx, err))
 	}
 	return n, nil
 }

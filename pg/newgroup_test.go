@@ -13,6 +13,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/transport/sim"
 )
 
 // within makes a group and sums this rank's number in the default group over its members.
@@ -230,4 +231,21 @@ func live() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestDeadMember has a member of a new group die before it comes to it; the other does not wait for it until nobody can.
+func TestDeadMember(t *testing.T) {
+	var net *sim.Net
+	o := pgtest.Options{Net: func(n *sim.Net) { net = n }}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		if g.Rank() == 1 {
+			time.Sleep(time.Second)
+			net.Kill(1)
+			return
+		}
+		start := time.Now()
+		_, err := g.NewGroup(t.Context(), []int{0, 1})
+		require.ErrorIs(t, err, colligo.ErrPeerLost)
+		require.Less(t, time.Since(start), 10*time.Second)
+	})
 }

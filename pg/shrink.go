@@ -202,10 +202,7 @@ func (g *Group) openShrunk(ctx context.Context, o origin, members, before []int)
 	o.barrier = true
 	n, err := open(ctx, g.world, c, o)
 	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, colligo.ErrPeerLost) {
-			err = fmt.Errorf("%w: %w", cause, err)
-		}
-		return nil, fmt.Errorf("%s: rank %d of %d: %w", o.name, o.rank, len(members), err)
+		return nil, fmt.Errorf("%s: rank %d of %d: %w", o.name, o.rank, len(members), because(ctx, err))
 	}
 	n.form.keys.note(hereKey(self))
 	n.tidy()
