@@ -65,16 +65,12 @@ func (w *world) list() []*Group {
 	return slices.Clone(w.open)
 }
 
-// litter remembers what a group that did not form leaves in the store, to be taken away with the last group. The default
-// group's stays: it tells the others, and is no obstacle to another attempt.
-func (w *world) litter(g *Group) {
-	if g.form.first {
-		return
-	}
+// litter remembers keys of a group that did not form, to be taken out of its store with the last group.
+func (w *world) litter(s store.Store, keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, key := range g.form.keys.set {
-		w.left = append(w.left, left{g.store, key})
+	for _, key := range keys {
+		w.left = append(w.left, left{s, key})
 	}
 }
 

@@ -226,9 +226,9 @@ const giveUpLimit = 250 * time.Millisecond
 func (g *Group) giveUp(cause error) {
 	k := &g.form.keys
 	k.mu.Lock()
-	own := slices.Contains(k.set, rankKey(g.rank))
+	set := slices.Clone(k.set)
 	k.mu.Unlock()
-	if !own {
+	if !slices.Contains(set, rankKey(g.rank)) {
 		return
 	}
 	mine := g.card()
@@ -242,7 +242,9 @@ func (g *Group) giveUp(cause error) {
 	if err != nil {
 		g.log.Debug("could not say in the store why this rank gave up", "group", g.name, "rank", g.rank, "error", err)
 	}
-	g.world.litter(g)
+	if !g.form.first { // whose card stays: it tells the others, and is no obstacle to another attempt
+		g.world.litter(g.store, set)
+	}
 }
 
 func rankKey(r int) string { return fmt.Sprintf("rank/%d", r) }

@@ -30,14 +30,17 @@ func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 	}
 	for {
 		o, before := g.nextEpoch(), g.form.gone.peers()
-		members, err := g.meetSurvivors(ctx, o.name, expected)
+		s, own := store.NewPrefix(storePrefix(o.name), g.world.store), []string{hereKey(g.ranks[g.rank])}
+		members, err := g.meetSurvivors(ctx, s, expected)
 		if err != nil {
+			g.world.litter(s, own)
 			return nil, fmt.Errorf("pg: shrink group %s to %s: %w", g.name, o.name, err)
 		}
 		n, err := g.openShrunk(ctx, o, members, before)
 		if err == nil {
 			return n, nil
 		}
+		g.world.litter(s, append(own, g.traces()...))
 		if !errors.Is(err, colligo.ErrPeerLost) || ctx.Err() != nil {
 			return nil, fmt.Errorf("pg: shrink group %s: %w", g.name, err)
 		}
@@ -87,10 +90,18 @@ const membersKey = "members"
 
 func hereKey(global int) string { return fmt.Sprintf("here/%d", global) }
 
+// traces are the keys of an epoch that stay beside those that a rank takes away itself.
+func (g *Group) traces() []string {
+	keys := []string{membersKey}
+	for _, peer := range g.form.gone.peers() {
+		keys = append(keys, hereKey(g.ranks[peer]))
+	}
+	return keys
+}
+
 // meetSurvivors says in the store that this rank is there, and returns those of the expected ranks that go on: what the
 // first has decided for whom all have either come or died, or whose patience has ended.
-func (g *Group) meetSurvivors(ctx context.Context, name string, expected []int) ([]int, error) {
-	s := store.NewPrefix(storePrefix(name), g.world.store)
+func (g *Group) meetSurvivors(ctx context.Context, s store.Store, expected []int) ([]int, error) {
 	if err := s.Set(ctx, hereKey(g.ranks[g.rank]), nil); err != nil {
 		return nil, fmt.Errorf("the store cannot be reached: %w", err)
 	}

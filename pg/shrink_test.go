@@ -1,6 +1,7 @@
 package pg_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -129,6 +130,17 @@ func TestShrinkLate(t *testing.T) {
 	})
 }
 
+// shrunkAway demands that nothing is left in the store of how groups were shrunk: a later job would take it for its own.
+func shrunkAway(t *testing.T, s store.Store) {
+	for epoch := range 3 {
+		for _, key := range []string{"members", "here/0", "here/2", "here/3"} {
+			there, err := s.Check(context.Background(), fmt.Sprintf("colligo/0@%d/%s", epoch+1, key))
+			require.NoError(t, err)
+			require.False(t, there, "%s of epoch %d", key, epoch+1)
+		}
+	}
+}
+
 // TestShrinkTwice loses one rank, and another at any moment while the smaller group forms.
 func TestShrinkTwice(t *testing.T) {
 	for after := range uint64(12) {
@@ -136,6 +148,12 @@ func TestShrinkTwice(t *testing.T) {
 			var net *sim.Net
 			var once sync.Once
 			o := pgtest.Options{Net: func(n *sim.Net) { net = n }, Sim: sim.Config{MinDelay: time.Millisecond, MaxDelay: 5 * time.Millisecond}}
+			var kept store.Store
+			o.Config = func(rank int, c *pg.Config) {
+				if rank == 0 {
+					kept = c.Store
+				}
+			}
 			pgtest.RunWith(t, 4, o, func(t *testing.T, g *pg.Group) {
 				if g.Rank() == 1 {
 					time.Sleep(time.Second)
@@ -143,6 +161,9 @@ func TestShrinkTwice(t *testing.T) {
 					return
 				}
 				ruin(t, g)
+				if g.Rank() == 0 {
+					t.Cleanup(func() { shrunkAway(t, kept) })
+				}
 				if g.Rank() == 2 {
 					once.Do(func() { net.KillAfter(2, after) })
 				}
