@@ -78,6 +78,9 @@ func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, erro
 		return nil, fmt.Errorf("opening the backend of %v: %w", d, err)
 	}
 	g.backends.put(d, b)
+	if err := g.Err(); err != nil {
+		g.settleDevices(err) // which found no backend when the group failed
+	}
 	return b, nil
 }
 

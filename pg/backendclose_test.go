@@ -102,11 +102,7 @@ func TestLostWhileOpening(t *testing.T) {
 		g.onLost(1, transport.ErrLost)
 		return &still{}, nil
 	})
-	t.Cleanup(func() {
-		openers.Lock()
-		defer openers.Unlock()
-		delete(openers.by, hanging)
-	})
+	t.Cleanup(forgetHanging)
 	x := colligo.OnDevice(colligo.Device{Kind: hanging}, 4096, 4, colligo.Float32)
 	for _, call := range []func(g *Group) *Work{
 		func(g *Group) *Work { return g.AllReduceAsync(t.Context(), x, colligo.Sum) },
@@ -118,5 +114,30 @@ func TestLostWhileOpening(t *testing.T) {
 		defer cancel()
 		err := call(inProcess(t, 2, quiet)[0]).Synchronize(ctx)
 		require.ErrorIs(t, err, colligo.ErrPeerLost)
+	}
+}
+
+func forgetHanging() {
+	openers.Lock()
+	defer openers.Unlock()
+	delete(openers.by, hanging)
+}
+
+// TestFailedWhileOpening has the group fail while a backend is being opened: it is told, unless devices are to stay as they are.
+func TestFailedWhileOpening(t *testing.T) {
+	var s *still
+	RegisterBackend(hanging, func(_ context.Context, g *Group, _ colligo.Device) (Backend, error) {
+		g.Fail(errors.New("too soon"))
+		s = &still{}
+		return s, nil
+	})
+	t.Cleanup(forgetHanging)
+	for mode, told := range map[ErrorMode]bool{CleanUp: true, NoHandling: false} {
+		c := quiet
+		c.Watch.OnError = mode
+		g := inProcess(t, 1, c)[0]
+		_, err := g.BackendFor(t.Context(), colligo.Device{Kind: hanging})
+		require.NoError(t, err)
+		require.Equal(t, told, s.err.Load() != nil, mode)
 	}
 }

@@ -55,9 +55,6 @@ func (b *backend) look() error {
 		return err
 	}
 	defer t.Leave()
-	if err := b.group.Err(); err != nil {
-		b.Abort(err) // the group failed while the backend was opened
-	}
 	err = relaxed(t, func() error { return b.lookAtAll(t) })
 	if disturbed(err) {
 		return nil
