@@ -191,7 +191,8 @@ func (g *Group) flightName(r *request, kind OpType) string {
 }
 
 // recorded puts the tensors of a call into the recorder's operation as c10d has them: lists that it flattens are one
-// tensor, and of uneven ones only what is the same on all ranks is recorded.
+// tensor. What reads dumps compares the ranks' inputs and outputs, and expects some of both: of uneven calls those are
+// recorded that are the same on all ranks. It counts an all-to-all's first tensors only, so that lists are one there too.
 func (g *Group) recorded(o *flight.Op, r *request, kind OpType) {
 	in, out := &g.ledger.in, &g.ledger.out
 	o.In, o.Out = r.inputs(in), r.outputs(out)
@@ -200,14 +201,29 @@ func (g *Group) recorded(o *flight.Op, r *request, kind OpType) {
 		in[0] = g.ledger.unit
 		o.In, o.Out = in[:], in[:]
 	case kind == OpAllGather && r.counts != nil:
-		o.In = nil
+		o.In = o.Out
 	case kind == OpAllGather:
 		o.Out = one(out, flat(o.Out))
 	case kind == OpReduceScatter && r.counts != nil:
-		o.Out = nil
+		o.Out = o.In
 	case kind == OpReduceScatter:
 		o.In = one(in, flat(o.In))
+	case kind == OpGather && r.counts != nil:
+		o.In = partsOf(r.counts, o.In[0].DType())
+	case kind == OpScatter && r.counts != nil:
+		o.Out = partsOf(r.counts, o.Out[0].DType())
+	case kind == OpAllToAll:
+		o.In, o.Out = one(in, flat(o.In)), one(out, flat(o.Out))
 	}
+}
+
+// partsOf has a tensor for each rank's part; of their memory it says nothing.
+func partsOf(counts []int, d colligo.DType) []colligo.Tensor {
+	ts := make([]colligo.Tensor, len(counts))
+	for i, n := range counts {
+		ts[i] = colligo.Raw(nil, n, d)
+	}
+	return ts
 }
 
 // flat has the elements of a list in one dimension; of its memory it says nothing.

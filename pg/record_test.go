@@ -266,7 +266,11 @@ var recordedCalls = []recordedCall{
 	},
 		pg.OpAllToAllBase, both([]int64{12}), both([]int64{12})},
 	{"nccl:all_to_all", func(ctx context.Context, g *pg.Group) error { return g.AllToAll(ctx, sixes(), sixes()) },
-		pg.OpAllToAll, both([]int64{2, 3}, []int64{2, 3}), both([]int64{2, 3}, []int64{2, 3})},
+		pg.OpAllToAll, both([]int64{12}), both([]int64{12})},
+	{"nccl:all_to_all", func(ctx context.Context, g *pg.Group) error {
+		own := []colligo.Tensor{six(), twelve()}[g.Rank()]
+		return g.AllToAll(ctx, []colligo.Tensor{six(), own}, []colligo.Tensor{six(), colligo.Of(make([]int64, own.Len()))})
+	}, pg.OpAllToAll, [2][][]int64{{{12}}, {{18}}}, [2][][]int64{{{12}}, {{18}}}},
 	{"nccl:gather", func(ctx context.Context, g *pg.Group) error { return g.Gather(ctx, atRoot(g), six(), 1) },
 		pg.OpGather, both([]int64{2, 3}), [2][][]int64{nil, {{2, 3}, {2, 3}}}},
 	{"nccl:scatter", func(ctx context.Context, g *pg.Group) error { return g.Scatter(ctx, six(), atRoot(g), 1) },
@@ -275,10 +279,18 @@ var recordedCalls = []recordedCall{
 		pg.OpBarrier, both([]int64{1}), both([]int64{1})},
 	{"nccl:ALLGATHER_coalesced", func(ctx context.Context, g *pg.Group) error {
 		return g.AllGather(ctx, []colligo.Tensor{six(), twelve()}, []colligo.Tensor{six(), twelve()}[g.Rank()])
-	}, pg.OpAllGather, both(), both([]int64{2, 3}, []int64{12})},
+	}, pg.OpAllGather, both([]int64{2, 3}, []int64{12}), both([]int64{2, 3}, []int64{12})},
 	{"nccl:REDUCE_SCATTER_coalesced", func(ctx context.Context, g *pg.Group) error {
 		return g.ReduceScatter(ctx, []colligo.Tensor{six(), twelve()}[g.Rank()], []colligo.Tensor{six(), twelve()}, colligo.Max)
-	}, pg.OpReduceScatter, both([]int64{2, 3}, []int64{12}), both()},
+	}, pg.OpReduceScatter, both([]int64{2, 3}, []int64{12}), both([]int64{2, 3}, []int64{12})},
+	{"nccl:gather", func(ctx context.Context, g *pg.Group) error {
+		parts := []colligo.Tensor{six(), twelve()}
+		return g.GatherV(ctx, [][]colligo.Tensor{nil, parts}[g.Rank()], []colligo.Tensor{six(), twelve()}[g.Rank()], []int{6, 12}, 1)
+	}, pg.OpGather, both([]int64{6}, []int64{12}), [2][][]int64{nil, {{2, 3}, {12}}}},
+	{"nccl:scatter", func(ctx context.Context, g *pg.Group) error {
+		parts := []colligo.Tensor{six(), twelve()}
+		return g.ScatterV(ctx, []colligo.Tensor{six(), twelve()}[g.Rank()], [][]colligo.Tensor{nil, parts}[g.Rank()], []int{6, 12}, 1)
+	}, pg.OpScatter, [2][][]int64{nil, {{2, 3}, {12}}}, both([]int64{6}, []int64{12})},
 }
 
 func six() colligo.Tensor     { return colligo.Of(make([]int64, 6), 2, 3) }
