@@ -263,7 +263,7 @@ func (g *Group) admitAll(w *whole) {
 		w.rec.own = true // nothing is recorded beside the operation
 		return
 	}
-	w.request = request{size: g.size, rec: record{own: first.rec.own, skip: first.rec.skip}}
+	w.request = request{size: g.size, rec: record{own: first.rec.own, skip: first.rec.skip, onlyPairs: !seen[0]}}
 	w.as(OpCoalesced)
 	g.admitMore(&w.request, within(first.ctx, first.lease.limit), skip)
 }

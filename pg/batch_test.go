@@ -404,6 +404,31 @@ func TestBlockRecorded(t *testing.T) {
 	})
 }
 
+// TestPairsRecorded has a block of sends and receives count among those, also the entry that stands for all: on other ranks there may be
+// one operation only, or none, and no such entry.
+func TestPairsRecorded(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		ctx := t.Context()
+		require.NoError(t, g.Barrier(ctx))
+		require.NoError(t, g.Coalesce(ctx, func(b *pg.Batch) error {
+			if g.Rank() > 0 {
+				b.Recv(f32(2), g.Rank()-1, 0)
+			}
+			if g.Rank() < 2 {
+				b.Send(f32(2), g.Rank()+1, 0)
+			}
+			return nil
+		}))
+		require.NoError(t, g.WaitPending(ctx))
+		es := entries(g)
+		require.Len(t, es, []int{2, 4, 2}[g.Rank()])
+		for _, e := range es[1:] {
+			require.True(t, e.P2P, e.Name)
+			require.EqualValues(t, 1, e.P2PSeq, e.Name)
+		}
+	})
+}
+
 // TestBlockNaN looks for NaNs in every operation of a block before one is launched.
 func TestBlockNaN(t *testing.T) {
 	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Watch.NaNCheck = pg.On }}

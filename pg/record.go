@@ -22,12 +22,16 @@ type record struct {
 	counts                    // as of this operation
 	bytes                int
 	skip                 int       // callers in pg of what admits the call
+	onlyPairs            bool      // a block of sends and receives, which is none of the collectives either
 	called, began, ended time.Time // began and ended are zero until known
 }
 
+// p2p reports whether the operation counts among sends and receives.
+func (r *record) p2p() bool { return r.onlyPairs || r.kind.P2P() }
+
 // number is the operation's own: a collective's among collectives, a send's among sends and receives.
 func (r *record) number() uint64 {
-	if r.kind.P2P() {
+	if r.p2p() {
 		return r.pairs
 	}
 	return r.coll
@@ -118,7 +122,7 @@ func (g *Group) enter(r *request, limit time.Duration, skip int) {
 		return
 	}
 	op := flight.Op{PG: l.number, Seq: l.coll, P2PSeq: l.pairs, OpID: l.calls, Name: g.flightName(r, rec.kind),
-		P2P: rec.kind.P2P(), Timeout: limit, Created: rec.called}
+		P2P: rec.p2p(), Timeout: limit, Created: rec.called}
 	g.recorded(&op, r, rec.kind)
 	rec.id = l.recorder.Add(&op, skip+1)
 	if l.in[0].Valid() || l.out[0].Valid() {

@@ -39,10 +39,15 @@ func call(e *flight.Entry) string {
 	return opName(e.Name)
 }
 
-// all is a property of all calls that a member made under one number.
+// all is a property of all calls that a member made under one number, without the entry that stands for several: another rank may
+// have called one of them only.
 func (t *turn) all(m *member, of func(*flight.Entry) string) string {
-	parts := make([]string, len(m.calls[t.seq]))
-	for i, e := range m.calls[t.seq] {
+	calls := m.calls[t.seq]
+	if last := len(calls) - 1; last > 0 && opName(calls[last].Name) == "coalesced" {
+		calls = calls[:last]
+	}
+	parts := make([]string, len(calls))
+	for i, e := range calls {
 		parts[i] = of(e)
 	}
 	return strings.Join(parts, ", ")
