@@ -47,6 +47,25 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestAnyText writes a dump whose texts are not UTF-8: an error that was cut, a description, a path.
+func TestAnyText(t *testing.T) {
+	d := &Dump{Version: "2.10", Groups: map[string]Group{"0": {"0", "d\xff", []int{0}}}, Failures: map[string]Failure{"0": {"took 5\xc2...", nil}},
+		Entries: []Entry{{Group: "0", Desc: "d\xff", Name: "nccl:all_reduce", Frames: []Frame{{"f", "/\xe4/a.go", 3}}}}}
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"pickle": func(b *bytes.Buffer) error { return d.WritePickle(b) },
+		"json":   func(b *bytes.Buffer) error { return d.WriteJSON(b) },
+	} {
+		var b bytes.Buffer
+		require.NoError(t, write(&b), name)
+		again, err := Read(&b)
+		require.NoError(t, err, name)
+		require.Equal(t, "d\uFFFD", again.Groups["0"].Desc, name)
+		require.Equal(t, "d\uFFFD", again.Entries[0].Desc, name)
+		require.Equal(t, "took 5\uFFFD...", again.Failures["0"].Text, name)
+		require.Equal(t, "/\uFFFD/a.go", again.Entries[0].Frames[0].File, name)
+	}
+}
+
 // TestEmptyRing: PyTorch's analyzer wants the key entries, also when there are none; JSON leaves it out then.
 func TestEmptyRing(t *testing.T) {
 	var b bytes.Buffer

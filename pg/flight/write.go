@@ -37,9 +37,18 @@ func (d *Dump) WriteJSON(w io.Writer) error {
 func dict(pairs ...any) *pickle.Dict {
 	var d pickle.Dict
 	for i := 0; i < len(pairs); i += 2 {
-		d.Set(pairs[i], pairs[i+1])
+		d.Set(pairs[i], text(pairs[i+1]))
 	}
 	return &d
+}
+
+// text replaces what is not UTF-8 where a value is text: descriptions, paths and errors may be anything, and a dump is written all
+// the same.
+func text(v any) any {
+	if s, ok := v.(string); ok {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return v
 }
 
 // tree is the dump as plain values. JSON's differs from the pickle's in a few of them.
@@ -47,7 +56,7 @@ func (d *Dump) tree(asJSON bool) *pickle.Dict {
 	groups, status := dict(), dict()
 	for _, name := range sorted(d.Groups) {
 		g := d.Groups[name]
-		groups.Set(name, dict("name", g.Name, "desc", g.Desc, "ranks", ranksText(g.Ranks)))
+		groups.Set(text(name), dict("name", g.Name, "desc", g.Desc, "ranks", ranksText(g.Ranks)))
 	}
 	for _, pg := range sorted(d.Status) {
 		s := d.Status[pg]
@@ -72,7 +81,7 @@ func (d *Dump) tree(asJSON bool) *pickle.Dict {
 		failures := dict()
 		for _, name := range sorted(d.Failures) {
 			f := d.Failures[name]
-			failures.Set(name, dict("error", f.Text, "ranks", ranksText(f.Ranks)))
+			failures.Set(text(name), dict("error", f.Text, "ranks", ranksText(f.Ranks)))
 		}
 		top.Set("colligo_failures", failures)
 	}
@@ -87,7 +96,7 @@ func (d *Dump) tree(asJSON bool) *pickle.Dict {
 }
 
 func (e *Entry) tree(asJSON bool) *pickle.Dict {
-	t := dict("record_id", e.ID, "pg_id", e.PG, "process_group", pickle.Tuple{e.Group, e.Desc}, "collective_seq_id", e.Seq,
+	t := dict("record_id", e.ID, "pg_id", e.PG, "process_group", pickle.Tuple{text(e.Group), text(e.Desc)}, "collective_seq_id", e.Seq,
 		"p2p_seq_id", e.P2PSeq, "op_id", e.OpID, "profiling_name", e.Name, "time_created_ns", e.Created)
 	if e.Duration >= 0 {
 		t.Set("duration_ms", float64(e.Duration)/float64(time.Millisecond))
