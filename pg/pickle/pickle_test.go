@@ -214,7 +214,10 @@ func TestWriteRefuses(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	deep := strings.Repeat("]", 600) + strings.Repeat("a", 599) + "."
 	laughs := "]q\x00" + strings.Repeat("]q\x01(h\x00h\x00h\x00h\x00e]q\x00(h\x01h\x01h\x01h\x01e", 20)
+	long := "X\x00\x00\x10\x00" + strings.Repeat("x", 1<<20) + "q\x00"
 	for _, c := range []struct{ says, pickle string }{
+		{"bytes of keys", "}(" + long + "N" + strings.Repeat("h\x00N", 2000) + "u."}, // one key many times
+		{"bytes of keys", "}(" + long + strings.Repeat("h\x00", 2000) + "tNs."},      // and many times in one
 		{"byte 0: opcode GLOBAL: not a plain value", "cos\nsystem\n(S'true'\ntR."},
 		{"byte 6: opcode STACK_GLOBAL", "\x80\x04]\x8c\x01x\x93."},
 		{"byte 1: opcode REDUCE", ")R."}, {"opcode BUILD", "Nb."}, {"opcode INST", "(ios\nsystem\n."}, {"opcode OBJ", "(o."},

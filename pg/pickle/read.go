@@ -10,6 +10,10 @@ import (
 // maxInt is how many bytes an int may have.
 const maxInt = 1024
 
+// keyBytes is how long the keys of dicts may be for each value that may be read, besides as many bytes as the pickle has. One key
+// may be referred to from many dicts, and it is looked at in each.
+const keyBytes = 32
+
 // Limits bound what reading takes, besides the length of what is read. A zero field stands for the value in parentheses.
 type Limits struct {
 	Depth  int // of values inside one another (512)
@@ -64,6 +68,7 @@ type reader struct {
 	memo   []item       // the numbers that came in their order
 	sparse map[int]item // all others
 	made   int
+	keys   int // bytes of keys that were looked at
 	done   bool
 }
 
@@ -247,6 +252,9 @@ func (r *reader) fillDict(items []item) error {
 		k, v := sealed(items[0]), sealed(items[1])
 		if err := errors.Join(r.hold(&b.item, k), r.hold(&b.item, v)); err != nil {
 			return err
+		}
+		if r.keys += keySize(k.value); r.keys > len(r.b)+keyBytes*r.limits.Values {
+			return fmt.Errorf("more than %d bytes of keys", len(r.b)+keyBytes*r.limits.Values)
 		}
 		if err := b.dict.set(k.value, v.value); err != nil {
 			return err

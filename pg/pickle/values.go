@@ -144,16 +144,45 @@ func hashedFloat(f float64) any {
 }
 
 func hashedTuple(t Tuple) (any, error) {
-	s := make([]byte, 0, 16*len(t))
-	for _, v := range t {
-		k, err := hashed(v)
-		if err != nil {
-			return nil, err
-		}
-		one := fmt.Sprintf("%T %v", k, k)
-		s = fmt.Appendf(s, "%d %s ", len(one), one)
+	s, err := appendKey(nil, t)
+	return tupleKey(s), err
+}
+
+// appendKey appends what tells a key from all that are not equal to it. Each part begins with its type and ends by itself.
+func appendKey(s []byte, key any) ([]byte, error) {
+	t, ok := key.(Tuple)
+	if !ok {
+		k, err := hashed(key)
+		text := fmt.Sprint(k)
+		return append(fmt.Appendf(s, "%T %d ", k, len(text)), text...), err
 	}
-	return tupleKey(s), nil
+	s = fmt.Appendf(s, "( %d ", len(t))
+	for _, v := range t {
+		var err error
+		if s, err = appendKey(s, v); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// keySize is about how many bytes it takes to tell a key from others.
+func keySize(key any) int {
+	switch k := key.(type) {
+	case string:
+		return len(k)
+	case []byte:
+		return len(k)
+	case *big.Int:
+		return k.BitLen() / 8
+	case Tuple:
+		n := 0
+		for _, v := range k {
+			n += 16 + keySize(v)
+		}
+		return n
+	}
+	return 0
 }
 
 // integer turns Go's integers into an int64 or, beyond its range, a *big.Int.
