@@ -66,6 +66,30 @@ func TestAnyText(t *testing.T) {
 	}
 }
 
+// TestReferences refuses small dumps that say one thing many times over.
+func TestReferences(t *testing.T) {
+	ranks, groups, failures := "["+strings.Repeat("0,", 1<<20-1)+"0]", dict(), dict()
+	for i := range 9 {
+		groups.Set(number(i), dict("ranks", ranks))
+		failures.Set(number(i), dict("ranks", ranks))
+	}
+	entries := "\x80\x02}(X\x07\x00\x00\x00versionX\x03\x00\x00\x002.7X\x07\x00\x00\x00entries](}q\x00" + strings.Repeat("h\x00", 1<<20) + "eu."
+	for says, v := range map[string]any{
+		"groups of more than 8388608 ranks":   dict("version", "2.10", "pg_config", groups),
+		"failures of more than 8388608 ranks": dict("version", "2.10", "colligo_failures", failures),
+		"entries, the limit is 1048576":       nil,
+	} {
+		b := []byte(entries)
+		if v != nil {
+			var err error
+			b, err = pickle.Append(nil, v, 2)
+			require.NoError(t, err)
+		}
+		_, err := Read(bytes.NewReader(b))
+		require.ErrorContains(t, err, says)
+	}
+}
+
 // TestEmptyRing: PyTorch's analyzer wants the key entries, also when there are none; JSON leaves it out then.
 func TestEmptyRing(t *testing.T) {
 	var b bytes.Buffer

@@ -18,6 +18,8 @@ const (
 	maxBytes   = 256 << 20
 	maxValues  = 32 << 20
 	maxRanks   = 1 << 20 // of a group
+	maxMembers = 8 << 20 // of all groups together, whose lists may be one text
+	maxEntries = 1 << 20 // for more that say something there are too few values
 	maxDims    = 64      // of a tensor
 	maxTensors = 1 << 20 // of an operation
 )
@@ -74,6 +76,7 @@ func (d *Dump) fill(v any) error {
 }
 
 func (d *Dump) fillGroups(groups *pickle.Dict) error {
+	members := 0
 	for key, v := range pairs(groups) {
 		name, ok := key.(string)
 		f, err := fieldsOf("pg_config", v)
@@ -87,6 +90,9 @@ func (d *Dump) fillGroups(groups *pickle.Dict) error {
 		take(f, "ranks", &ranks)
 		if g.Ranks, err = parseRanks(ranks); err != nil || f.err != nil {
 			return errors.Join(f.err, err)
+		}
+		if members += len(g.Ranks); members > maxMembers {
+			return fmt.Errorf("groups of more than %d ranks together", maxMembers)
 		}
 		d.Groups[name] = g
 	}
@@ -161,6 +167,7 @@ func (d *Dump) fillComms(comms *pickle.Dict) error {
 }
 
 func (d *Dump) fillFailures(failures *pickle.Dict) error {
+	members := 0
 	for key, v := range pairs(failures) {
 		name, ok := key.(string)
 		f, err := fieldsOf("colligo_failures", v)
@@ -174,6 +181,9 @@ func (d *Dump) fillFailures(failures *pickle.Dict) error {
 		if failure.Ranks, err = parseRanks(ranks); err != nil || f.err != nil {
 			return errors.Join(f.err, err)
 		}
+		if members += len(failure.Ranks); members > maxMembers {
+			return fmt.Errorf("failures of more than %d ranks together", maxMembers)
+		}
 		if d.Failures == nil {
 			d.Failures = map[string]Failure{}
 		}
@@ -183,6 +193,9 @@ func (d *Dump) fillFailures(failures *pickle.Dict) error {
 }
 
 func (d *Dump) fillEntries(entries []any) error {
+	if len(entries) > maxEntries {
+		return fmt.Errorf("%d entries, the limit is %d", len(entries), maxEntries)
+	}
 	if entries != nil {
 		d.Entries = make([]Entry, len(entries))
 	}
