@@ -97,8 +97,9 @@ func (j *job) addRank(rank int, found map[string]*group) {
 		}
 		m.add(e)
 	}
+	unseen := unseen(d)
 	for _, m := range mine {
-		m.believe()
+		m.believe(unseen)
 	}
 }
 
@@ -145,14 +146,36 @@ func (m *member) lacks(seq uint64) bool {
 }
 
 // believe takes the highest number from the dump's status too, which knows of collectives that the dump leaves out. PyTorch counts
-// sends and receives there as well, so it is not believed where there are any.
-func (m *member) believe() {
+// sends and receives there as well, so it is not believed where there are any. A group none of whose operations are there, whose
+// number in the status nobody knows then, may have come as far as unseen.
+func (m *member) believe(unseen uint64) {
+	if len(m.calls) == 0 && len(m.pairs) == 0 {
+		m.last = unseen
+	}
 	for _, calls := range m.calls {
 		if s, ok := m.dump.Status[strconv.Itoa(calls[0].PG)]; ok && s.LastEnqueued > 0 && len(m.pairs) == 0 {
 			m.last = max(m.last, uint64(s.LastEnqueued))
 		}
 		return
 	}
+}
+
+// unseen is the highest number that a group can have come to of which a dump has no operation, 0 where the dump leaves out none.
+func unseen(d *flight.Dump) uint64 {
+	n, highest := len(d.Entries), int64(0)
+	if n > 0 && d.Entries[n-1].ID == int64(n-1) {
+		return 0
+	}
+	seen := map[string]bool{}
+	for i := range d.Entries {
+		seen[strconv.Itoa(d.Entries[i].PG)] = true
+	}
+	for number, s := range d.Status {
+		if !seen[number] {
+			highest = max(highest, s.LastEnqueued)
+		}
+	}
+	return uint64(highest)
 }
 
 // add files an operation.

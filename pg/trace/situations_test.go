@@ -76,6 +76,22 @@ func torchDumps(t *testing.T, name string) map[int]*flight.Dump {
 	return dumps
 }
 
+// TestGroupLost has ranks whose rings have lost all that they did in a group: they are not blamed for what another waits in there, for
+// their status tells that they have come to it.
+func TestGroupLost(t *testing.T) {
+	dumps := play(t, "group 0 default_pg 0-2\n0-1 broadcast Float [8]\n2 broadcast Float [8] waits\ngroup 1 two 0-1\n"+
+		strings.Repeat("0-1 all_reduce Float [8]\n", 3)+"lost 1 0-1\n")
+	for _, rank := range []int{0, 1} {
+		for i := range dumps[rank].Entries {
+			dumps[rank].Entries[i].PG = 1
+		}
+		dumps[rank].Status = map[string]flight.Status{"0": {LastEnqueued: 1, LastStarted: 1, LastCompleted: 1}, "1": {LastEnqueued: 3, LastStarted: 3, LastCompleted: 3}}
+	}
+	require.Equal(t, "broadcast #1 (Float [8]) of group 0 (default_pg): all ranks have entered, none has come out; rank 2 waits", Analyze(dumps).Verdict())
+	dumps[1].Status["0"] = flight.Status{LastEnqueued: -1, LastStarted: -1, LastCompleted: -1}
+	require.Equal(t, "broadcast #1 (Float [8]) of group 0 (default_pg): rank 1 has not entered; rank 2 waits", Analyze(dumps).Verdict())
+}
+
 // TestGlooGaveUp has Gloo's last operation over on the one rank that called it: with an error then.
 func TestGlooGaveUp(t *testing.T) {
 	dumps := torchDumps(t, "torch-2.14-gloo/skip")
