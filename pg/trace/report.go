@@ -141,7 +141,7 @@ func (g GroupSummary) String() string {
 	if g.Slowest != "" {
 		s += "; " + g.Slowest
 	}
-	return s
+	return oneLine(s)
 }
 
 // Analyze compares the dumps of a job, by the ranks that left them.
@@ -173,6 +173,16 @@ func Analyze(dumps map[int]*flight.Dump) *Report {
 	}
 	r.sort()
 	r.Notes = j.notes()
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Text = oneLine(f.Text)
+		for k, d := range f.Details {
+			f.Details[k] = oneLine(d)
+		}
+	}
+	for i, n := range r.Notes {
+		r.Notes[i] = oneLine(n)
+	}
 	return r
 }
 

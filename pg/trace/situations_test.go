@@ -76,6 +76,31 @@ func torchDumps(t *testing.T, name string) map[int]*flight.Dump {
 	return dumps
 }
 
+// TestOneLine has names in dumps that would begin lines of their own, or change a terminal's title.
+func TestOneLine(t *testing.T) {
+	dumps := play(t, "group 0 default_pg 0-1\n0-1 all_reduce Float [8]\n0 all_reduce Float [8] waits at=a.py:3\n")
+	const evil = "x\nall well\x1b]0;title\x07"
+	for _, d := range dumps {
+		g := d.Groups["0"]
+		g.Desc = evil
+		d.Groups["0"], d.Version = g, "2.10"+evil
+		for i := range d.Entries {
+			e := &d.Entries[i]
+			e.Desc, e.Name, e.InTypes[0] = evil, "nccl:"+evil, evil
+			e.Frames = []flight.Frame{{Name: evil, File: evil, Line: 1}}
+		}
+	}
+	dumps[1].Version = "2.9"
+	r := Analyze(dumps)
+	lines := 1 + len(r.Groups) + len(r.Notes)
+	for _, f := range r.Findings {
+		lines += len(f.lines())
+	}
+	require.Equal(t, lines, strings.Count(r.String(), "\n")+1, r.String())
+	require.NotContains(t, r.String(), "\x1b")
+	require.NotContains(t, r.Verdict(), "\n")
+}
+
 // TestGroupLost has ranks whose rings have lost all that they did in a group: they are not blamed for what another waits in there, for
 // their status tells that they have come to it.
 func TestGroupLost(t *testing.T) {

@@ -6,9 +6,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/colligo-go/colligo/pg/flight"
 )
+
+// oneLine makes spaces of control characters. Names come from dumps: what is in them neither begins another line of the report nor
+// tells a terminal what to do.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
 
 // count is a number of things.
 func count(n int, of string) string {
