@@ -56,7 +56,7 @@ func ReadFile(path string) (*Dump, error) {
 }
 
 // Files returns the dumps in a folder, by rank: the files whose name is the prefix and a number. An empty prefix takes the one that the
-// files of the folder have in common, and is an error if they have several.
+// files of the folder have in common, but for hidden ones, and is an error if they have several.
 func Files(dir, prefix string) (map[int]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,13 +64,14 @@ func Files(dir, prefix string) (map[int]string, error) {
 	}
 	found, prefixes := map[int]string{}, map[string]bool{}
 	for _, e := range entries {
-		stem := prefix
+		stem, begun := prefix, false
 		if prefix == "" {
 			stem = strings.TrimRight(e.Name(), "0123456789")
+			begun = strings.HasPrefix(stem, ".") // a file that WriteFile did not come to name
 		}
 		digits, ok := strings.CutPrefix(e.Name(), stem)
 		rank, err := strconv.ParseInt(digits, 10, 32)
-		if e.IsDir() || !ok || err != nil || strconv.Itoa(int(rank)) != digits {
+		if begun || e.IsDir() || !ok || err != nil || strconv.Itoa(int(rank)) != digits {
 			continue
 		}
 		prefixes[stem] = true

@@ -253,7 +253,7 @@ func TestFiles(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, found)
 	}
-	for _, other := range []string{"trace_rank_x", "trace_rank_007", "trace_rank_99999999999", "run7_"} {
+	for _, other := range []string{"trace_rank_x", "trace_rank_007", "trace_rank_99999999999", "run7_", ".trace_rank_5.1234567"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, other), nil, 0o600))
 	}
 	found, err := Files(folder, "")
