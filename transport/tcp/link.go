@@ -60,9 +60,10 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 	if l.final {
 		return nil, l.err
 	}
-	h, err := l.lane(lane).in.head()
+	in := &l.lane(lane).in
+	h, err := in.head()
+	l.heard(in)
 	if h != nil {
-		l.since = time.Time{}
 		return h, nil
 	}
 	return nil, l.ended(lane, err)
@@ -76,6 +77,7 @@ func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
 		return nil, false, l.err
 	}
 	p, ok, err := in.body(dst)
+	l.heard(in)
 	if ok {
 		return p, true, nil
 	}
@@ -95,6 +97,13 @@ func (l *link) lane(i int) *lane {
 		panic(fmt.Sprintf("tcp: lane %d of a link with %d lanes", i, len(l.lanes)))
 	}
 	return &l.lanes[i]
+}
+
+// heard lets the grace begin anew where bytes have come on a lane. A frame of which no more comes does not prolong it.
+func (l *link) heard(in *receiver) {
+	if in.came {
+		in.came, l.since = false, time.Time{}
+	}
 }
 
 // ended judges a lane that cannot go on now; err is its stream's or decoder's, nil if there is only nothing to be had now.

@@ -118,3 +118,61 @@ func TestLaneEnds(t *testing.T) {
 	require.ErrorContains(t, err, "rank 1: peer lost: lane 1: connection closed")
 	require.GreaterOrEqual(t, time.Since(start), grace)
 }
+
+// halfFrame has a peer send the header and some bytes of a frame of n, and say goodbye. It returns the link on which the
+// header has come, and the peer's stream.
+func halfFrame(t *testing.T, n int) (l transport.Link, s stream) {
+	t.Helper()
+	meshes := opener(func(*transport.Config) {})(t, 2, nil)
+	peer := meshes[1].(*mesh)
+	s = peer.links[0].lanes[0].stream
+	var head [transport.HeaderSize]byte
+	(&transport.Header{Len: uint32(n), Total: uint64(n)}).Encode(&head)
+	sent, err := s.write([][]byte{head[:], make([]byte, 8)})
+	require.NoError(t, err)
+	require.Equal(t, len(head)+8, sent)
+	require.NoError(t, peer.control.Close())
+	l = meshes[0].Link(1)
+	require.Eventually(t, func() bool {
+		h, err := l.Head(0)
+		return err == nil && h != nil && meshes[0].(*mesh).links[1].gone.Load()
+	}, 5*time.Second, time.Millisecond)
+	return l, s
+}
+
+// TestFrameStops takes a frame of which no more comes after the goodbye, asking for its header again each time: the end is
+// an error once nothing has come for the grace.
+func TestFrameStops(t *testing.T) {
+	transporttest.NoLeaks(t)
+	l, _ := halfFrame(t, 64)
+	var err error
+	start := time.Now()
+	for err == nil && time.Since(start) < 5*grace {
+		_, err = l.Head(0)
+		require.NoError(t, err)
+		_, _, err = l.Body(0, nil)
+		time.Sleep(grace / 100)
+	}
+	require.ErrorIs(t, err, transport.ErrGoodbye)
+	require.GreaterOrEqual(t, time.Since(start), grace-grace/10)
+}
+
+// TestFrameSlow takes a frame that comes more slowly after the goodbye than the grace would allow it as a whole, without
+// asking for its header again.
+func TestFrameSlow(t *testing.T) {
+	transporttest.NoLeaks(t)
+	const n = 8 + 15
+	l, s := halfFrame(t, n)
+	for range n - 8 {
+		_, ok, err := l.Body(0, nil)
+		require.NoError(t, err)
+		require.False(t, ok)
+		time.Sleep(grace / 10)
+		_, err = s.write([][]byte{{1}})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		_, ok, err := l.Body(0, nil)
+		return ok && err == nil
+	}, grace/2, time.Millisecond)
+}

@@ -25,6 +25,7 @@ type receiver struct {
 	buf  []byte
 	r, w int   // buf[r:w] has come and is not yet used
 	err  error // ErrCorrupt: nothing that follows can be read
+	came bool  // bytes have come; the link takes it back
 
 	h     transport.Header
 	have  bool   // h is a frame that is not released
@@ -121,7 +122,7 @@ func (r *receiver) into(dst []byte) (bool, error) {
 	for r.got < len(dst) { // then the buffer is empty
 		r.r, r.w = 0, 0
 		r.vec = [2][]byte{dst[r.got:], r.buf[:transport.HeaderSize+r.sum()]}
-		n, err := r.s.read(r.vec[:])
+		n, err := r.read(r.vec[:])
 		if n == 0 {
 			return false, err
 		}
@@ -241,13 +242,19 @@ func (r *receiver) need(n, ahead int) (bool, error) {
 			end = min(len(r.buf), max(end, r.w+readAhead))
 		}
 		r.vec[0] = r.buf[r.w:end]
-		got, err := r.s.read(r.vec[:1])
+		got, err := r.read(r.vec[:1])
 		if got == 0 {
 			return false, err
 		}
 		r.w += got
 	}
 	return true, nil
+}
+
+func (r *receiver) read(bufs [][]byte) (int, error) {
+	n, err := r.s.read(bufs)
+	r.came = r.came || n > 0
+	return n, err
 }
 
 // makeRoom makes the buffer reach n bytes beyond r.r.
