@@ -52,6 +52,9 @@ func newPattern(c testCase, ranks int) pattern {
 	if p.kind, _, err = c.op.Kind().Check(c.dtype); err != nil {
 		panic("bench: " + err.Error()) // options.cases leaves it out
 	}
+	if c.dtype == colligo.Bool {
+		p.kind = bitwise(p.kind)
+	}
 	switch p.kind {
 	case colligo.KindPremulSum:
 		p.top /= premulFactor
@@ -65,15 +68,44 @@ func newPattern(c testCase, ranks int) pattern {
 	return p
 }
 
+// bitwise returns what a reduction does to bits.
+func bitwise(k colligo.OpKind) colligo.OpKind {
+	switch k {
+	case colligo.KindProd, colligo.KindMin:
+		return colligo.KindBAnd
+	case colligo.KindMax:
+		return colligo.KindBOr
+	}
+	return k
+}
+
 // value returns element i of a rank's input.
 func (p pattern) value(rank, i int) float64 {
 	if !p.sparse {
-		return float64(below(p.room+1, mix(uint64(rank+1), uint64(i))))
+		return float64(p.dense(rank, i))
 	}
 	if rank != p.owner(i) {
 		return p.rest
 	}
 	return 1 + float64(below(p.top, mix(uint64(rank+1), uint64(i))))
+}
+
+// dense is value where all ranks have numbers. The more ranks there are, the rarer are the bits by which one rank decides
+// an "and" or an "or": those of a few ranks in each place, or the result would be the same everywhere.
+func (p pattern) dense(rank, i int) uint64 {
+	number := func(turn int) uint64 { return below(p.room+1, mix(uint64(turn*p.ranks+rank+1), uint64(i))) }
+	v := number(0)
+	for turn := 1; p.ranks>>turn > 1; turn++ {
+		switch p.kind {
+		case colligo.KindBAnd:
+			v |= number(turn)
+		case colligo.KindBOr:
+			v &= number(turn)
+		default:
+			return v
+		}
+	}
+	return v
 }
 
 func (p pattern) owner(i int) int { return int(below(uint64(p.ranks), mix(0, uint64(i)))) }

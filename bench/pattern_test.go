@@ -90,6 +90,37 @@ func TestPatternTellsPlaces(t *testing.T) {
 	}
 }
 
+// TestPatternTellsFaults leaves one rank out of every reduction, and takes the result of the next place: both show.
+func TestPatternTellsFaults(t *testing.T) {
+	const n = 4000
+	for _, d := range colligo.DTypes() {
+		for _, op := range allOps() {
+			kind, _, err := op.Kind().Check(d)
+			if err != nil {
+				continue
+			}
+			for _, ranks := range []int{2, 8, 40} {
+				p := newPattern(reducing(d, op), ranks)
+				left, moved := 0, 0
+				for i := range n {
+					without := p.value(0, i)
+					for rank := 2; rank < ranks; rank++ {
+						without = dumb(kind, without, p.value(rank, i))
+					}
+					if without != dumb(kind, without, p.value(1, i)) {
+						left++
+					}
+					if p.reduced(i) != p.reduced(i+1) {
+						moved++
+					}
+				}
+				require.NotZero(t, left, "%v %v, %d ranks: rank 1 left out", d, op, ranks)
+				require.NotZero(t, moved, "%v %v, %d ranks: moved by one element", d, op, ranks)
+			}
+		}
+	}
+}
+
 // TestDiffering plants faults in tensors of every element type.
 func TestDiffering(t *testing.T) {
 	const n = 2500 // more than two blocks
