@@ -341,3 +341,24 @@ func TestRecvAnyAfterHalfAMessage(t *testing.T) {
 		require.ErrorIs(t, err, colligo.ErrPeerLost)
 	})
 }
+
+// TestRecvAfterHalfAMessage has a peer close its group in the middle of a message over TCP that nobody has asked for: who
+// receives another message from it hears of it, and does not wait for the timeout.
+func TestRecvAfterHalfAMessage(t *testing.T) {
+	half, gone := make(chan bool), make(chan bool)
+	pgtest.RunWith(t, 2, pgtest.Options{Transport: "tcp"}, func(t *testing.T, g *pg.Group) {
+		if g.Rank() == 1 {
+			g.SendAsync(t.Context(), zeros[byte](60<<20), 0, 2)
+			time.Sleep(100 * time.Millisecond) // for as much of it as the sockets take
+			close(half)
+			require.NoError(t, g.Close())
+			close(gone)
+			return
+		}
+		<-half
+		<-gone
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		require.ErrorIs(t, g.Recv(ctx, zeros[byte](1), 1, 1), colligo.ErrPeerLost)
+	})
+}

@@ -29,6 +29,7 @@ type lane struct {
 	stream stream
 	out    sender
 	in     receiver
+	over   bool // nothing more of it will be whole: it has reported the link's error, and goes on doing so
 }
 
 var _ transport.Link = (*link)(nil)
@@ -57,23 +58,23 @@ func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
 func (l *link) Head(lane int) (*transport.Header, error) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	if l.final {
+	in := &l.lane(lane).in
+	if l.final || l.lanes[lane].over {
 		return nil, l.err
 	}
-	in := &l.lane(lane).in
 	h, err := in.head()
 	l.heard(in)
 	if h != nil {
 		return h, nil
 	}
-	return nil, l.ended(lane, err)
+	return nil, l.starved(lane, err)
 }
 
 func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	in := &l.lane(lane).in
-	if l.final || !in.have && l.err != nil {
+	if l.final || l.lanes[lane].over || !in.have && l.err != nil {
 		return nil, false, l.err
 	}
 	p, ok, err := in.body(dst)
@@ -81,14 +82,14 @@ func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
 	if ok {
 		return p, true, nil
 	}
-	return nil, false, l.ended(lane, err)
+	return nil, false, l.starved(lane, err)
 }
 
 func (l *link) Release(lane int) {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	if !l.final {
-		l.lane(lane).in.release()
+	if at := l.lane(lane); !l.final && !at.over {
+		at.in.release()
 	}
 }
 
@@ -104,6 +105,13 @@ func (l *link) heard(in *receiver) {
 	if in.came {
 		in.came, l.since = false, time.Time{}
 	}
+}
+
+// starved judges a lane on which nothing can be taken now. A frame of which only a part has come is given up with it.
+func (l *link) starved(lane int, err error) error {
+	err = l.ended(lane, err)
+	l.lanes[lane].over = err != nil
+	return err
 }
 
 // ended judges a lane that cannot go on now; err is its stream's or decoder's, nil if there is only nothing to be had now.

@@ -155,6 +155,11 @@ func TestFrameStops(t *testing.T) {
 	}
 	require.ErrorIs(t, err, transport.ErrGoodbye)
 	require.GreaterOrEqual(t, time.Since(start), grace-grace/10)
+	_, again := l.Head(0)
+	require.Equal(t, err, again, "the frame is not offered any more")
+	_, _, again = l.Body(0, nil)
+	require.Equal(t, err, again)
+	l.Release(0)
 }
 
 // TestFrameSlow takes a frame that comes more slowly after the goodbye than the grace would allow it as a whole, without
