@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -176,6 +177,27 @@ func TestRun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSameOperands reduces with an operation that tells its operands apart, as a sum of NaNs does: all ranks have one result.
+func TestSameOperands(t *testing.T) {
+	for _, p := range planners {
+		if p.coll != plan.AllReduce {
+			continue
+		}
+		for n := 2; n <= 9; n++ {
+			plans := plansOf(t, p.plan, plan.Shape{Coll: p.coll, Size: n, Elem: 4, Count: 13, Chunk: 3})
+			_, out, err := plantest.Outputs(plans, 1, func(a, b uint64) uint64 { return 3*a + b })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for r := range out {
+				if !slices.Equal(out[r], out[0]) {
+					t.Fatalf("%s: rank %d of %d has another result than rank 0", p.name, r, n)
+				}
+			}
+		}
 	}
 }
 

@@ -27,26 +27,28 @@ func localValue(s plan.Shape, slot func(k int) plan.Span) func(k int) plan.Step 
 
 // inRankOrder returns the steps that reduce the values of all ranks to out, in the order of ranks. value(k) is the step in
 // which another rank's value arrives, or the local step that takes it from where it is; own is the rank's input, which out
-// may alias, so what is reduced before its turn is kept in partial. Of local values the first is in partial already.
+// may alias, so what is reduced before its turn is kept in partial. Of local values the first is in partial already. Where
+// values are local every rank has the same operands in the same order, and so the same of two NaNs.
 //
 //	rank 0          out = own + 1,  out += 2,  …
-//	rank 1          out = own + 0,  out += 2,  …
-//	rank r > 1      partial = 0,  partial += 1 … r-1,  out = own + partial,  out += r+1,  …
+//	rank 1          out = own + 0,  out += 2,  …    if values arrive
+//	rank r          partial = 0,  partial += 1 … r-1,  out = partial + own,  out += r+1,  …
 func inRankOrder(s plan.Shape, own, out, partial plan.Span, value func(k int) plan.Step) (steps []plan.Step) {
 	add := func(step plan.Step, dst, acc plan.Span) {
 		step.Dst, step.Acc, step.Reduce = dst, acc, true
 		steps = append(steps, step)
 	}
 	acc, k := own, 0
-	if s.Rank > 1 {
-		if first := value(0); !first.Local(s.Rank) {
+	if local := value(0).Local(s.Rank); s.Rank > 1 || s.Rank == 1 && local {
+		if !local {
+			first := value(0)
 			first.Dst = partial
 			steps = append(steps, first)
 		}
 		for k = 1; k < s.Rank; k++ {
 			add(value(k), partial, partial)
 		}
-		add(plan.CopyStep(s.Rank, plan.Span{}, partial), out, own)
+		add(plan.CopyStep(s.Rank, plan.Span{}, own), out, partial)
 		acc = out
 	}
 	for ; k < s.Size; k++ {
