@@ -8,7 +8,7 @@ import (
 )
 
 // AllGather copies in of each rank r to outs[r] on every rank. The lengths of outs may differ, but must be the same list
-// on every rank, and in must be as long as outs[Rank()]. c10d: all_gather, even and uneven.
+// on every rank, and in must be as long as outs[Rank()]. On the CPU in may be any of outs. c10d: all_gather, even and uneven.
 func (g *Group) AllGather(ctx context.Context, outs []colligo.Tensor, in colligo.Tensor) error {
 	return g.run(ctx, g.allGather(outs, in))
 }
@@ -39,6 +39,9 @@ func (g *Group) allGather(outs []colligo.Tensor, in colligo.Tensor) (r request) 
 	}
 	if n := outs[g.rank].Len(); n != in.Len() {
 		r.failf("the input has %d elements, output %d has %d", in.Len(), g.rank, n)
+	}
+	if r.clash() && in.Addr() != outs[g.rank].Addr() {
+		r.in, r.ins = nil, []colligo.Tensor{in}
 	}
 	r.count, r.counts = lengths(outs)
 	return r

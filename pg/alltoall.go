@@ -8,7 +8,7 @@ import (
 )
 
 // AllToAll copies ins[r] of this rank to outs[Rank()] of rank r, for every pair of ranks. Lengths may differ; ins[r] here
-// must be as long as outs of this rank there. c10d: all_to_all.
+// must be as long as outs of this rank there. On the CPU the lists may share memory. c10d: all_to_all.
 func (g *Group) AllToAll(ctx context.Context, outs, ins []colligo.Tensor) error {
 	return g.run(ctx, g.allToAll(outs, ins))
 }
@@ -39,6 +39,9 @@ func (g *Group) allToAll(outs, ins []colligo.Tensor) (r request) {
 	g.newRequest(&r, plan.AllToAll, ins[0])
 	r.readList(ins)
 	r.writeList(outs)
+	if r.clash() {
+		r.in, r.ins, r.keep[0] = nil, ins, nil
+	}
 	if r.err == nil {
 		r.split(g.rank, allLengths(ins), allLengths(outs))
 	}

@@ -12,6 +12,13 @@ func overlap(a, b colligo.Tensor) bool {
 		a.Addr() < end(b) && b.Addr() < end(a)
 }
 
+// clash reports whether what is read and what is written in place share memory. Of lists that are staged the inputs are
+// copied first, or the outputs last: those may.
+func (r *request) clash() bool {
+	return r.err == nil && len(r.in) > 0 && len(r.out) > 0 &&
+		overlap(colligo.Of(r.in), colligo.Of(r.out))
+}
+
 // separate refuses an output that shares memory with the input. If allowed, one may be this rank's part of the other.
 func (r *request) separate(out, in colligo.Tensor, rank int, allowed bool) {
 	if r.err != nil || !overlap(out, in) {

@@ -8,7 +8,7 @@ import (
 )
 
 // ReduceScatter reduces ins[r] over all ranks into out on rank r. The lengths of ins may differ, but must be the same
-// list on every rank. c10d: reduce_scatter, even and uneven.
+// list on every rank. On the CPU out may be any of ins. c10d: reduce_scatter, even and uneven.
 func (g *Group) ReduceScatter(ctx context.Context, out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) error {
 	return g.run(ctx, g.reduceScatter(out, ins, op))
 }
@@ -39,6 +39,9 @@ func (g *Group) reduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colli
 	}
 	if n := ins[g.rank].Len(); n != out.Len() {
 		r.failf("the output has %d elements, input %d has %d", out.Len(), g.rank, n)
+	}
+	if r.clash() && out.Addr() != ins[g.rank].Addr() {
+		r.in, r.ins, r.keep[0] = nil, ins, nil
 	}
 	r.count, r.counts = lengths(ins)
 	r.reduceWith(op)

@@ -206,6 +206,37 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
+// TestListsInPlace gives lists that share memory, whether their tensors are neighbours or not.
+func TestListsInPlace(t *testing.T) {
+	const n, size = 300, 4
+	for i := range rounds {
+		for gap := range 2 {
+			pgtest.RunWith(t, size, pgtest.Options{Config: algorithms(i)}, func(t *testing.T, g *pg.Group) {
+				ctx, me, next := t.Context(), g.Rank(), (g.Rank()+1)%size
+				memory := make([]float32, size*(n+gap))
+				xs := make([][]float32, size)
+				for r := range xs {
+					xs[r] = memory[r*(n+gap):][:n]
+				}
+				ts := tensors(xs)
+				fill(xs, func(r int) []float32 { return filled(me, n, r) })
+				require.NoError(t, g.AllToAll(ctx, ts, ts))
+				for r := range xs {
+					equal(t, filled(r, n, me), xs[r], "all_to_all, rank %d", r)
+				}
+				copy(xs[next], filled(me, n, 0))
+				require.NoError(t, g.AllGather(ctx, ts, ts[next]))
+				for r := range xs {
+					equal(t, filled(r, n, 0), xs[r], "all_gather, rank %d", r)
+				}
+				fill(xs, func(r int) []float32 { return filled(me, n, r) })
+				require.NoError(t, g.ReduceScatter(ctx, ts[next], ts, colligo.Sum))
+				equal(t, sum(size, n, me), xs[next], "reduce_scatter")
+			})
+		}
+	}
+}
+
 // TestPremulInPlaceReadsTheRest scales no more than the output where both begin at one address.
 func TestPremulInPlaceReadsTheRest(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
