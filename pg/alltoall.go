@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"math"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -93,7 +94,7 @@ func (r *request) splits(parts []int, n int) []int {
 		if p < 0 {
 			r.failf("split %d is %d", i, p)
 		}
-		sum += p
+		sum += min(p, math.MaxInt-sum) // what does not fit stays wrong
 	}
 	if len(parts) != r.size || sum != n {
 		r.failf("%d splits of %d elements together for %d ranks and a tensor of %d elements", len(parts), sum, r.size, n)

@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -86,4 +87,13 @@ func TestZeroSplitMismatch(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSplitsWrap refuses splits that are the tensor's length together only where their sum wraps around.
+func TestSplitsWrap(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		wrong := []int{math.MaxInt, math.MaxInt, 2}
+		err := g.AllToAllSingle(t.Context(), f32(0), f32(0), wrong, wrong)
+		require.ErrorContains(t, err, fmt.Sprintf("3 splits of %d elements together for 3 ranks and a tensor of 0", math.MaxInt))
+	})
 }
