@@ -153,17 +153,20 @@ func (g *Group) startAll(ctx context.Context, rs []request, wrong error) *Work {
 	if wrong != nil {
 		return finishedWork(colligo.NoRank, wrong)
 	}
+	results := resultsOf(rs)
 	if done, err := g.trivialAll(ctx, rs); done {
-		return finishedWork(colligo.NoRank, err)
+		w := finishedWork(colligo.NoRank, err)
+		w.group, w.results = g, results
+		w.op.as(OpCoalesced)
+		return w
 	}
 	if rs[0].device.Kind != colligo.CPU {
 		p, err := g.onDeviceAll(ctx, rs, true)
 		if err != nil {
 			return finishedWork(colligo.NoRank, err)
 		}
-		return &Work{group: g, op: &operation{request: rs[0]}, device: p, results: resultsOf(rs)}
+		return &Work{group: g, op: &operation{request: rs[0]}, device: p, results: results}
 	}
-	results := resultsOf(rs)
 	w, drive, err := g.enqueueAll(ctx, g.merge(rs), false)
 	if err != nil {
 		return finishedWork(colligo.NoRank, g.explain(&rs[0], 0, err, true))

@@ -273,6 +273,12 @@ func TestBlockOfOneRank(t *testing.T) {
 			return nil
 		}))
 		equal(t, filled(0, 9, 0), out)
+		w := g.AllReduceCoalescedAsync(t.Context(), []colligo.Tensor{colligo.Of(x), colligo.Of(out)}, colligo.Sum)
+		require.NoError(t, w.Wait(t.Context()))
+		results, err := w.Result()
+		require.NoError(t, err)
+		require.Equal(t, []colligo.Tensor{colligo.Of(x), colligo.Of(out)}, results)
+		require.Equal(t, "coalesced of group 0", w.String())
 	})
 }
 
