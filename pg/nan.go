@@ -59,6 +59,9 @@ func (g *Group) refuseNaN(ctx context.Context, r *request) error {
 
 // findNaN searches memory of this process.
 func (r *request) findNaN() *nanFound {
+	if r.members != nil {
+		return r.findNaNInMembers()
+	}
 	if r.ins == nil {
 		i := firstNaN(r.in, r.dtype)
 		if i < 0 {
@@ -74,6 +77,17 @@ func (r *request) findNaN() *nanFound {
 	for n, t := range r.ins {
 		if i := firstNaN(gatherTensors([]colligo.Tensor{t}), r.dtype); i >= 0 {
 			return &nanFound{n, i, r.dtype}
+		}
+	}
+	return nil
+}
+
+// findNaNInMembers is findNaN of an operation that stands for several.
+func (r *request) findNaNInMembers() *nanFound {
+	for n := range r.members {
+		m := &r.members[n]
+		if found := (&request{dtype: r.dtype, in: m.in, ins: m.ins}).findNaN(); found != nil {
+			return &nanFound{n, found.index, r.dtype}
 		}
 	}
 	return nil

@@ -80,6 +80,13 @@ func TestNaNCheck(t *testing.T) {
 			return g.ReduceScatter(t.Context(), good().Slice(0, 3), []colligo.Tensor{x.Slice(3, 6), x.Slice(0, 3)}, colligo.Sum)
 		}, "NaN in float32 tensor 0 at element 0"},
 		"broadcast": {func(g *Group) error { return g.Broadcast(t.Context(), pick(g), 1) }, "NaN in float32 tensor 0 at element 3"},
+		"broadcast_coalesced": {func(g *Group) error {
+			x := good()
+			if g.rank == 0 {
+				x = bad() // to be overwritten
+			}
+			return g.BroadcastCoalesced(t.Context(), []colligo.Tensor{x, pick(g).Strided(1, []int{2}, []int{2})}, 0, 1)
+		}, "NaN in float32 tensor 1 at element 1"},
 		"send": {func(g *Group) error {
 			if g.rank == 1 {
 				return g.Send(t.Context(), bad(), 0, 0)
