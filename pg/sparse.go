@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/colligo-go/colligo"
@@ -18,11 +19,15 @@ type Sparse struct {
 	Values  colligo.Tensor // the rows one after the other, of shape [len(Indices), ...], contiguous and on the CPU
 }
 
-// width returns the elements of one row.
+// width returns the elements of one row. Where there are no rows they can be more than an int counts; then it is the largest.
 func (s *Sparse) width() int {
 	n := 1
 	for _, d := range s.Values.Shape()[1:] {
-		n *= d
+		if d > 0 && n > math.MaxInt/d {
+			n = math.MaxInt
+		} else {
+			n *= d
+		}
 	}
 	return n
 }
@@ -39,6 +44,8 @@ func (s *Sparse) check(op colligo.ReduceOp) error {
 		return fmt.Errorf("%v of sparse tensors, which can only be summed", op)
 	case len(v.Shape()) == 0 || v.Shape()[0] != len(s.Indices):
 		return fmt.Errorf("values %v for %d indices", v, len(s.Indices))
+	case s.width() > (math.MaxInt-8)/v.DType().Size(): // with the row's index
+		return fmt.Errorf("rows of values %v have more bytes than an int can count", v)
 	}
 	if err := inRange(s.Indices, s.Rows); err != nil {
 		return err

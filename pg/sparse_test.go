@@ -119,6 +119,7 @@ func TestSparseWrong(t *testing.T) {
 		"index 0 is -1 in a tensor of 9 rows":            {Rows: 9, Indices: []int64{-1, 2}, Values: two},
 		"values float32[2 2] cpu for 1 indices":          {Rows: 9, Indices: []int64{1}, Values: two},
 		"the values are an invalid tensor":               {Rows: 9},
+		"have more bytes than an int can count":          {Rows: 9, Values: colligo.Of([]float64{}, 0, math.MaxInt/4)},
 		"they must be contiguous and on the CPU":         {Rows: 9, Indices: []int64{1}, Values: colligo.OnDevice(colligo.Device{Kind: colligo.CUDA}, 4096, 2, colligo.Float32, 1, 2)},
 		"has a tensor of 9 rows of 2 elements, this ran": {Rows: 8, Indices: []int64{1, 2}, Values: two},
 		"this rank one of 9 rows of 1":                   {Rows: 9, Indices: []int64{1, 2}, Values: colligo.Of(make([]float32, 2))},
