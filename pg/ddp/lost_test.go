@@ -127,6 +127,26 @@ func TestValueOnOneRank(t *testing.T) {
 	})
 }
 
+// TestOptionsDiffer refuses options that would give the ranks other buckets, or a step other collectives.
+func TestOptionsDiffer(t *testing.T) {
+	for says, o := range map[string]ddp.Options{
+		"rank 0 has 1048576 FirstBucketBytes, rank 2 has 1": {FirstBucketBytes: 1},
+		"rank 0 has 26214400 BucketBytes, rank 2 has 1":     {BucketBytes: 1},
+		"rank 0 has 0 BucketView, rank 2 has 1":             {BucketView: true},
+		"rank 0 has 0 FindUnused, rank 2 has 1":             {FindUnused: true},
+	} {
+		pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+			mine := ddp.Options{}
+			if g.Rank() == 2 {
+				mine = o
+			}
+			_, err := ddp.New(t.Context(), g, newModel([]int{4}, []int{4}).params, mine)
+			require.ErrorContains(t, err, says)
+			require.NoError(t, g.Barrier(t.Context()))
+		})
+	}
+}
+
 // TestWrongOrder plays a rank 0 whose order of gradients is none.
 func TestWrongOrder(t *testing.T) {
 	for _, order := range [][]int64{{1, 1}, {0, 2}, {-1, 0}} {

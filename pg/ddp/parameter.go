@@ -58,22 +58,42 @@ func checkOwn(params []Parameter) error {
 	return nil
 }
 
-// agree makes sure that all ranks have the same parameters as rank 0. Every rank learns of any difference.
-func agree(ctx context.Context, g *pg.Group, params []Parameter, refused error) error {
-	counts, own := make([]int64, g.Size()), int64(len(params))
+// agreeOn compares how many parameters there are, and what decides which collectives a step has.
+func agreeOn(ctx context.Context, g *pg.Group, params int, o *Options, refused error) error {
+	names := []string{"parameters", "FirstBucketBytes", "BucketBytes", "BucketView", "FindUnused"}
+	own := []int64{int64(params), int64(o.FirstBucketBytes), int64(o.BucketBytes), flag(o.BucketView), flag(o.FindUnused)}
 	if refused != nil {
-		own = -1
+		own[0] = -1
 	}
-	if err := g.AllGatherInto(ctx, colligo.Of(counts), colligo.Of([]int64{own})); err != nil {
+	all := make([]int64, len(own)*g.Size())
+	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil {
 		return err
 	}
-	for rank, n := range counts {
-		switch {
-		case n < 0:
+	for rank := range g.Size() {
+		theirs := all[rank*len(own):][:len(own)]
+		if theirs[0] < 0 {
 			return fmt.Errorf("the parameters of rank %d were refused there", rank)
-		case n != counts[0]:
-			return fmt.Errorf("rank 0 has %d parameters, rank %d has %d", counts[0], rank, n)
 		}
+		for i, n := range theirs {
+			if n != all[i] {
+				return fmt.Errorf("rank 0 has %d %s, rank %d has %d", all[i], names[i], rank, n)
+			}
+		}
+	}
+	return nil
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// agree makes sure that all ranks have the same parameters and options as rank 0. Every rank learns of any difference.
+func agree(ctx context.Context, g *pg.Group, params []Parameter, o *Options, refused error) error {
+	if err := agreeOn(ctx, g, len(params), o, refused); err != nil {
+		return err
 	}
 	mine := make([]int64, len(params))
 	for i := range params {

@@ -17,7 +17,8 @@ const (
 	DefaultBucketBytes      = 25 << 20
 )
 
-// Options say how a reducer works; the same on all ranks. The zero value is the default.
+// Options say how a reducer works; the same on all ranks, which New makes sure of but for Hook and Memory. The zero value is
+// the default.
 type Options struct {
 	FirstBucketBytes int  // the first bucket of an element type is full when it has so many
 	BucketBytes      int  // and later ones when they have so many. c10d: bucket_cap_mb
@@ -67,10 +68,10 @@ func New(ctx context.Context, g *pg.Group, params []Parameter, o Options) (*Redu
 	return r, nil
 }
 
-// meet compares the parameters with the other ranks', hands out the values, and makes the buckets. A rank whose own
+// meet compares parameters and options with the other ranks', hands out the values, and makes the buckets. A rank whose own
 // parameters are refused takes part, so that the others are not left waiting.
 func (r *Reducer) meet(ctx context.Context, refused error) error {
-	if err := agree(ctx, r.g, r.params, refused); err != nil {
+	if err := agree(ctx, r.g, r.params, &r.o, refused); err != nil {
 		return err
 	}
 	for i := range r.params {
