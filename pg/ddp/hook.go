@@ -2,6 +2,7 @@ package ddp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/colligo-go/colligo"
@@ -30,11 +31,11 @@ func BF16(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 	return Compress(colligo.BFloat16, AllReduce)(ctx, g, b)
 }
 
-// Compress returns a hook that gives another hook a bucket of a narrower float type, and widens its result. Buckets that
+// Compress returns a hook that gives another hook a bucket of a narrower float type of at least 16 bits, and widens its result. Buckets that
 // are that narrow pass as they are. On the CPU only. c10d: fp16_compress_wrapper, bf16_compress_wrapper.
 func Compress(to colligo.DType, hook Hook) Hook {
 	return func(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
-		if err := onHost(b.Buffer); err != nil {
+		if err := errors.Join(known(to), onHost(b.Buffer)); err != nil {
 			return nil, fmt.Errorf("compression to %v: %w", to, err)
 		}
 		if b.Buffer.DType().Size() <= to.Size() {

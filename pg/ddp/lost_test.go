@@ -178,6 +178,18 @@ func TestHookWithoutFuture(t *testing.T) {
 	})
 }
 
+// TestCompressToUnknown refuses a type that gradients cannot be rounded to, in place of sending zeros.
+func TestCompressToUnknown(t *testing.T) {
+	for _, to := range []colligo.DType{colligo.Float8E5M2, colligo.Int16} {
+		pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+			m := newModel([]int{4})
+			r, err := ddp.New(t.Context(), g, m.params, ddp.Options{Hook: ddp.Compress(to, ddp.AllReduce)})
+			require.NoError(t, err)
+			require.ErrorContains(t, r.Ready(t.Context(), 0), to.String()+" is no type that this hook knows")
+		})
+	}
+}
+
 // TestPowerSGDFollows has gradients change their buckets after the first step: what an approximation missed goes to the
 // gradient that it is of.
 func TestPowerSGDFollows(t *testing.T) {

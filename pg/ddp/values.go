@@ -14,11 +14,16 @@ func onHost(t colligo.Tensor) error {
 	if t.Device().Kind != colligo.CPU {
 		return fmt.Errorf("%v is not on the CPU", t)
 	}
-	switch t.DType() {
+	return known(t.DType())
+}
+
+// known refuses element types that read and write do not know.
+func known(d colligo.DType) error {
+	switch d {
 	case colligo.Float16, colligo.BFloat16, colligo.Float32, colligo.Float64:
 		return nil
 	}
-	return fmt.Errorf("%v is of no type that this hook knows: float16, bfloat16, float32, float64", t)
+	return fmt.Errorf("%v is no type that this hook knows: float16, bfloat16, float32, float64", d)
 }
 
 // read returns the elements of a contiguous tensor.
