@@ -10,8 +10,12 @@ import (
 
 // Finish ends a step: it waits for all reductions and brings the results to the gradients. For gradients on a device they
 // are there for what the context's stream does next. On an error the step is lost, and the next begins when the reductions that
-// this one has started are over.
+// this one has started are over: where the context ends before, the next call waits for them, and only then may gradients
+// be put into buckets that are viewed.
 func (r *Reducer) Finish(ctx context.Context) error {
+	if err := r.settle(ctx); err != nil {
+		return fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), err)
+	}
 	err := r.finish(ctx)
 	if err != nil {
 		err = fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), errors.Join(err, r.abandon(ctx)))
@@ -20,15 +24,22 @@ func (r *Reducer) Finish(ctx context.Context) error {
 	return err
 }
 
-// abandon waits until the reductions of a lost step have left the buckets, which the next step fills. What was chained to
-// them does not run. An error of theirs is the group's, which is told with the cause or by the next step.
+// abandon ends a lost step. What was chained to its reductions does not run.
 func (r *Reducer) abandon(ctx context.Context) error {
 	for _, b := range r.buckets {
-		if b.result == nil {
-			continue
+		if b.result != nil {
+			r.left = append(r.left, b.result.start())
 		}
-		if _, err := b.result.start().Wait(ctx); err != nil && ctx.Err() != nil {
-			return fmt.Errorf("bucket %d is still being reduced: %w", b.Index, err)
+	}
+	return r.settle(ctx)
+}
+
+// settle waits until the reductions of a lost step have left the buckets, which the next step fills. An error of theirs is the
+// group's, which is told with the cause or by the next step.
+func (r *Reducer) settle(ctx context.Context) error {
+	for ; len(r.left) > 0; r.left = r.left[1:] {
+		if _, err := r.left[0].Wait(ctx); err != nil && ctx.Err() != nil {
+			return fmt.Errorf("%d reductions of a lost step are still under way: %w", len(r.left), err)
 		}
 	}
 	return nil

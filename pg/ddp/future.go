@@ -10,6 +10,7 @@ import (
 // Future is the result of a hook: a tensor that will be there. c10d: torch.futures.Future, as hooks use it.
 type Future struct {
 	of     *Future                                       // that this one is chained to
+	work   *pg.Work                                      // that has the value when it is over; nil if none has
 	before func(context.Context) (colligo.Tensor, error) // nil once it has run
 	value  colligo.Tensor
 	err    error
@@ -28,7 +29,7 @@ func Ready(t colligo.Tensor) *Future { return &Future{value: t} }
 
 // After returns the future of a work's tensor.
 func After(w *pg.Work, t colligo.Tensor) *Future {
-	return &Future{before: func(ctx context.Context) (colligo.Tensor, error) { return t, w.Wait(ctx) }}
+	return &Future{work: w, value: t}
 }
 
 // Then returns the future of what f makes of the value. F runs when somebody waits for it, at most once, and not at all
@@ -45,6 +46,9 @@ func (f *Future) Then(next func(context.Context, colligo.Tensor) (colligo.Tensor
 
 // Wait returns the value. For tensors on a device it is there for what the context's stream does next.
 func (f *Future) Wait(ctx context.Context) (colligo.Tensor, error) {
+	if f.work != nil { // which can be waited for again where the context ends before it
+		return f.value, f.work.Wait(ctx)
+	}
 	if before := f.before; before != nil {
 		f.before = nil
 		f.value, f.err = before(ctx)

@@ -57,6 +57,26 @@ func TestLostStepEnds(t *testing.T) {
 	})
 }
 
+// TestLostStepStillUnderWay begins a step when the context of the lost one has ended before its reductions.
+func TestLostStepStillUnderWay(t *testing.T) {
+	pgtest.RunWith(t, 2, slow, func(t *testing.T, g *pg.Group) {
+		m := newModel([]int{4}, []int{4}, []int{4})
+		r, err := ddp.New(t.Context(), g, m.params, ddp.Options{FirstBucketBytes: 1, BucketBytes: 1})
+		require.NoError(t, err)
+		for range 3 {
+			m.fill(2, 1000)
+			require.NoError(t, r.Ready(t.Context(), 2))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			require.ErrorContains(t, r.Finish(ctx), "without gradients of 2 of 3 parameters")
+			cancel()
+			require.NoError(t, m.step(t.Context(), r, g.Rank(), backwards(3)))
+			for i := range m.grads {
+				require.Equal(t, []float32{float32(i) + 0.5, float32(i) + 0.5}, m.grads[i][:2])
+			}
+		}
+	})
+}
+
 // forgetful is memory whose first copy fails.
 type forgetful struct{ failed bool }
 

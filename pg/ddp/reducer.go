@@ -43,6 +43,7 @@ type Reducer struct {
 	next    int                    // first bucket that is not being reduced
 	stepped bool                   // one step is over
 	zeros   map[int]colligo.Tensor // by parameter that was missing once
+	left    []*Future              // reductions of a lost step that may be under way
 }
 
 // New makes a reducer for parameters that must be the same on all ranks, in the same order; gradients are expected from the
@@ -139,6 +140,9 @@ func (r *Reducer) Ready(ctx context.Context, i int) error {
 
 // put brings a gradient to its bucket.
 func (r *Reducer) put(ctx context.Context, i int) error {
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
 	at := r.at[i]
 	b := r.buckets[at.bucket]
 	if !r.o.BucketView {
