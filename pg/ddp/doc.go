@@ -17,7 +17,8 @@
 //  2. What a hook chains to a reduction runs in Finish, bucket after bucket: collectives that it calls are in order too.
 //  3. After Finish the gradients are bitwise the same on all ranks, if the hook's result is.
 //  4. A step in which a gradient is missing, or ready twice, is an error that names the parameter. The step is lost, and the
-//     next finds buckets that nothing works on any more.
+//     next finds buckets that nothing works on any more. Where other ranks go on with it the group fails: no step is mixed
+//     with another.
 //  5. A Reducer is used by one goroutine.
 //
 // The package computes on the CPU only where a hook compresses. Gradients on a device are moved by the Memory that the

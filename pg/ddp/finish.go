@@ -24,13 +24,17 @@ func (r *Reducer) Finish(ctx context.Context) error {
 	return err
 }
 
-// abandon ends a lost step. What was chained to its reductions does not run.
+// abandon ends a lost step. What was chained to its reductions does not run. All ranks have lost it after as many reductions, and
+// meet in a barrier, or those that still reduce meet that: then the group fails, where else the next step's buckets would be
+// reduced with this one's.
 func (r *Reducer) abandon(ctx context.Context) error {
 	for _, b := range r.buckets {
 		if b.result != nil {
 			r.left = append(r.left, b.result.start())
 		}
 	}
+	meeting := r.g.BarrierAsync(context.WithoutCancel(ctx)) // the context limits how long this rank waits for it, no more
+	r.left = append(r.left, After(meeting, colligo.Tensor{}))
 	return r.settle(ctx)
 }
 
@@ -39,7 +43,7 @@ func (r *Reducer) abandon(ctx context.Context) error {
 func (r *Reducer) settle(ctx context.Context) error {
 	for ; len(r.left) > 0; r.left = r.left[1:] {
 		if _, err := r.left[0].Wait(ctx); err != nil && ctx.Err() != nil {
-			return fmt.Errorf("%d reductions of a lost step are still under way: %w", len(r.left), err)
+			return fmt.Errorf("the reductions of a lost step, or other ranks that are in it, are still under way: %w", err)
 		}
 	}
 	return nil

@@ -77,6 +77,22 @@ func TestLostStepStillUnderWay(t *testing.T) {
 	})
 }
 
+// TestStepLostByOne has one rank lose a step that the others finish. What it calls next is no part of theirs.
+func TestStepLostByOne(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		m := newModel([]int{4}, []int{4})
+		r, err := ddp.New(t.Context(), g, m.params, ddp.Options{FirstBucketBytes: 1, BucketBytes: 1})
+		require.NoError(t, err)
+		require.NoError(t, m.step(t.Context(), r, g.Rank(), backwards(2)))
+		if g.Rank() == 1 {
+			m.fill(1, 1000)
+			require.NoError(t, r.Ready(t.Context(), 1))
+			require.ErrorContains(t, r.Finish(t.Context()), "without gradients of 1 of 2 parameters")
+		}
+		require.ErrorIs(t, m.step(t.Context(), r, g.Rank(), backwards(2)), colligo.ErrMismatch)
+	})
+}
+
 // forgetful is memory whose first copy fails.
 type forgetful struct{ failed bool }
 
