@@ -19,6 +19,7 @@ type Batch struct {
 // Coalesce launches every operation that f gives to the batch as one, and returns when all are done. All ranks must give
 // the same collectives on tensors of the same lengths in the same order; sends and receives are matched as always. If f fails,
 // or an argument is wrong, nothing is launched. All tensors must be on one device; types, reductions and roots may differ.
+// What one operation writes no other of the block may use: their order is not told, and small ones happen at once.
 //
 // A block takes one sequence number. On the CPU small operations of one kind that follow one another share a plan, so that
 // many small tensors cost little more than one. On a device all are enqueued without another operation of the group between

@@ -31,8 +31,9 @@ func BF16(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 	return Compress(colligo.BFloat16, AllReduce)(ctx, g, b)
 }
 
-// Compress returns a hook that gives another hook a bucket of a narrower float type of at least 16 bits, and widens its result. Buckets that
-// are that narrow pass as they are. On the CPU only. c10d: fp16_compress_wrapper, bf16_compress_wrapper.
+// Compress returns a hook that gives another hook a bucket of a narrower float type of at least 16 bits, and widens its
+// result. Buckets that are that narrow pass as they are. On the CPU only. c10d: fp16_compress_wrapper,
+// bf16_compress_wrapper.
 func Compress(to colligo.DType, hook Hook) Hook {
 	return func(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 		if err := errors.Join(known(to), onHost(b.Buffer)); err != nil {
