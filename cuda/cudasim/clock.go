@@ -132,6 +132,13 @@ func (a *actor) fork(blocks []*actor) {
 	}
 }
 
+// follow is join for what ended with all that it did to memory: it counts as fenced.
+func (a *actor) follow(s *stamp) {
+	a.join(s)
+	a.fenced.join(s.hb)
+	a.fenced.raise(s.slot, s.hbEpoch)
+}
+
 // gather makes a know what b knows at its end.
 func (a *actor) gather(b *actor) {
 	b.fence()

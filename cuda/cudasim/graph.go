@@ -91,13 +91,18 @@ func (x *graphExec) launch(s *Sim, o *op) status {
 		}
 		return strings.Join(heads, ", ")
 	}
+	for _, q := range x.queues {
+		q.early = nil
+	}
 	start := o.queue.actor.release()
 	ops := make([]*op, len(x.nodes))
 	for i, n := range x.nodes {
 		p := &op{origin: inStream(n.origin, o), process: o.process, context: x.context, body: n.body}
 		p.in.join(start)
 		for _, j := range x.after[i] {
-			p.follow(ops[j])
+			if x.queue[j] != x.queue[i] { // the queue is an order already
+				p.follow(ops[j])
+			}
 		}
 		p.then = func() {
 			o.queue.actor.join(p.out)
@@ -137,7 +142,7 @@ func (c *call) graphExecKernelNodeSetParams(e cuda.GraphExec, n cuda.GraphNode, 
 	case g.blocks == 0 || g.threads == 0 || g.threads > 1024 || args == nil:
 		return cuda.InvalidValue
 	}
-	x.nodes = []*node{{x.nodes[0].origin, f.body(g, args), nil}}
+	x.nodes = []*node{{x.nodes[0].origin, f.body(g, args, false), nil}}
 	return cuda.Success
 }
 

@@ -51,6 +51,7 @@ type Launch struct {
 	Grid   uint32 // blocks
 	Shared uint32 // bytes of dynamic shared memory of a block
 	Params []byte // the parameter, copied when the kernel was launched
+	crew   *crew
 }
 
 // Args returns the parameter of a launch as the struct it is.
@@ -70,6 +71,7 @@ type Block struct {
 	Threads uint32 // of the block
 	meeting *meeting
 	strand  *strand
+	before  *stamp // what AwaitBefore waits for, nil if the kernel overlaps nothing
 }
 
 // Each runs f for every block of the grid, each as its own coroutine and its own actor, and returns when all are done.
@@ -83,7 +85,7 @@ func (l *Launch) Teams(n int, f func(*Block)) {
 	s, o := parent.sim, parent.op
 	actors := make([]*actor, int(l.Grid)*n)
 	for i := range actors {
-		actors[i] = s.block(o.queue, i)
+		actors[i] = s.block(l.crew, i)
 	}
 	parent.actor.fork(actors)
 	parent.children = len(actors)
@@ -92,7 +94,7 @@ func (l *Launch) Teams(n int, f func(*Block)) {
 		if i%n == 0 {
 			m = &meeting{teams: n}
 		}
-		b := &Block{Index: i / n, Team: i % n, Threads: l.Threads, meeting: m}
+		b := &Block{Index: i / n, Team: i % n, Threads: l.Threads, meeting: m, before: l.before}
 		b.strand = s.newStrand(o, a, b.Index, func() { f(b) })
 		b.strand.parent = parent
 		if b.Team == 0 {
@@ -155,7 +157,7 @@ func (s *Sim) admit(d *device) {
 
 const threadsPerMultiprocessor = 2048
 
-func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Pointer) cuda.Result {
+func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Pointer, ahead bool) cuda.Result {
 	f := c.process.functions[h]
 	switch {
 	case f == nil || f.module.context != st.context || st.context != c.context:
@@ -168,19 +170,50 @@ func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Poi
 			return r
 		}
 	}
-	return c.simple(st, "kernel "+f.kernel.name, f.body(g, args))
+	return c.simple(st, "kernel "+f.kernel.name, f.body(g, args, ahead))
 }
 
 // body is what a launch does.
-func (f *function) body(g grid, args unsafe.Pointer) body {
+func (f *function) body(g grid, args unsafe.Pointer, ahead bool) body {
 	params := make([]byte, roundUp(f.kernel.args, 8))[:f.kernel.args]
 	copy(params, unsafe.Slice((*byte)(args), f.kernel.args))
 	return func(s *Sim, o *op) status {
 		l := &Launch{Block: &Block{Index: -1, Threads: g.threads}, Name: f.kernel.name, Grid: g.blocks, Shared: g.shared,
 			Params: slices.Clone(params)}
-		o.queue.actor.fence()
-		l.strand = s.newStrand(o, &o.queue.actor, -1, func() { f.kernel.twin(l) })
+		l.strand = s.newStrand(o, s.lead(o, l, ahead), -1, func() { f.kernel.twin(l) })
 		s.schedule(l.strand)
 		return going
+	}
+}
+
+// lead returns the actor of a launch. One that is launched ahead of a kernel knows what that kernel came after, and waits
+// for the rest by AwaitBefore. Behind anything else it overlaps nothing, as on a device.
+func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
+	q := o.queue
+	q.actor.fence()
+	before := q.actor.release()
+	if !ahead || o.early == nil {
+		q.early, l.crew = before, &q.crews[0]
+		return &q.actor
+	}
+	q.turn = 1 + q.turn%2
+	q.early, l.crew, l.before = o.early, &q.crews[q.turn], before
+	if l.crew.lead == nil {
+		a := s.newActor()
+		l.crew.lead = &a
+	}
+	a := l.crew.lead
+	a.knowledge, a.pending = o.in.freeze(), clock{}
+	a.join(o.early)
+	a.fence()
+	return a
+}
+
+// AwaitBefore waits until all has ended that comes before the kernel on its stream: griddepcontrol.wait. Where LaunchAhead
+// has launched it, what it does before that is in no order with the kernel before it, though it runs later.
+func (b *Block) AwaitBefore() {
+	if b.before != nil {
+		b.strand.actor.follow(b.before)
+		b.strand.op.queue.early = b.before
 	}
 }

@@ -7,19 +7,27 @@ import (
 
 // A queue runs operations one after another: a stream, or one path through a graph.
 type queue struct {
-	ops    []*op // not done
-	tail   *op   // enqueued last, done or not
-	actor  actor
-	blocks []*actor // of its kernels, by index: kernels of one queue never overlap
+	ops   []*op // not done
+	tail  *op   // enqueued last, done or not
+	actor actor
+	crews [3]crew // of its kernels: the first for those that overlap no other, the others by turns for those launched ahead
+	turn  int     // which was the last of the others
+	early *stamp  // what a kernel that is launched ahead now comes after, nil if it overlaps nothing
+}
+
+// A crew is the actors of a kernel.
+type crew struct {
+	lead   *actor // of those launched ahead; else the queue's
+	blocks []*actor
 }
 
 // block returns the actor of a kernel's block.
-func (s *Sim) block(q *queue, i int) *actor {
-	for len(q.blocks) <= i {
+func (s *Sim) block(c *crew, i int) *actor {
+	for len(c.blocks) <= i {
 		a := s.newActor()
-		q.blocks = append(q.blocks, &a)
+		c.blocks = append(c.blocks, &a)
 	}
-	return q.blocks[i]
+	return c.blocks[i]
 }
 
 type status int
@@ -41,6 +49,7 @@ type op struct {
 	queue   *queue
 	body    body
 	in      knowledge // besides the queue's
+	early   *stamp    // the queue's when the operation began
 	after   []*op     // must be done before
 	pending int       // of after, not done
 	next    []*op     // have this in after
@@ -115,7 +124,8 @@ func (o *op) run(s *Sim) {
 	if !o.started {
 		o.started = true
 		o.queue.actor.merge(o.in)
-		o.in, o.after = knowledge{}, nil
+		o.early, o.queue.early = o.queue.early, nil
+		o.after = nil
 	}
 	if o.body(s, o) == finished && !o.done {
 		s.complete(o)
@@ -126,6 +136,7 @@ func (s *Sim) complete(o *op) {
 	q := o.queue
 	o.done, o.parked, o.time = true, 0, s.steps
 	o.out = q.actor.release()
+	o.in, o.early = knowledge{}, nil
 	o.body, o.after, o.stop, o.waits, o.inside = nil, nil, nil, nil, nil
 	q.ops[0] = nil
 	q.ops = q.ops[1:]

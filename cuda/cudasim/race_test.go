@@ -3,6 +3,7 @@ package cudasim_test
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,10 +69,18 @@ func (c *scene) sync(s cuda.Stream) {
 
 // run launches a twin of two blocks with the scene's addresses: A, B and the flags.
 func (c *scene) run(s cuda.Stream, name string, twin cudasim.Twin) {
+	c.launch(s, name, cuda.Thread.Launch, twin)
+}
+
+func (c *scene) ahead(s cuda.Stream, name string, twin cudasim.Twin) {
+	c.launch(s, name, cuda.Thread.LaunchAhead, twin)
+}
+
+func (c *scene) launch(s cuda.Stream, name string, how func(cuda.Thread, cuda.Function, cuda.Grid, unsafe.Pointer, cuda.Stream) error, twin cudasim.Twin) {
 	d := c.deviceOf(s)
 	f := c.function(d, name, addressesBytes, twin)
 	c.on(d, func(th cuda.Thread) {
-		c.must(th.Launch(f, cuda.Grid{Blocks: 2, Threads: 32}, args(addresses{uint64(c.a), uint64(c.b), uint64(c.flags)}), s))
+		c.must(how(th, f, cuda.Grid{Blocks: 2, Threads: 32}, args(addresses{uint64(c.a), uint64(c.b), uint64(c.flags)}), s))
 	})
 }
 
@@ -355,7 +364,7 @@ func (c *scene) process() *cudasim.Process { return c.sim.Processes()[0] }
 
 // play returns the races of a pattern, and its faults.
 func play(t *testing.T, p pattern, seed uint64) ([]cudasim.Race, []string) {
-	r := looseRig(t, cudasim.Config{Devices: 2, Seed: seed, Patience: 200 * time.Millisecond})
+	r := looseRig(t, cudasim.Config{Devices: 2, Seed: seed, Patience: 200 * time.Millisecond, EagerLoading: true})
 	c := newScene(r)
 	p.run(c)
 	r.sim.Drain()

@@ -117,7 +117,11 @@ func (st *strand) end(s *Sim) {
 	switch {
 	case st.doomed:
 	case st.parent == nil:
-		st.actor.fence()
+		a := &st.op.queue.actor
+		if st.actor != a {
+			a.gather(st.actor)
+		}
+		a.fence()
 		s.complete(st.op)
 	default:
 		st.parent.actor.gather(st.actor)

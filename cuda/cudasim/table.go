@@ -128,12 +128,14 @@ func (p *Process) bindStreams(d *cuda.Driver) {
 	d.MemsetD32Async = func(dst cuda.Pointer, value uint32, count int, h cuda.Stream) cuda.Result {
 		return on("MemsetD32Async", needsContext, func(c *call, st *stream) cuda.Result { return c.memsetAsync(dst, value, 4, count, st) })(h)
 	}
-	d.LaunchKernel = func(f cuda.Function, blocks, threads, shared uint32, h cuda.Stream, args unsafe.Pointer) cuda.Result {
-		return on("LaunchKernel", needsContext, func(c *call, st *stream) cuda.Result {
-			return c.launchKernel(f, grid{blocks, threads, shared}, st, args)
-		})(h)
+	launch := func(function string, ahead bool) func(f cuda.Function, blocks, threads, shared uint32, h cuda.Stream, args unsafe.Pointer) cuda.Result {
+		return func(f cuda.Function, blocks, threads, shared uint32, h cuda.Stream, args unsafe.Pointer) cuda.Result {
+			return on(function, needsContext, func(c *call, st *stream) cuda.Result {
+				return c.launchKernel(f, grid{blocks, threads, shared}, st, args, ahead)
+			})(h)
+		}
 	}
-	d.LaunchAhead = d.LaunchKernel // its twin would wait first
+	d.LaunchKernel, d.LaunchAhead = launch("LaunchKernel", false), launch("LaunchAhead", true)
 	d.GraphLaunch = func(g cuda.GraphExec, h cuda.Stream) cuda.Result {
 		return on("GraphLaunch", needsContext, func(c *call, st *stream) cuda.Result { return c.graphLaunch(g, st) })(h)
 	}

@@ -82,6 +82,7 @@ func (m *member) write(p uint64, b []byte, left uint64) {
 func copyBytes(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.CopyArgs](l)
 	l.Each(func(b *cudasim.Block) {
+		b.AwaitBefore()
 		m := &member{Block: b, grid: l.Grid}
 		m.mine(lines(a.Bytes), func(i, n uint64) {
 			at := i * line

@@ -16,6 +16,7 @@ type packets struct {
 // asPackets runs f for all blocks of a launch.
 func asPackets(l *cudasim.Launch, g *kernels.GroupArgs, f func(*packets)) {
 	l.Each(func(b *cudasim.Block) {
+		b.AwaitBefore()
 		p := &packets{member: member{Block: b, g: g, grid: l.Grid}}
 		if p.flag = p.LoadVolatile32(g.State) + 1; p.flag == 0 {
 			p.flag = 2

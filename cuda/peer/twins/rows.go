@@ -16,6 +16,7 @@ type rows struct {
 func asRows(l *cudasim.Launch, rounds uint32, f func(*rows, *kernels.RowsArgs)) {
 	a := cudasim.Args[kernels.RowsArgs](l)
 	l.Each(func(b *cudasim.Block) {
+		b.AwaitBefore()
 		r := &rows{member: member{Block: b, g: &a.Group, grid: l.Grid}, slotBytes: uint64(a.Slot)}
 		r.flag = r.LoadVolatile32(a.Group.State+8) + 1
 		if r.flag == 0 || r.flag+rounds-1 < r.flag {

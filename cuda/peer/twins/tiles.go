@@ -21,6 +21,7 @@ func asTiles(l *cudasim.Launch, g *kernels.GroupArgs, f func(*tiles)) { asTeams(
 // asTeams is asTiles for blocks of some teams.
 func asTeams(l *cudasim.Launch, g *kernels.GroupArgs, teams int, f func(*tiles)) {
 	l.Teams(teams, func(b *cudasim.Block) {
+		b.AwaitBefore()
 		t := &tiles{member: member{Block: b, g: g, grid: l.Grid}}
 		for d := range t.size() {
 			t.base[d] = t.LoadVolatile32(t.counter(d))
