@@ -2,6 +2,7 @@ package cudasim
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/colligo-go/colligo/cuda"
 )
@@ -115,6 +116,7 @@ func (c *call) devicePrimaryCtxRelease(id cuda.DeviceID) cuda.Result {
 	x.fail(cuda.InvalidContext)
 	c.process.forget(x)
 	delete(c.process.contexts, d)
+	maps.DeleteFunc(c.process.peers, func(pair [2]int, _ bool) bool { return pair[0] == d || pair[1] == d })
 	return cuda.Success
 }
 

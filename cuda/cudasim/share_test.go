@@ -97,6 +97,25 @@ func TestPeerAccess(t *testing.T) {
 	require.Contains(t, sim.Faults()[0], "device 1 has no access to memory")
 }
 
+// Access ends with either context: who opens a device anew enables it anew.
+func TestPeerAccessEnds(t *testing.T) {
+	for closed := range 2 {
+		r := newRig(t, cudasim.Config{Devices: 2})
+		require.NoError(t, r.devices[closed].Close())
+		var err error
+		r.devices[closed], err = r.sim.Driver().Device(closed)
+		require.NoError(t, err)
+		r.undo[closed] = func() { require.NoError(t, r.devices[closed].Close()) }
+		near, far := r.alloc(0, 64), r.alloc(1, 64)
+		r.on(0, func(th cuda.Thread) {
+			require.ErrorIs(t, th.Copy(near, far, 8, 0), notEnabled)
+			require.NoError(t, th.EnablePeer(r.devices[1]))
+			require.NoError(t, th.Copy(near, far, 8, 0))
+			require.NoError(t, th.Synchronize(0))
+		})
+	}
+}
+
 func TestIllegalAccesses(t *testing.T) {
 	cases := []struct {
 		name string
