@@ -141,6 +141,7 @@ func (c *call) idle(x *context) cuda.Result {
 	if r := c.await(tails, fmt.Sprintf("device %d to be idle", x.device)); r != cuda.Success {
 		return r
 	}
+	c.process.host.merge(x.ended)
 	return x.sticky
 }
 

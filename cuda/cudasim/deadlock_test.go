@@ -75,6 +75,9 @@ func fillQueue(t *testing.T, r *rig, n int) (err error) {
 		}
 	})
 	others.Wait()
+	if err == nil {
+		c.sync(c.s)
+	}
 	return err
 }
 
@@ -118,6 +121,9 @@ func lazily(t *testing.T, config cudasim.Config) (r *rig, launch, write error) {
 		launch = th.Launch(f, cuda.Grid{Blocks: 1, Threads: 1}, args(addresses{}), c.s)
 	})
 	others.Wait()
+	if launch == nil {
+		c.sync(c.s)
+	}
 	return r, launch, write
 }
 

@@ -18,7 +18,8 @@
 //  2. Order between operations comes from streams, events, stream writes and waits, flags, packets, and from what the host
 //     has seen completed, never from the order in which the executor happened to run them. Two accesses that nothing
 //     orders, one of them a write, are a race under every seed.
-//  3. Addresses are never given twice, so use after free and access out of bounds are always found.
+//  3. Addresses are never given twice, so use after free and access out of bounds are always found. Memory that the
+//     host takes away before it knows that its process's use of it is over is a race, under every seed.
 //  4. Nothing hangs: when no operation can run and a call waits, every waiting call fails after Config.Patience, and the
 //     report says what each stream, block and call waits for.
 //  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.

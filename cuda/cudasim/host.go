@@ -28,7 +28,7 @@ func (c *call) memFreeHost(p unsafe.Pointer) cuda.Result {
 	if g == nil {
 		return cuda.InvalidValue
 	}
-	c.process.unmap(g)
+	c.takeAway(g)
 	return cuda.Success
 }
 
@@ -66,7 +66,7 @@ func (c *call) memHostUnregister(p unsafe.Pointer) cuda.Result {
 	if g == nil {
 		return hostMemoryNotRegistered
 	}
-	c.process.unmap(g)
+	c.takeAway(g)
 	return cuda.Success
 }
 

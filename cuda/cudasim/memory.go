@@ -231,8 +231,38 @@ func (c *call) memFree(p cuda.Pointer) cuda.Result {
 		return cuda.InvalidValue
 	}
 	g.memory.freed = true
-	c.process.unmap(g)
+	c.takeAway(g)
 	return cuda.Success
+}
+
+// takeAway unmaps at the host's wish. What the process's devices have done through the mapping must be over as far as the
+// host knows; that it happens to have run already is not enough.
+func (c *call) takeAway(g *mapping) {
+	p := c.process
+	t := touch{sim: c.sim, by: &p.host.actor, memory: g.memory}
+	t.access = access{&origin{name: c.function, process: p.id, device: -1, pcs: callers()}, t.by.slot, t.by.epoch, -1, plain}
+	pending := func(a *access) bool {
+		if a.by == nil || a.by.process != p.id {
+			return false
+		}
+		x := p.contexts[a.by.device]
+		return x != nil && x.sticky == cuda.Success && !t.after(a)
+	}
+	g.memory.shadow.visit(0, len(g.memory.data), func(o *cell, lo, hi int) *cell {
+		if o == nil {
+			return o
+		}
+		if pending(&o.write) {
+			c.sim.race(o.write, t.access, true, true, g.memory, lo, hi)
+		}
+		for i := range o.reads {
+			if pending(&o.reads[i]) {
+				c.sim.race(o.reads[i], t.access, false, true, g.memory, lo, hi)
+			}
+		}
+		return o
+	})
+	p.unmap(g)
 }
 
 func (c *call) memGetInfo() (free, total uint64, r cuda.Result) {

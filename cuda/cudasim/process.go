@@ -50,6 +50,7 @@ type context struct {
 	handle  cuda.Context
 	retains int
 	legacy  *stream
+	ended   knowledge   // what the streams had done that are no more
 	sticky  cuda.Result // what every call returns from now on
 }
 

@@ -30,7 +30,13 @@ func (s *Sim) newStream(x *context, flags uint32) *stream {
 // sortedStreams returns a process's streams in the order in which they were made, those that are destroyed too as long
 // as they have something to do.
 func sortedStreams(p *Process) []*stream {
-	maps.DeleteFunc(p.streams, func(_ cuda.Stream, st *stream) bool { return st.gone && len(st.ops) == 0 })
+	maps.DeleteFunc(p.streams, func(_ cuda.Stream, st *stream) bool {
+		over := st.gone && len(st.ops) == 0
+		if over && st.tail != nil {
+			st.context.ended.join(st.tail.out)
+		}
+		return over
+	})
 	var all []*stream
 	for _, h := range slices.Sorted(maps.Keys(p.streams)) {
 		all = append(all, p.streams[h])

@@ -70,7 +70,7 @@ func (c *call) ipcCloseMemHandle(p cuda.Pointer) cuda.Result {
 		return cuda.InvalidValue
 	}
 	if g.opens--; g.opens == 0 {
-		c.process.unmap(g)
+		c.takeAway(g)
 	}
 	return cuda.Success
 }

@@ -96,7 +96,7 @@ func (c *call) memUnmap(p cuda.Pointer, bytes int) cuda.Result {
 	if g == nil || g.hi-g.lo != uint64(bytes) {
 		return cuda.InvalidValue
 	}
-	c.process.unmap(g)
+	c.takeAway(g)
 	return cuda.Success
 }
 
