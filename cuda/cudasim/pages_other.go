@@ -3,5 +3,5 @@
 package cudasim
 
 func takePages(bytes int) []byte { return make([]byte, bytes) }
-func emptyPages([]byte)          {}
+func emptyPages([]byte) bool     { return false }
 func givePages([]byte)           {}

@@ -2,7 +2,11 @@
 
 package cudasim
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
 
 // takePages returns zeroed memory for a device. It is not Go's: pages cost nothing until they are written, and Go's race
 // detector, which has nothing to find in memory that the Sim's lock guards, keeps no shadow of it.
@@ -14,8 +18,10 @@ func takePages(bytes int) []byte {
 	return b
 }
 
-// emptyPages gives the pages back; the addresses stay readable.
-func emptyPages(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) }
+// emptyPages gives whole pages back; the addresses stay readable. It reports whether they now hold zeros.
+func emptyPages(b []byte) bool {
+	return unix.Madvise(b, unix.MADV_DONTNEED) == nil && runtime.GOOS == "linux"
+}
 
 // givePages ends the life of what takePages returned.
 func givePages(b []byte) { _ = unix.Munmap(b) }
