@@ -80,10 +80,9 @@ func (o *op) describe() string {
 const mostBlocks = 4 // described
 
 func (o *op) describeStrands() string {
-	blocks := slices.SortedFunc(maps.Keys(o.strands), func(a, b *strand) int { return a.block - b.block })
 	var b strings.Builder
 	left := 0
-	for _, st := range blocks {
+	for _, st := range o.sortedStrands() {
 		if st.children > 0 {
 			continue
 		}

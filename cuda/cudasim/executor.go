@@ -25,17 +25,18 @@ type executor struct {
 	waiters []*waiter
 	watched []*memory // of the host, that tasks wait for
 
-	steps    uint64
-	lastPark uint64
-	moves    bool // something happened since progress
-	progress time.Time
-	lastCall time.Time
-	unbidden bool // run without a call that waits
-	deep     bool // asleep until kicked
-	running  bool
-	closed   bool
-	kicks    chan struct{}
-	exited   chan struct{}
+	steps      uint64
+	lastPark   uint64
+	lastStrand uint64
+	moves      bool // something happened since progress
+	progress   time.Time
+	lastCall   time.Time
+	unbidden   bool // run without a call that waits
+	deep       bool // asleep until kicked
+	running    bool
+	closed     bool
+	kicks      chan struct{}
+	exited     chan struct{}
 }
 
 // A waiter is a call that blocks.

@@ -159,7 +159,7 @@ func (s *Sim) complete(o *op) {
 func (s *Sim) abandon(q *queue) {
 	for len(q.ops) > 0 {
 		o := q.ops[0]
-		for st := range o.strands {
+		for _, st := range o.sortedStrands() {
 			st.doom(s)
 		}
 		if o.stop != nil {

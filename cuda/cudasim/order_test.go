@@ -82,6 +82,38 @@ func TestSameSeedSameOrder(t *testing.T) {
 	}
 }
 
+// A killed process ends in one order, too: what goes on beside it does so as before.
+func TestSameSeedSameEnd(t *testing.T) {
+	run := func() (order []uint64) {
+		_, r, processes := pair(t, cudasim.Config{Seed: 5, Quiet: -1, EagerLoading: true})
+		stuck := r[1].function(1, "stuck", 8, func(l *cudasim.Launch) {
+			l.Each(func(b *cudasim.Block) {
+				defer func() { order = append(order, 100+uint64(b.Index)) }()
+				b.Poll(func() bool { return b.LoadAcquire32(cudasim.Args[number](l).N) == 9 })
+			})
+		})
+		log := r[0].function(0, "log", 8, func(l *cudasim.Launch) {
+			l.Each(func(b *cudasim.Block) { order = append(order, uint64(b.Index)) })
+		})
+		s, word := r[1].stream(1), r[1].alloc(1, 4)
+		r[1].on(1, func(th cuda.Thread) {
+			require.NoError(t, th.Launch(stuck, cuda.Grid{Blocks: 16, Threads: 32}, args(number{uint64(word)}), s))
+		})
+		r[0].on(0, func(th cuda.Thread) {
+			require.NoError(t, th.Launch(log, cuda.Grid{Blocks: 16, Threads: 32}, args(number{}), 0))
+			require.NoError(t, th.Synchronize(0))
+			processes[1].Kill()
+			require.NoError(t, th.Launch(log, cuda.Grid{Blocks: 16, Threads: 32}, args(number{}), 0))
+			require.NoError(t, th.Synchronize(0))
+		})
+		return order
+	}
+	first := run()
+	for range 5 {
+		require.Equal(t, first, run())
+	}
+}
+
 // The legacy default stream orders with blocking streams and not with others.
 func TestLegacyStream(t *testing.T) {
 	seeds(t, 20, func(t *testing.T, seed uint64) {

@@ -1,6 +1,7 @@
 package cudasim
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -149,8 +150,8 @@ func (p *Process) Kill() {
 	}
 	p.dead = true
 	p.holder = 0
-	for _, c := range p.contexts {
-		c.fail(deinitialized)
+	for _, d := range slices.Sorted(maps.Keys(p.contexts)) {
+		p.contexts[d].fail(deinitialized)
 	}
 	p.contexts = map[int]*context{}
 	p.streams, p.events = map[cuda.Stream]*stream{}, map[cuda.Event]*event{}

@@ -1,15 +1,19 @@
 package cudasim
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"runtime/debug"
+	"slices"
 )
 
 // A strand is the coroutine of a kernel's block, or of its whole grid.
 type strand struct {
 	sim      *Sim
 	op       *op
+	number   uint64 // in the order in which they were made
 	actor    *actor
 	block    int
 	main     func()
@@ -43,13 +47,19 @@ type looked struct {
 type unwound struct{}
 
 func (s *Sim) newStrand(o *op, a *actor, block int, main func()) *strand {
-	st := &strand{sim: s, op: o, actor: a, block: block, main: main}
+	s.lastStrand++
+	st := &strand{sim: s, op: o, number: s.lastStrand, actor: a, block: block, main: main}
 	s.strands[st] = true
 	if o.strands == nil {
 		o.strands = map[*strand]bool{}
 	}
 	o.strands[st] = true
 	return st
+}
+
+// sortedStrands returns those of a kernel that are alive, its blocks in order.
+func (o *op) sortedStrands() []*strand {
+	return slices.SortedFunc(maps.Keys(o.strands), func(a, b *strand) int { return cmp.Compare(a.number, b.number) })
 }
 
 func (st *strand) parking() *uint64 { return &st.parked }
