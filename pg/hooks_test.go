@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/transport/sim"
 )
 
 // TestOnCompletionHookBroadcast hears of two operations with their times.
@@ -117,9 +118,10 @@ func TestSlowHookBesideClose(t *testing.T) {
 	})
 }
 
-// TestHookOfFailure hears of operations that fail, each with its own error, and may call the group.
+// TestHookOfFailure hears of operations that fail, each with its own error, and may call the group. Frames take their time, so
+// that all are called before any fails.
 func TestHookOfFailure(t *testing.T) {
-	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+	pgtest.RunWith(t, 2, pgtest.Options{Sim: sim.Config{MaxDelay: time.Millisecond}}, func(t *testing.T, g *pg.Group) {
 		var infos []pg.WorkInfo
 		g.OnCompletion(func(w pg.WorkInfo) {
 			infos = append(infos, w)
