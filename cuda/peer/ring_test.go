@@ -102,7 +102,7 @@ func allWays() Options {
 func TestRingAmongOthers(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {
-		for turn := range uint64(6) {
+		for turn := range seeds(6) {
 			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+turn), func(t *testing.T) {
 				t.Parallel()
 				sim := kerneled(t, cudasim.Config{Devices: size, Seed: *seed + turn})

@@ -150,6 +150,14 @@ func fewer(sizes ...int) []int {
 	return sizes
 }
 
+// seeds is how many of n are played: Go's race detector sees in one what it would see in all.
+func seeds(n uint64) uint64 {
+	if underRace {
+		return 1
+	}
+	return n
+}
+
 // thinned leaves most element types to runs without Go's race detector, which sees no types.
 func thinned(all []trial) (some []trial) {
 	for i, c := range all {

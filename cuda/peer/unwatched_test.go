@@ -41,7 +41,7 @@ func anyWays(seed uint64, size int) Options {
 func TestAnyOrderUnwatched(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {
-		for i := range uint64(2) {
+		for i := range seeds(2) {
 			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+i), func(t *testing.T) {
 				t.Parallel()
 				of := *seed + i
