@@ -110,10 +110,52 @@ func (l *Launch) Teams(n int, f func(*Block)) {
 	parent.actor.fence()
 }
 
-// A meeting is where the teams of a block wait for one another.
+// A meeting is where the teams of a block wait for one another, with what they have told.
 type meeting struct {
 	teams int
 	come  []*strand
+	told  map[int]*told
+}
+
+// told is what a team has told, one count after the other, and who waits for more.
+type told struct {
+	counts  []uint32
+	after   []*stamp
+	waiting []*strand
+}
+
+func (m *meeting) of(team int) *told {
+	if m.told == nil {
+		m.told = map[int]*told{}
+	}
+	if m.told[team] == nil {
+		m.told[team] = &told{}
+	}
+	return m.told[team]
+}
+
+// Tell says to the other teams of the block how far this one has come, by a word in shared memory and a barrier before it.
+func (b *Block) Tell(count uint32) {
+	w, st := b.meeting.of(b.Team), b.strand
+	w.counts, w.after = append(w.counts, count), append(w.after, st.actor.release())
+	for _, c := range w.waiting {
+		st.sim.schedule(c)
+	}
+	w.waiting = nil
+	st.breathe()
+}
+
+// Heed waits until a team has told such a count or more, and comes after what that one had done when it first did.
+func (b *Block) Heed(team int, count uint32) {
+	w, st := b.meeting.of(team), b.strand
+	enough := func(c uint32) bool { return c >= count }
+	for count > 0 && !slices.ContainsFunc(w.counts, enough) {
+		w.waiting = append(w.waiting, st)
+		st.pause()
+	}
+	if count > 0 {
+		st.actor.join(w.after[slices.IndexFunc(w.counts, enough)])
+	}
 }
 
 // Sync waits until all teams of the block have called it: bar.sync. Each then comes after all that the others have done.

@@ -206,6 +206,7 @@ var rightPatterns = []pattern{
 			})
 		})
 	}},
+	{"teams that tell and heed", func(c *scene) { tellAndHeed(c, 0) }},
 	{"host memory", func(c *scene) {
 		p := c.process()
 		p.HostWrite(c.h.Bytes)
@@ -326,6 +327,7 @@ var wrongPatterns = []pattern{
 			})
 		})
 	}},
+	{"teams that heed too little", func(c *scene) { tellAndHeed(c, 1) }},
 	{"single buffer", func(c *scene) { doubleBuffer(c, 1) }},
 	{"flag cleared without order", func(c *scene) {
 		c.set(c.u, c.b)
@@ -335,6 +337,25 @@ var wrongPatterns = []pattern{
 		c.copy(c.s, c.a, c.h.Device, buffer)
 		c.process().HostWrite(c.h.Bytes)
 	}},
+}
+
+// tellAndHeed has one team fill pieces that another reads, which waits for so many pieces less than it should.
+func tellAndHeed(c *scene, less uint32) {
+	c.run(c.s, "tell", func(l *cudasim.Launch) {
+		a := cudasim.Args[addresses](l)
+		l.Teams(2, func(b *cudasim.Block) {
+			for i := range uint32(4) {
+				at := a.A + uint64(b.Index)*64 + uint64(i)*16
+				if b.Team == 0 {
+					b.Store(at, 16)
+					b.Tell(i + 1)
+				} else {
+					b.Heed(0, i+1-less)
+					b.Load(at, 16)
+				}
+			}
+		})
+	})
 }
 
 // doubleBuffer sends four tiles from device 0 through so many slots of device 1; the sender waits for the receiver's

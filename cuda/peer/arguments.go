@@ -69,6 +69,9 @@ func (c *Choice) quadGrid(bytes, multiprocessors int) cuda.Grid {
 	return cuda.Grid{Blocks: uint32(min((warps+block-1)/block, most/block)), Threads: uint32(32 * block)}
 }
 
+// leastThreads of a block by tiles are a warp for each of its teams.
+const leastThreads = 64
+
 // leastTile is the smallest piece for which a block is worth its barriers, in bytes.
 const leastTile = 2 << 10
 
@@ -92,7 +95,7 @@ func (c *Choice) tileGrid(most, part int) (cuda.Grid, uint32) {
 	rounds := (part + c.Blocks*most - 1) / (c.Blocks * most) // as many tiles for each block
 	tile := min(max(up((part+c.Blocks*rounds-1)/(c.Blocks*rounds), 512), leastTile), most)
 	blocks := max(min((part+tile-1)/tile, c.Blocks), 1)
-	return cuda.Grid{Blocks: uint32(blocks), Threads: uint32(c.Threads)}, uint32(tile)
+	return cuda.Grid{Blocks: uint32(blocks), Threads: uint32(max(c.Threads, leastThreads))}, uint32(tile)
 }
 
 // moveGrid is for kernels that touch this device only.

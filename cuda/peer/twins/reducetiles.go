@@ -68,10 +68,11 @@ func (f folder) tiles(l *cudasim.Launch) {
 	})
 }
 
+// scatterTiles is ReduceScatterTiles. Its teams tell how many tiles they have pushed, and folded.
 func (f folder) scatterTiles(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.ReduceScatterArgs](l)
-	asTiles(l, &a.Group, func(t *tiles) {
-		tile, most, own := uint64(a.Tile), uint32(0), t.of(a.Bytes[0], a.Tile)
+	asTeams(l, &a.Group, 2, func(t *tiles) {
+		most := uint32(0)
 		count := func(d int) uint32 {
 			if d == 0 {
 				return 0
@@ -81,23 +82,37 @@ func (f folder) scatterTiles(l *cudasim.Launch) {
 		for d := 1; d < t.size(); d++ {
 			most = max(most, count(d))
 		}
-		for j := uint32(0); most != 0 && j < most+1; j++ {
-			at := t.at(j, a.Tile)
-			if j < most {
-				for d := 1; d < t.size(); d++ {
-					t.push(t.outgoing(0, d, j), a.In+a.Offset[d]+at, within(at, tile, a.Bytes[d]))
-				}
-				t.signal(0, j, count)
+		for j := range most {
+			if t.Team == 0 {
+				t.pushParts(a, j, count)
+			} else {
+				f.foldPart(t, a, j, count)
 			}
-			if j == 0 {
-				continue
-			}
-			t.await(0, j-1, count)
-			if j-1 < own {
-				at = t.at(j-1, a.Tile)
-				f.foldTile(t, false, a.Out+at, a.In+a.Offset[0]+at, j-1, within(at, tile, a.Bytes[0]), a.Divisor)
-			}
+			t.Tell(j + 1)
 		}
-		t.finish(count)
+		t.Sync()
+		if t.Team == 0 {
+			t.finish(count)
+		}
 	})
+}
+
+// pushParts pushes tile j of each peer's part when the other team has folded tile j-2.
+func (t *tiles) pushParts(a *kernels.ReduceScatterArgs, j uint32, count func(int) uint32) {
+	if j >= 2 {
+		t.Heed(1, j-1)
+	}
+	at := t.at(j, a.Tile)
+	for d := 1; d < t.size(); d++ {
+		t.push(t.outgoing(0, d, j), a.In+a.Offset[d]+at, within(at, uint64(a.Tile), a.Bytes[d]))
+	}
+	t.signal(0, j, count)
+}
+
+func (f folder) foldPart(t *tiles, a *kernels.ReduceScatterArgs, j uint32, count func(int) uint32) {
+	t.await(0, j, count)
+	if j < t.of(a.Bytes[0], a.Tile) {
+		at := t.at(j, a.Tile)
+		f.foldTile(t, false, a.Out+at, a.In+a.Offset[0]+at, j, within(at, uint64(a.Tile), a.Bytes[0]), a.Divisor)
+	}
 }

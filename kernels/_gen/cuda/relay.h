@@ -27,6 +27,7 @@
 #pragma once
 #include "direct.h"
 #include "own.h"
+#include "team.h"
 
 constexpr u32 deepest = 8; // tiles of a pair that are not yet used
 
@@ -34,25 +35,13 @@ constexpr u32 deepest = 8; // tiles of a pair that are not yet used
 #define RELAY extern "C" __attribute__((global, launch_bounds(512, 2)))
 
 // enter posts number 1 to the rank at place d. What it says was over before this kernel began, so it needs no fence.
-DEVICE void enter(Tiles &t, u32 d) { postWord(t.flags[d] + 4 * (((u64)block() * 2 + 1) * maxRanks + t.g.rank), t.base[d] + 1); }
+DEVICE void enter(Tiles &t, u32 d) { postWord(wordOf(t, 1, d), t.base[d] + 1); }
 
 // level sets the two words to the count that a chain does not need: what this rank says in phase 1 to the rank at place d, to
 // which it sends, and what that says in phase 0. That rank may not leave before it has had a tile, which is posted later.
 DEVICE void level(Tiles &t, u32 d) {
-	postWord(t.flags[d] + 4 * (((u64)block() * 2 + 1) * maxRanks + t.g.rank), t.base[d]);
+	postWord(wordOf(t, 1, d), t.base[d]);
 	postWord(t.flags[0] + 4 * ((u64)block() * 2 * maxRanks + peerAt(t.g, d)), t.base[d]);
-}
-
-// post tells the rank at place d a number of this operation, reach waits for its. One thread of a team calls them.
-DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
-	u64 at = t.flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + t.g.rank);
-	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(t.base[d] + n) : "memory");
-}
-DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
-	u32 q = peerAt(t.g, d), v;
-	u64 at = t.flags[0] + 4 * (((u64)block() * 2 + phase) * maxRanks + q);
-	do asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
-	while ((i32)(v - (t.base[d] + n)) < 0 && t.watch.again(q));
 }
 
 // Slots are the places of a block's n tiles of a pair.
@@ -85,50 +74,6 @@ struct Slots {
 	__attribute__((device, always_inline)) u32 mayGo(u32 j) { return j < depth ? 1 : j - depth + 2; }
 	__attribute__((device, always_inline)) u32 mayEnd() { return n > quiet ? n - quiet + 1 : 1; }
 	__attribute__((device, always_inline)) bool says(u32 j) { return j + quiet < n; }
-};
-
-DEVICE void barSync(u32 barrier, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
-DEVICE void barArrive(u32 barrier, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
-DEVICE void warpSync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
-DEVICE u32 watchShared(volatile u32 &word) { return word; }
-
-// A Team is some of a block's warps that take tiles one after the other. One warp waits until a tile may be moved, one tells
-// when it has been, the others move; so the next tile is on its way while the fence of one takes its microseconds. A team of
-// less than four warps does all of it together.
-struct Team {
-	u32 thread, threads; // of the team
-	u32 barriers;        // the first of the three barriers that are the team's
-	u32 &told;           // in shared memory, 0 at first: tiles that have been moved, as the warp that tells knows
-
-	// run takes n tiles. The first two threads call wait before a tile, and two threads post after it, with 0 and 1: each does
-	// its part. meanwhile is called by those that move, before they wait for tile j.
-	template <class W, class I, class M, class P> __attribute__((device, always_inline)) void run(u32 n, W wait, I meanwhile, M move, P post) {
-		bool parted = threads >= 128, waits = !parted || thread < 32, tells = !parted || thread / 32 == 1, moves = !parted || thread >= 64;
-		u32 teller = parted ? thread - 32 : thread, mover = parted ? thread - 64 : thread, movers = parted ? threads - 64 : threads;
-		u32 met = parted ? movers + 32 : threads; // of each barrier: who moves, and who waits or tells
-		for (u32 j = 0; j < n; j++) {
-			u32 moved = barriers + 1 + j % 2;
-			if (moves) meanwhile(j, mover, movers);
-			if (waits) {
-				if (thread < 2) wait(j, thread);
-				// Who tells has left the barrier that tile j will take.
-				while (parted && j >= 2 && watchShared(told) < j - 1);
-				warpSync();
-			}
-			if (waits || moves) barSync(barriers, met);
-			if (moves) {
-				move(j, mover, movers);
-				warpSync();
-				if (parted) barArrive(moved, met);
-			}
-			if (tells) {
-				barSync(moved, met);
-				if (teller == 0) (volatile u32 &)told = j + 1;
-				if (teller < 2) post(j, teller);
-				warpSync();
-			}
-		}
-	}
 };
 
 // eachLine loads some lines before it stores them. first and step are in lines.

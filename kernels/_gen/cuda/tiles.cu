@@ -1,5 +1,6 @@
 // The reducing collectives by tiles: compiled for each element type and kind, with ELEMENT, OP and WORD set.
 #include "foldtile.h"
+#include "team.h"
 
 // spread stores a line of the result as line i of tile j of phase 1 at every peer.
 DEVICE void spread(Tiles &t, u32 j, u64 i, Line sum) {
@@ -38,31 +39,60 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 }
 
 // reduce_scatter_tiles: the first half of it, with parts of any length. In a pair both ranks count as many tiles as the
-// longer of the two parts has.
+// longer of the two parts has. One half of a block pushes, the other folds, so that there are always some who store.
+//
+// Who pushes tile j has seen its own block fold tile j-2. So every peer had sent its tile j-2, after it had folded tile j-4,
+// whose slot tile j takes; and what tiles.h says of the end of an operation and the begin of the next holds here, too.
+// A rank that was stopped announces nothing.
 KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 	SHARED Tiles::Store store;
-	SHARED Turned offset, bytes, slots;
+	SHARED Turned offset, bytes, slots[2]; // slots of even tiles and of odd ones
+	SHARED u32 told[2], broken;
 	const GroupArgs &g = a.group;
 	offset.fill(a.offset);
 	bytes.fill(a.bytes);
+	if (thread() < 2) told[thread()] = 0;
+	if (thread() == 0) broken = 0;
 	Tiles t(g, store);
-	u32 tile = a.tile, most = 0, own = tilesOf(bytes.at[0], tile);
+	u32 tile = a.tile, most = 0, own = tilesOf(bytes.at[0], tile), half = threads() / 64 * 32;
 	auto count = [&](u32 d) { return d == 0 ? 0 : tilesOf(larger(bytes.at[d], bytes.at[0]), tile); };
+	auto peer = [&](u32 d, u32 j) { return d != 0 && d < g.size && j < count(d); };
 	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
-	for (u32 j = 0; most != 0 && j < most + 1; j++) {
-		if (j < most) {
-			u64 at = tileAt(j, tile);
-			t.push(0, j, tile, [&](u32 d) { return a.in + offset.at[d] + at; }, [&](u32 d) { return within(at, tile, bytes.at[d]); });
-			t.signal(0, j, count);
-		}
-		if (j >= 1) {
-			t.wait(0, j - 1, count);
-			u64 at = tileAt(j - 1, tile);
-			u64 n = j - 1 < own ? within(at, tile, bytes.at[0]) : 0;
-			if (j - 1 < own)
-				foldTile(t, slots.at, a.in + offset.at[0] + at, j - 1, n, a.divisor,
-						 [&](u64 i, Line sum) { writeUser(a.out + at + 16 * i, sum, n - 16 * i); });
-		}
+	if (thread() < half) {
+		Team team{thread(), half, 1, told[0], maxRanks};
+		team.run(
+			most,
+			[&](u32 j, u32 d) {
+				while (d == 0 && j >= 2 && watchShared(told[1]) < j - 1);
+			},
+			[](u32, u32, u32) {},
+			[&](u32 j, u32 first, u32 step) {
+				u64 at = tileAt(j, tile);
+				t.push(0, j, tile, [&](u32 d) { return a.in + offset.at[d] + at; }, [&](u32 d) { return within(at, tile, bytes.at[d]); }, first, step);
+			},
+			[&](u32 j, u32 d) {
+				if (!peer(d, j) || watchShared(broken) != 0) return;
+				if (j == 0) postWord(wordOf(t, 1, d), t.base[d]);
+				post(t, 0, d, j + 1);
+			});
+	} else {
+		Team team{thread() - half, threads() - half, 4, told[1], maxRanks};
+		team.run(
+			most,
+			[&](u32 j, u32 d) {
+				if (!peer(d, j)) return;
+				reach(t, 0, d, j + 1);
+				if (t.watch.stopped) (volatile u32 &)broken = 1;
+				slots[j % 2].at[peerAt(g, d)] = t.incoming(0, d, j);
+			},
+			[](u32, u32, u32) {},
+			[&](u32 j, u32 first, u32 step) {
+				if (j >= own) return;
+				u64 at = tileAt(j, tile), n = within(at, tile, bytes.at[0]);
+				foldSlots(g, slots[j % 2].at, a.in + offset.at[0] + at, n, a.divisor, first, step,
+						  [&](u64 i, Line sum) { writeUser(a.out + at + 16 * i, sum, n - 16 * i); });
+			},
+			[](u32, u32) {});
 	}
 	t.finish(count);
 }

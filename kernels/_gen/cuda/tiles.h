@@ -89,19 +89,22 @@ struct Tiles {
 	// push copies bytes(d) of user memory at from(d), at most a tile, to the outgoing slot of each peer d; pull copies the
 	// incoming slots to user memory. Threads are dealt the lines of all peers at once, so that one wait for memory serves all.
 	template <class F, class B> __attribute__((device, always_inline)) void push(u32 phase, u32 j, u32 tile, F from, B bytes) {
-		each(tile, bytes, [&](u32 d, u32 i, u64 left) { return readUser(from(d) + 16ul * i, left); },
+		push(phase, j, tile, from, bytes, thread(), threads());
+	}
+	template <class F, class B> __attribute__((device, always_inline)) void push(u32 phase, u32 j, u32 tile, F from, B bytes, u32 first, u32 step) {
+		each(tile, bytes, first, step, [&](u32 d, u32 i, u64 left) { return readUser(from(d) + 16ul * i, left); },
 			 [&](u32 d, u32 i, u64, Line v) { storeLine(outgoing(phase, d, j) + 16ul * i, v); });
 	}
 	template <class T, class B> __attribute__((device, always_inline)) void pull(u32 phase, u32 j, u32 tile, T to, B bytes) {
-		each(tile, bytes, [&](u32 d, u32 i, u64) { return streamLine(incoming(phase, d, j) + 16ul * i); },
+		each(tile, bytes, thread(), threads(), [&](u32 d, u32 i, u64) { return streamLine(incoming(phase, d, j) + 16ul * i); },
 			 [&](u32 d, u32 i, u64 left, Line v) { writeUser(to(d) + 16ul * i, v, left); });
 	}
 
 	// each loads some lines before it stores them. left is how many bytes there are from line i on.
-	template <class B, class L, class S> __attribute__((device, always_inline)) void each(u32 tile, B bytes, L load, S store) {
+	template <class B, class L, class S> __attribute__((device, always_inline)) void each(u32 tile, B bytes, u32 first, u32 step, L load, S store) {
 		constexpr u32 U = 3; // 8 took 16 % more time for 256 MiB on four H200
-		u32 lines = tile / 16, all = lines * (g.size - 1), step = threads();
-		for (u32 w = thread(); w < all; w += U * step) {
+		u32 lines = tile / 16, all = lines * (g.size - 1);
+		for (u32 w = first; w < all; w += U * step) {
 			Line v[U];
 			u64 left[U];
 #pragma unroll
