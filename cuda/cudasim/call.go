@@ -151,6 +151,9 @@ func (c *call) locked(f func() cuda.Result) cuda.Result {
 	c.process.holder = c.threadID
 	r := f()
 	c.process.holder = before
+	if len(c.sim.waiters) > 0 { // one may wait for the lock
+		c.sim.kick()
+	}
 	return r
 }
 
