@@ -85,7 +85,7 @@ func UnaryModule(d colligo.DType) (Module, error) {
 	return find(d.Real().String(), "unary", entries), nil
 }
 
-// MoveModule returns the GPU kernels that know no element type: Copy, CopyStrided, ExchangePackets, ExchangeTiles.
+// MoveModule returns the GPU kernels that know no element type: Copy, CopyStrided, the Exchanges and Broadcasts.
 func MoveModule() Module { return find("move", "move", moveEntries) }
 
 func find(archive, module string, entries []Entry) Module {

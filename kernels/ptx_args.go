@@ -141,6 +141,17 @@ type ChainArgs struct {
 	Pieces        uint32 // as in ExchangeArgs
 }
 
+// RowChainArgs is ChainArgs by rows.
+type RowChainArgs struct {
+	Group         GroupArgs
+	Rows          [MaxRanks]uint64 // as in RowsArgs, and Slot
+	In, Out       uint64           // as in ChainArgs, and Before and After
+	Bytes         uint64           // 1 at least
+	Before, After uint32
+	Slot          uint32
+	_             uint32
+}
+
 // CopyArgs copies Bytes from In to Out, which do not overlap.
 type CopyArgs struct{ Out, In, Bytes uint64 }
 

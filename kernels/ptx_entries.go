@@ -22,9 +22,11 @@ const (
 	ReduceScatterPackets = "reduce_scatter_packets" // ReduceScatterArgs; each of Bytes at most PacketSlot/2
 	ExchangePackets      = "exchange_packets"       // ExchangeArgs; each of the bytes at most PacketSlot/2
 
-	// The row kernels: as the packet kernels, with whole warps, between devices linked by NVLink.
+	// The row kernels: as the packet kernels, with whole warps, between devices linked by NVLink. BroadcastRows needs the same grid
+	// on all ranks, as AllReduceRows does where Bytes do not fit into Slot.
 	AllReduceRows        = "all_reduce_rows"          // RowsArgs; Slot holds a quad for each warp
 	AllReduceRowsTwoShot = "all_reduce_rows_two_shot" // RowsArgs; Slot holds two for each of Part, Bytes above (Size-1)·Part
+	BroadcastRows        = "broadcast_rows"           // RowChainArgs; Slot holds a quad for each warp, or all that there are
 
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
 	// for so many blocks at least.
@@ -71,6 +73,7 @@ var (
 		{ExchangeTurns, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeDirect, unsafe.Sizeof(DirectExchangeArgs{})},
 		{BroadcastChain, unsafe.Sizeof(ChainArgs{})},
+		{BroadcastRows, unsafe.Sizeof(RowChainArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},

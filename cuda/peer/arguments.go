@@ -17,6 +17,7 @@ type arguments struct {
 	exchange  kernels.ExchangeArgs
 	into      kernels.DirectExchangeArgs
 	chain     kernels.ChainArgs
+	rowChain  kernels.RowChainArgs
 	reduce    kernels.ReduceArgs
 	copy      kernels.CopyArgs
 	unary     kernels.UnaryArgs
@@ -33,6 +34,7 @@ func newArguments(b *backend) *arguments {
 		g.Packets[d], g.Tiles[d], g.Flags[d] = at+uint64(l.packets), at+uint64(l.tiles), at+uint64(l.flags)
 	}
 	a.rows.Group, a.direct.Group = g, g
+	a.rowChain.Group, a.rowChain.Rows, a.rowChain.Slot = g, a.rows.Rows, uint32(l.rowSlot)
 	a.into.Group, a.chain.Group = g, g
 	a.rows.Slot, a.direct.Marks = uint32(l.rowSlot), uint64(kernels.FlagBytes(maxBlocks))
 	a.into.Marks, a.chain.Marks = a.direct.Marks, a.direct.Marks

@@ -9,8 +9,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// broadcast sends all bytes to each peer, or, of large tensors, hands tiles on from rank to rank, so that none sends them
-// more than once.
+// broadcast sends all bytes to each peer, or, of large tensors, hands rows or tiles on from rank to rank, so that none sends
+// them more than once. A hop costs less by rows, but a sixteenth of what they carry is flags.
 func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	tensor := c.Out
 	if b.rank == c.Root {
@@ -22,7 +22,9 @@ func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	}
 	w := b.window(at, bytes)
 	choice := b.pickFor(plan.Broadcast, bytes, w, at)
-	switch choice.Way {
+	switch choice.Way = b.fittingChain(&choice, bytes); choice.Way {
+	case Rows:
+		return b.rowChain(t, c.Root, tensor, &choice, s)
 	case Direct:
 		return b.chain(t, c.Root, tensor, &choice, w, s)
 	case Chain:
@@ -46,18 +48,41 @@ func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 func (b *backend) chain(t cuda.Thread, root int, x colligo.Tensor, choice *Choice, w *window, s cuda.Stream) error {
 	at, a := addressOf(x), &b.args.chain
 	a.In, a.Out, a.Bytes = uint64(at), uint64(at), uint64(x.Size())
-	a.Before, a.After, a.Direct = uint32(b.size-1), 1, 0
-	if b.rank == root {
-		a.Before = 0
-	}
-	next := (b.rank + 1) % b.size
-	if next == root {
-		a.After = 0
-	}
+	a.Before, a.After = b.neighbours(root)
+	a.Direct = 0
 	if w != nil {
+		next := (b.rank + 1) % b.size
 		a.Direct, a.Mark, a.Next = 1, w.mark(at, x.Size()), uint64(w.peerAt(next, at))
 	}
 	var grid cuda.Grid
 	grid, a.Tile, a.Pieces = b.relayGrid(choice, x.Size())
 	return b.code.launch(t, b.code.move.broadcastChain, grid, unsafe.Pointer(a), s)
+}
+
+// neighbours returns the places of the ranks before and after this one in a chain from the root, 0 for none.
+func (b *backend) neighbours(root int) (before, after uint32) {
+	before, after = uint32(b.size-1), 1
+	if b.rank == root {
+		before = 0
+	}
+	if (b.rank+1)%b.size == root {
+		after = 0
+	}
+	return before, after
+}
+
+// rowChain is chain by rows.
+func (b *backend) rowChain(t cuda.Thread, root int, x colligo.Tensor, choice *Choice, s cuda.Stream) error {
+	at, a := addressOf(x), &b.args.rowChain
+	a.In, a.Out, a.Bytes = uint64(at), uint64(at), uint64(x.Size())
+	a.Before, a.After = b.neighbours(root)
+	return b.code.launch(t, b.code.move.broadcastRows, choice.quadGrid(x.Size(), b.multiprocessors), unsafe.Pointer(a), s)
+}
+
+// fittingChain returns a broadcast's way, which is not by rows where they do not fit.
+func (b *backend) fittingChain(c *Choice, bytes int) Way {
+	if c.Way == Rows && b.fittingRows(c, bytes, 0, false) != Rows {
+		return Chain
+	}
+	return c.Way
 }

@@ -29,6 +29,7 @@ type code struct {
 type moves struct {
 	copy, exchangePackets, exchangeTiles          kernel
 	exchangeTurns, exchangeDirect, broadcastChain kernel
+	broadcastRows                                 kernel
 }
 
 // put stores an entry point.
@@ -46,6 +47,8 @@ func (m *moves) put(name string, k kernel) {
 		m.exchangeDirect = k
 	case kernels.BroadcastChain:
 		m.broadcastChain = k
+	case kernels.BroadcastRows:
+		m.broadcastRows = k
 	}
 }
 

@@ -168,10 +168,13 @@ func all(d colligo.DType, size, n int) (whole []byte) {
 // TestRelaysStop leaves rank 1 out of a relay that the others have begun.
 func TestRelaysStop(t *testing.T) {
 	t.Parallel()
-	for _, c := range []plan.Coll{plan.AllGather, plan.Broadcast} {
-		t.Run(c.String(), func(t *testing.T) {
+	for way, c := range map[Way]plan.Coll{Turns: plan.AllGather, Chain: plan.Broadcast, Rows: plan.Broadcast} {
+		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			o := relayed(2)
+			if way == Rows {
+				o = small(Rows)
+			}
 			o.Timeout = 3 * time.Second
 			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, o, func(r *rank) error { return r.leftOut(c) })
 		})
@@ -292,13 +295,17 @@ func TestWaysServe(t *testing.T) {
 // TestRelaysStopSilently stops rank 1 of a chain before its root has begun. Rank 2 must not take for tiles what never came.
 func TestRelaysStopSilently(t *testing.T) {
 	t.Parallel()
-	for _, registers := range []bool{false, true} {
-		t.Run(fmt.Sprintf("registered=%v", registers), func(t *testing.T) {
+	for _, way := range []Way{Chain, Direct, Rows} {
+		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			stopped, looked := make(chan struct{}), make(chan struct{})
-			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, relayed(2), func(r *rank) error {
+			o := relayed(2)
+			if way == Rows {
+				o = small(Rows)
+			}
+			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, o, func(r *rank) error {
 				x := r.tensor(0, colligo.Int32, 0, 5000)
-				if registers {
+				if way == Direct {
 					if err := r.registerAll(); err != nil {
 						return err
 					}

@@ -18,7 +18,7 @@ type Way string
 const (
 	Packets Way = "packets" // one kernel, data with flags; all_reduce: everything to everybody
 	TwoShot Way = "twoshot" // all_reduce by packets: reduce the own part, then spread it
-	Rows    Way = "rows"    // all_reduce: as packets, but 120 of 128 bytes are data
+	Rows    Way = "rows"    // all_reduce: as packets, but 120 of 128 bytes are data; broadcast: from rank to rank
 	Tiles   Way = "tiles"   // one kernel, pushed tiles and barriers by block
 	Direct  Way = "direct"  // registered tensors: stored in the peers' outputs; all_reduce from tiles, broadcast in a chain
 	Ring    Way = "ring"    // copy engines and fold kernels, round the ring; all_to_all: to one peer after the other
@@ -102,6 +102,7 @@ func DefaultChoices() []Choice {
 				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 512, Tile: 16 << 10})
 		case plan.Broadcast:
 			all = append(all,
+				Choice{Coll: c, MaxBytes: 32 << 20, Way: Rows, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxBytes: 8 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 4 << 10},
 				Choice{Coll: c, MaxBytes: 64 << 20, Way: Chain, Blocks: 128, Threads: 512, Tile: 16 << 10},
@@ -138,8 +139,10 @@ func checkChoices(all []Choice) error {
 // Serves reports whether a collective can go this way.
 func (w Way) Serves(c plan.Coll) bool {
 	switch w {
-	case TwoShot, Rows, RowsTwoShot:
+	case TwoShot, RowsTwoShot:
 		return c == plan.AllReduce
+	case Rows:
+		return c == plan.AllReduce || c == plan.Broadcast
 	case Ring, Copies:
 		return c == plan.AllReduce || c == plan.AllGather || c == plan.AllToAll
 	case Turns:

@@ -31,7 +31,8 @@ func anyWays(seed uint64, size int) Options {
 	}
 	o.Memory = leastMemory(size) + random.IntN(4)<<20
 	if random.IntN(2) == 0 { // several rounds of rows
-		o.Choices = append([]Choice{{Coll: plan.AllReduce, Way: Rows, Blocks: 1 + random.IntN(4), Threads: 128}}, o.Choices...)
+		o.Choices = append([]Choice{{Coll: plan.AllReduce, Way: Rows, Blocks: 1 + random.IntN(4), Threads: 128},
+			{Coll: plan.Broadcast, Way: Rows, Blocks: 1 + random.IntN(4), Threads: 128}}, o.Choices...)
 	}
 	return o
 }

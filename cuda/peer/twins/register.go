@@ -10,9 +10,17 @@ import (
 
 // Register gives a simulated machine the entry points that know no element type.
 func Register(s *cudasim.Sim) error {
+	return registerMoves(s, rowChain{})
+}
+
+// RegisterDeaf is Register with a twin of BroadcastRows that leaves out a wait, so that a test can see it missed.
+func RegisterDeaf(s *cudasim.Sim, w Wait) error { return registerMoves(s, rowChain{without: w}) }
+
+func registerMoves(s *cudasim.Sim, c rowChain) error {
 	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
 		kernels.CopyBytes: copyBytes, kernels.ExchangePackets: exchangePackets, kernels.ExchangeTiles: exchangeTiles,
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
+		kernels.BroadcastRows: c.broadcast,
 	})
 }
 

@@ -15,16 +15,19 @@ type rows struct {
 // asRows runs f for all blocks of a launch of so many rounds.
 func asRows(l *cudasim.Launch, rounds uint32, f func(*rows, *kernels.RowsArgs)) {
 	a := cudasim.Args[kernels.RowsArgs](l)
-	l.Each(func(b *cudasim.Block) {
-		b.AwaitBefore()
-		r := &rows{member: member{Block: b, g: &a.Group, grid: l.Grid}, slotBytes: uint64(a.Slot)}
-		r.flag = r.LoadVolatile32(a.Group.State+8) + 1
-		if r.flag == 0 || r.flag+rounds-1 < r.flag {
-			r.flag = 2 + r.flag&1
-		}
-		r.last = r.flag + rounds - 1
-		f(r, a)
-	})
+	l.Each(func(b *cudasim.Block) { f(newRows(b, l.Grid, &a.Group, a.Slot, rounds), a) })
+}
+
+// newRows begins with a block of a launch of so many rounds.
+func newRows(b *cudasim.Block, grid uint32, g *kernels.GroupArgs, slot, rounds uint32) *rows {
+	b.AwaitBefore()
+	r := &rows{member: member{Block: b, g: g, grid: grid}, slotBytes: uint64(slot)}
+	r.flag = r.LoadVolatile32(g.State+8) + 1
+	if r.flag == 0 || r.flag+rounds-1 < r.flag {
+		r.flag = 2 + r.flag&1
+	}
+	r.last = r.flag + rounds - 1
+	return r
 }
 
 // arrive counts the block; the last one counts the operation.
@@ -88,9 +91,9 @@ type turn struct {
 	mine         []byte
 }
 
-// rounds returns how many quads all warps move together, in how many rounds, and how many places a round has.
-func rowRounds(a *kernels.RowsArgs, step uint64) (all, rounds, room uint64) {
-	all, rounds, room = quads(a.Bytes), 1, uint64(a.Slot)/kernels.RowQuad
+// rowRounds returns how many quads all warps move together, in how many rounds, and how many places a round has.
+func rowRounds(bytes uint64, slot uint32, step uint64) (all, rounds, room uint64) {
+	all, rounds, room = quads(bytes), 1, uint64(slot)/kernels.RowQuad
 	if all > room {
 		room = room / step * step
 		all = (all + step - 1) / step * step
@@ -102,7 +105,8 @@ func rowRounds(a *kernels.RowsArgs, step uint64) (all, rounds, room uint64) {
 // rows is AllReduceRows.
 func (f folder) rows(l *cudasim.Launch) {
 	step := uint64(l.Threads) / 32 * uint64(l.Grid)
-	all, rounds, room := rowRounds(cudasim.Args[kernels.RowsArgs](l), step)
+	of := cudasim.Args[kernels.RowsArgs](l)
+	all, rounds, room := rowRounds(of.Bytes, of.Slot, step)
 	asRows(l, uint32(rounds), func(r *rows, a *kernels.RowsArgs) {
 		var before turn
 		r.quads(all, func(i, n uint64) {

@@ -97,6 +97,16 @@ struct ChainArgs {
 	u32 pieces; // as in ExchangeArgs
 };
 
+struct RowChainArgs {
+	GroupArgs group;
+	u64 rows[maxRanks]; // as in RowsArgs, and slot
+	u64 in;             // of the root
+	u64 out;            // of the others
+	u64 bytes;          // 1 at least
+	u32 before, after;  // as in ChainArgs
+	u32 slot, unused;
+};
+
 struct CopyArgs {
 	u64 out, in, bytes;
 };
@@ -202,6 +212,15 @@ OFFSET(ChainArgs, mark, 276);
 OFFSET(ChainArgs, direct, 280);
 OFFSET(ChainArgs, pieces, 284);
 SIZE(ChainArgs, 288);
+OFFSET(RowChainArgs, group, 0);
+OFFSET(RowChainArgs, rows, 224);
+OFFSET(RowChainArgs, in, 288);
+OFFSET(RowChainArgs, out, 296);
+OFFSET(RowChainArgs, bytes, 304);
+OFFSET(RowChainArgs, before, 312);
+OFFSET(RowChainArgs, after, 316);
+OFFSET(RowChainArgs, slot, 320);
+SIZE(RowChainArgs, 328);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

@@ -123,3 +123,4 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 }
 
 #include "relay.h"
+#include "rowchain.h"

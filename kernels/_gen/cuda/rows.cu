@@ -44,13 +44,9 @@ DEVICE Line gather(Rows &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) 
 // warp. A warp folds a quad after it has loaded its next one and before it sends that.
 KERNEL void all_reduce_rows(RowsArgs a) {
 	const GroupArgs &g = a.group;
-	u32 step = (u32)warps(), all = (u32)quadsOf(a.bytes), room = a.slot / quadBytes, rounds = 1;
-	if (all > room) {
-		room = room / step * step;
-		all = (all + step - 1) / step * step;
-		rounds = (all + room - 1) / room;
-	}
-	Rows r(g, a.slot, rounds);
+	u32 step = (u32)warps();
+	Rounds n(a.bytes, a.slot, step);
+	Rows r(g, a.slot, n.rounds);
 	r.arrive();
 	u32 at = (u32)warp(), number = r.flag; // place and round of the next quad
 	u32 atMine = 0, numberMine = 0;
@@ -58,9 +54,9 @@ KERNEL void all_reduce_rows(RowsArgs a) {
 #pragma unroll 1
 	for (u32 i = (u32)warp();; i += step) {
 		Line next{};
-		if (i < all) next = readQuad(a.in, i, a.bytes);
+		if (i < n.all) next = readQuad(a.in, i, a.bytes);
 		if (i >= step) writeQuad(a.out, i - step, gather(r, a.rows[0], atMine, mine, a.divisor, numberMine), a.bytes);
-		if (i >= all) break;
+		if (i >= n.all) break;
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++)
 			if (d < g.size) r.put(r.slot(a.rows[d], g.rank, peerAt(g, d), number), at, next, number);
@@ -68,7 +64,7 @@ KERNEL void all_reduce_rows(RowsArgs a) {
 		atMine = at;
 		numberMine = number;
 		at += step;
-		if (at >= room) {
+		if (at >= n.room) {
 			at = (u32)warp();
 			number++;
 		}

@@ -6,7 +6,8 @@
 // be short, rows are always whole.
 //
 // Row memory of a rank: two halves, each with one slot per peer. Operations take the halves in turns by their
-// number, which proves that a half is free as in packets.h. Nothing but rows is ever stored there: flags lie where flags lay.
+// number, which proves that a half is free as in packets.h: every rank sends to every other, or shows the same (rowchain.h).
+// Nothing but rows is ever stored there: flags lie where flags lay.
 //
 // What does not fit into a slot goes in rounds, which have numbers as if they were operations. In every round the same warps
 // have the same places, and no warp is without a quad in the last one; those behind the tensor's end are empty.
@@ -35,6 +36,17 @@ DEVICE u64 quadsOf(u64 bytes) { return (bytes + quadData - 1) / quadData; }
 // laneAt returns where a lane's 16 bytes of quad i begin in a tensor; the last lane of a row has 8.
 DEVICE u64 laneAt(u64 i) { return quadData * i + lane() / 8 * 120 + lane() % 8 * 16; }
 DEVICE bool lastOfRow() { return lane() % 8 == 7; }
+
+// Rounds is how many quads all warps move together, in how many rounds, and how many places one has.
+struct Rounds {
+	u32 all, room, rounds = 1;
+	__attribute__((device, always_inline)) Rounds(u64 bytes, u32 slot, u32 step) : all((u32)quadsOf(bytes)), room(slot / quadBytes) {
+		if (all <= room) return;
+		room = room / step * step;
+		all = (all + step - 1) / step * step;
+		rounds = (all + room - 1) / room;
+	}
+};
 
 struct Half {
 	u32 w[2];

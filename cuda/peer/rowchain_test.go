@@ -1,0 +1,271 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// chainHalf has room for some rounds of the smallest heaps' rows.
+const chainHalf = 2 << 20
+
+// byRows has the smallest heap and takes rows for all that they serve, on a grid of so many blocks, and returns how many bytes
+// a round has room for if it is not the only one.
+func byRows(t *testing.T, size, blocks int) (o Options, round int) {
+	t.Helper()
+	o.Memory = leastMemory(size)
+	o.Choices = []Choice{{Coll: plan.AllReduce, MaxBytes: 2 << 10, Way: Packets}, {Coll: plan.AllReduce, MaxBytes: 40 << 10, Way: RowsTwoShot},
+		{Coll: plan.AllReduce, Way: Rows}, {Coll: plan.Broadcast, MaxBytes: chainHalf, Way: Rows}}
+	for i := range o.Choices {
+		o.Choices[i].Blocks, o.Choices[i].Threads = blocks, 64
+	}
+	l, err := newLayout(size, o.Memory)
+	require.NoError(t, err)
+	round = l.rowSlot / kernels.RowQuad / (2 * blocks) * (2 * blocks) * kernels.RowData
+	require.Less(t, 5*round, chainHalf)
+	return o, round
+}
+
+// broadcastBytes checks broadcast of n bytes, some behind a multiple of 16.
+func (r *rank) broadcastBytes(n, shift, root int) error {
+	own := func(q int) []byte { return values(colligo.Uint8, colligo.KindSum, q, n) }
+	x := r.tensor(0, colligo.Uint8, shift, n)
+	return r.try(fmt.Sprintf("broadcast from %d, shifted by %d", root, shift), x, own(r.g.Rank()), x, own(root), func() error {
+		return r.g.Broadcast(r.ctx, x, root)
+	})
+}
+
+// TestRowChain takes lengths around whole rows, quads and grids, from all roots, at all alignments.
+func TestRowChain(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 5, 8) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, size, small(Rows), func(r *rank) error {
+				for i, n := range []int{1, 7, 120, 121, 479, 480, 481, 2*480 + 1, 6*480 - 1, 6*480 + 1, 12 * 480, 13 * 480, 100_003, 3} {
+					for root := range size {
+						if err := r.broadcastBytes(n, (i+3*root)%17, root); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestRowChainRounds takes even and odd numbers of rounds, among operations that have one.
+func TestRowChainRounds(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 8) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			o, round := byRows(t, size, 3)
+			onRanks(t, simulated(t, size).Driver(), size, size, chainHalf, o, func(r *rank) error {
+				for i, n := range []int{round - 1, round, round + 1, 2 * round, 100, 2*round + 481, 3 * round, 3*round + 1, 4*round + 5000, 480} {
+					if err := first(r.broadcastBytes(n, i, i%size), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 8})); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestRowChainNumbersWrap has the numbers of rounds pass 0.
+func TestRowChainNumbersWrap(t *testing.T) {
+	t.Parallel()
+	for left := range uint32(6) {
+		t.Run(fmt.Sprintf("left=%d", left), func(t *testing.T) {
+			t.Parallel()
+			o, round := byRows(t, 3, 4)
+			onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, o, func(r *rank) error {
+				if err := first(r.broadcastBytes(1, 0, 0), r.numbered(^left)); err != nil {
+					return err
+				}
+				for i, n := range []int{7, 2*round - 1, 300, 3 * round, 121} {
+					if err := r.broadcastBytes(n, 0, i%3); err != nil {
+						return err
+					}
+				}
+				return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: round})
+			})
+		})
+	}
+}
+
+// TestRowChainUnwatched enqueues operations by rows in an order that a seed picks, of one round and of several, with no host
+// between them, some in a graph that is replayed. The last one's result is looked at.
+func TestRowChainUnwatched(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 5, 8) {
+		for i := range seeds(max(2, 12/uint64(size))) {
+			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+i), func(t *testing.T) {
+				t.Parallel()
+				of := *seed*100 + i
+				o, round := byRows(t, size, 2+int(i)%3)
+				onRanks(t, seeded(t, size, of).Driver(), size, size, chainHalf, o, func(r *rank) error {
+					return r.unseenRows(rand.New(rand.NewPCG(of, 5)), round)
+				})
+			})
+		}
+	}
+}
+
+func (r *rank) unseenRows(random *rand.Rand, round int) error {
+	x := r.tensor(0, colligo.Float32, 0, chainHalf/4-2*margin)
+	if err := first(r.put(x, make([]byte, x.Size())), r.anyRows(random, round, 30), r.synchronize()); err != nil {
+		return err
+	}
+	graph, err := r.captured(func() error { return r.anyRows(random, round, 5) })
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if err := first(r.launch(graph), r.anyRows(random, round, 3), r.launch(graph), r.launch(graph)); err != nil {
+			return err
+		}
+	}
+	return first(r.broadcastBytes(3*round-7, 1, 1), r.giveBack(graph))
+}
+
+// anyRows calls some operations, equal on all ranks, two of three of them broadcasts.
+func (r *rank) anyRows(random *rand.Rand, round, some int) error {
+	for range some {
+		n := []int{400, 3000, round / 2, round + 1, 2 * round, 2*round + 1, 3*round + 1}[random.IntN(7)] / 4
+		x := r.tensor(0, colligo.Float32, 0, n)
+		var err error
+		if what := random.IntN(6); what < 4 {
+			err = r.g.Broadcast(r.ctx, x, random.IntN(r.g.Size()))
+		} else if what == 4 {
+			err = r.g.AllReduce(r.ctx, x, colligo.Sum)
+		} else {
+			err = r.g.AllReduce(r.ctx, x.Slice(0, min(n, 8<<10)), colligo.Sum)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestRowChainLeavesNothingOut leaves out each wait that only says that memory is free, among sums by rows, and expects the
+// simulator to find that something is not ordered any more.
+func TestRowChainLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	for what, w := range map[string]twins.Wait{"nothing": 0, "room": twins.WaitForRoom, "last": twins.WaitForLast,
+		"stranger": twins.WaitForStranger, "greeting": twins.WaitForGreeting} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if w == 0 {
+				require.False(t, missed(t, *seed, w))
+				return
+			}
+			for i := range uint64(20) {
+				if missed(t, *seed*100+i, w) {
+					return
+				}
+			}
+			require.Fail(t, "nothing was found")
+		})
+	}
+}
+
+// missed reports whether the simulator misses a wait.
+func missed(t *testing.T, seed uint64, w twins.Wait) bool {
+	t.Helper()
+	const size = 4
+	sim := kerneled(t, cudasim.Config{Devices: size, Seed: seed, Patience: 2 * time.Second})
+	defer sim.Close()
+	require.NoError(t, twins.RegisterDeaf(sim, w))
+	o, round := byRows(t, size, 2)
+	groups, err := pg.InProcess(t.Context(), size, pg.Config{})
+	require.NoError(t, err)
+	errs := make(chan error, size)
+	for i, g := range groups {
+		go func() {
+			errs <- life(t.Context(), g, sim.Driver(), i, chainHalf, o, func(r *rank) error {
+				return r.unseenRows(rand.New(rand.NewPCG(seed, 6)), round)
+			})
+		}()
+	}
+	err = errors.Join(<-errs, <-errs, <-errs, <-errs)
+	sim.Drain()
+	if w == 0 {
+		require.NoError(t, err)
+	}
+	return len(sim.Races()) != 0
+}
+
+// TestGPURowChain takes rows on devices, from all roots, with what does not fit into slots of a small heap.
+func TestGPURowChain(t *testing.T) {
+	d, n := gpus(t)
+	for _, size := range sizes(n) {
+		if size < 2 || size > n {
+			continue // as in TestGPURegistered
+		}
+		for _, memory := range []int{0, leastMemory(size)} {
+			t.Run(fmt.Sprintf("ranks=%d/memory=%d", size, memory), func(t *testing.T) {
+				o := Options{Memory: memory, Choices: []Choice{{Coll: plan.Broadcast, Way: Rows, Blocks: 32, Threads: 128}}}
+				onRanks(t, d, size, n, gpuHalf, o, (*rank).rowChains)
+			})
+		}
+	}
+}
+
+func (r *rank) rowChains() error {
+	for i, n := range []int{1, 120, 481, 5000, 100_003, 262_144, 1 << 20, 3<<20 + 5, 16 << 20, 40<<20 + 1, 7} {
+		for root := range r.g.Size() {
+			if err := first(r.broadcastBytes(n, (16*root+i)%32, root), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 64})); err != nil {
+				return err
+			}
+		}
+	}
+	return r.broadcastGraph(1 << 20)
+}
+
+// broadcastGraph replays broadcasts from all ranks in turn.
+func (r *rank) broadcastGraph(n int) error {
+	x := r.tensor(0, colligo.Uint8, 0, n)
+	own, want := values(colligo.Uint8, colligo.KindSum, r.g.Rank(), n), values(colligo.Uint8, colligo.KindSum, 1, n)
+	run := func() error {
+		err := r.g.Broadcast(r.ctx, x, 1)
+		for root := range r.g.Size() {
+			err = first(err, r.g.Broadcast(r.ctx, x, root), r.g.Broadcast(r.ctx, x.Slice(0, n/3), root))
+		}
+		return err
+	}
+	if err := r.try("before capture", x, own, x, want, run); err != nil {
+		return err
+	}
+	graph, err := r.captured(run)
+	if err != nil {
+		return err
+	}
+	return r.replay(3, graph, x, own, x, want)
+}
+
+// TestRowChainGraph replays captured broadcasts of one round and of two.
+func TestRowChainGraph(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			o, round := byRows(t, size, 3)
+			onRanks(t, simulated(t, size).Driver(), size, size, chainHalf, o, func(r *rank) error { return r.broadcastGraph(2 * round) })
+		})
+	}
+}
