@@ -59,17 +59,23 @@ func TestExplainFitting(t *testing.T) {
 		{plan.AllReduce, 1 << 10, Packets, Packets}, {plan.AllReduce, 1 << 30, Packets, Tiles}, {plan.AllReduce, 1 << 10, Ring, Tiles},
 		{plan.AllGather, 1 << 10, Packets, Packets}, {plan.AllGather, 64 << 20, Packets, Tiles}, {plan.Reduce, 1 << 30, Tiles, Tiles},
 		{plan.AllGather, 4 << 10, Ring, Turns}, {plan.AllGather, 1 << 20, Ring, Ring},
-		{plan.Broadcast, 1 << 20, Rows, Chain},
+		{plan.Broadcast, 1 << 20, Rows, Tiles},
 	} {
 		o := Options{Choices: []Choice{{Coll: c.coll, Way: c.way, Blocks: 1, Threads: 32}}}
 		got, err := o.Explain(c.coll, 4, c.bytes, false)
 		require.NoError(t, err)
 		require.Equal(t, c.fit, got.Way, "%v of %d bytes", c.coll, c.bytes)
 	}
-	got, err := Options{}.Explain(plan.Broadcast, 4, 1<<20, true)
-	require.NoError(t, err)
-	require.Equal(t, Rows, got.Way)
-	_, err = Options{}.Explain(plan.AllReduce, 9, 1, true)
+	for _, c := range []struct {
+		bytes  int
+		linked bool
+		way    Way
+	}{{1 << 10, true, Packets}, {8 << 10, true, Rows}, {1 << 20, true, Rows}, {8 << 10, false, Packets}, {1 << 20, false, Chain}} {
+		got, err := Options{}.Explain(plan.Broadcast, 4, c.bytes, c.linked)
+		require.NoError(t, err)
+		require.Equal(t, c.way, got.Way, "%d bytes, linked %v", c.bytes, c.linked)
+	}
+	_, err := Options{}.Explain(plan.AllReduce, 9, 1, true)
 	require.EqualError(t, err, "all_reduce of 1 bytes among 9 ranks: groups on devices have 1 to 8 ranks")
 	_, err = Options{Memory: 1 << 20}.Explain(plan.AllReduce, 8, 1, true)
 	require.ErrorContains(t, err, "too few for 8 ranks")

@@ -32,7 +32,8 @@ const (
 
 // Choice is a line of the table: the way of operations of a collective in groups of at most MaxSize ranks with at most
 // MaxBytes. The bytes are those of the whole tensor of all_reduce, broadcast and reduce, else of the longest part. Zero
-// bounds nothing. The first line that fits is taken. All ranks must have the same table.
+// bounds nothing. The first line that fits is taken; one of a broadcast by rows fits devices linked by NVLink alone. All ranks
+// must have the same table.
 type Choice struct {
 	Coll       plan.Coll
 	MaxSize    int
@@ -68,11 +69,10 @@ func (c Choice) String() string {
 	return b.String()
 }
 
-// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200, driver 580, a process for
-// each, with float32; on four so far only all_reduce from 256 KiB to 2 MiB, by kernels of before. The rest follows from the
-// tiles that a heap has room for there. Beyond 128 MiB rings take over an all_reduce, for its parts are as large as slots then: copy engines bring
-// slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 350 to three peers at once. In a graph the
-// engines stand still for longer between two copies: a ring took 20 % more time there, on two.
+// DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a process
+// for each, with float32; more ranks follow from four. Beyond 128 MiB rings take over an all_reduce, for its parts are as large
+// as slots then: copy engines bring slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 346 to three
+// peers at once. In a graph the engines stand still for longer between two copies: a ring took 20 % more time there, on two.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
@@ -80,17 +80,23 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 10, Way: Rows, Blocks: 64, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, MaxSize: 2, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, Way: Direct, Blocks: 128, Threads: 256},
 		{Coll: plan.AllReduce, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, MaxBytes: 32 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 128 << 20, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxSize: 4, Eager: true, Way: Ring, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 512},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
+		all = append(all, Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 8, Threads: 128})
+		if c == plan.Broadcast {
+			all = append(all, Choice{Coll: c, MaxBytes: 16 << 20, Way: Rows, Blocks: 64, Threads: 512})
+		}
 		all = append(all,
-			Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 8, Threads: 128},
 			Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 128, Threads: 256},
 			Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 512})
 		switch c {
@@ -99,14 +105,17 @@ func DefaultChoices() []Choice {
 				Choice{Coll: c, Registered: true, MaxBytes: 32 << 20, Way: Direct, Blocks: 256, Threads: 256},
 				Choice{Coll: c, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxBytes: 1 << 20, Way: Turns, Blocks: 128, Threads: 512},
-				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 512, Tile: 16 << 10})
+				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10})
 		case plan.Broadcast:
 			all = append(all,
-				Choice{Coll: c, MaxBytes: 32 << 20, Way: Rows, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
-				Choice{Coll: c, MaxBytes: 8 << 20, Way: Chain, Blocks: 256, Threads: 256, Tile: 4 << 10},
-				Choice{Coll: c, MaxBytes: 64 << 20, Way: Chain, Blocks: 128, Threads: 512, Tile: 16 << 10},
+				Choice{Coll: c, MaxBytes: 48 << 20, Way: Rows, Blocks: 64, Threads: 512},
+				Choice{Coll: c, MaxBytes: 96 << 20, Way: Chain, Blocks: 64, Threads: 512, Tile: 24 << 10},
 				Choice{Coll: c, Way: Chain, Blocks: 128, Threads: 512})
+		case plan.ReduceScatter:
+			all = append(all,
+				Choice{Coll: c, MaxBytes: 32 << 20, Way: Tiles, Blocks: 128, Threads: 512},
+				Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 512})
 		default:
 			all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
 		}
@@ -165,7 +174,8 @@ func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer)
 	registered := w != nil && w.aligned(at, 16)
 	for i := range b.options.Choices {
 		c := &b.options.Choices[i]
-		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) && !(c.Eager && b.captured()) {
+		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) && !(c.Eager && b.captured()) &&
+			(b.linked || c.Way != Rows || coll == plan.AllReduce) {
 			return *c
 		}
 	}
