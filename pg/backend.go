@@ -113,7 +113,8 @@ func (g *Group) BackendFor(ctx context.Context, d colligo.Device) (Backend, erro
 // backends are those that a group has opened, by device.
 type backends struct {
 	sync.Mutex
-	by map[colligo.Device]Backend
+	by    map[colligo.Device]Backend
+	order []Backend // as they were opened, which is the same on all ranks
 	// The backend of the last operation, under Group.order: most programs have one, which then takes neither lock nor map.
 	last       Backend
 	lastDevice colligo.Device
@@ -140,6 +141,7 @@ func (bs *backends) put(d colligo.Device, b Backend) {
 		bs.by = map[colligo.Device]Backend{}
 	}
 	bs.by[d] = b
+	bs.order = append(bs.order, b)
 }
 
 // any reports whether one is open.
@@ -158,12 +160,12 @@ func (bs *backends) abort(cause error) {
 	}
 }
 
-// close ends all of them. The caller holds g.order, and has called abort. A backend may wait here for a goroutine of its own
-// that fails the group.
+// close ends all of them, in one order on all ranks, for they may wait for their peers. The caller holds g.order, and has called
+// abort. A backend may wait here for a goroutine of its own that fails the group.
 func (bs *backends) close() error {
 	bs.Lock()
-	all := bs.by
-	bs.by, bs.last = nil, nil
+	all := bs.order
+	bs.by, bs.order, bs.last = nil, nil, nil
 	bs.Unlock()
 	var errs []error
 	for _, b := range all {
