@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -53,6 +52,7 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 		return err
 	}
 	b.joinFamily(own.Process + all[0].Nonce)
+	b.leaving = "peer/leaving/" + all[0].Nonce
 	b.peers = make([]mapping, b.size)
 	for q := range all {
 		if all[q].Layout != own.Layout || all[q].Choices != own.Choices {
@@ -132,44 +132,4 @@ func (b *backend) mapPeer(t cuda.Thread, q int, a, own *address) (err error) {
 		return fmt.Errorf("device %d has no P2P access to device %d", own.Device, a.Device)
 	}
 	return t.EnablePeer(m.device)
-}
-
-// unmap undoes mapPeer and closes what is registered.
-func (b *backend) unmap(t cuda.Thread) error {
-	errs := []error{b.closeWindows(t)}
-	for _, m := range b.peers {
-		if m.opened {
-			errs = append(errs, t.CloseIPC(m.at))
-		}
-		if m.device != nil {
-			errs = append(errs, m.device.Close())
-		}
-	}
-	b.peers = nil
-	return errors.Join(errs...)
-}
-
-// farewell bounds how long a rank that closes waits for its peers in other processes.
-const farewell = time.Second
-
-// awaitPeers waits until the peers' devices are idle, too, because memory should not be given back that another process
-// still has mapped. A peer that comes late to a group's peaceful end loses nothing: it writes into no heap but for an
-// operation that this rank takes part in. After a failure its kernels may still write here, until they see the stop word;
-// the dead never come, so the wait takes its time then.
-func (b *backend) awaitPeers() error {
-	if !slices.ContainsFunc(b.peers, func(m mapping) bool { return m.opened }) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
-	defer cancel()
-	const left = "peer/left"
-	n, err := b.group.Store().Add(ctx, left, 1)
-	for err == nil && n < int64(b.size) {
-		time.Sleep(time.Millisecond)
-		n, err = b.group.Store().Add(ctx, left, 0)
-	}
-	if err != nil && ctx.Err() == nil && b.peaceful() {
-		return fmt.Errorf("telling the peers that rank %d leaves: %w", b.rank, err)
-	}
-	return nil
 }

@@ -29,7 +29,8 @@ type backend struct {
 	known      known
 	peers      []mapping // by rank; the own heap at this rank's place
 	family     string
-	linked     bool // NVLink everywhere: rows arrive whole
+	leaving    string // key of the group's store at which ranks count that leave
+	linked     bool   // NVLink everywhere: rows arrive whole
 	stop       *cuda.Host
 	page       *cuda.Host // through which the host reads tensors
 	reading    sync.Mutex // held while page is used
@@ -216,13 +217,13 @@ func (b *backend) onDevice(f func(t cuda.Thread) error) error {
 	return relaxed(t, func() error { return f(t) })
 }
 
-// settleDown ends what is pending, and waits until this rank's device and those of its peers are idle.
+// settleDown ends what is pending, waits until this rank's device is idle, and leaves the peers.
 func (b *backend) settleDown(t cuda.Thread) error {
 	if b.args != nil && !b.idleWithin(t, farewell) {
 		b.setStop()
 		b.release()
 	}
-	return errors.Join(b.drain(t), b.awaitPeers())
+	return errors.Join(b.drain(t), b.leavePeers(t))
 }
 
 // giveBack frees what the rank has on its device.

@@ -21,8 +21,9 @@ type Options struct {
 	// cannot reach each other. Choices then mean nothing.
 	Staged bool
 
-	host   string        // in tests, which host the rank believes to be on
-	launch time.Duration // in tests, how long that host takes to launch a kernel; measured if 0
+	host     string        // in tests, which host the rank believes to be on
+	launch   time.Duration // in tests, how long that host takes to launch a kernel; measured if 0
+	farewell time.Duration // in tests, how long a rank that closes waits for its peers; the constant's if 0
 }
 
 type optionsKey struct{}
@@ -53,6 +54,9 @@ func (o *Options) fill() error {
 	}
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
+	}
+	if o.farewell == 0 {
+		o.farewell = farewell
 	}
 	if o.Choices == nil {
 		o.Choices = DefaultChoices()

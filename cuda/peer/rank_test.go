@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -142,8 +143,10 @@ func onRanks(t testing.TB, d *cuda.Driver, size, devices, half int, o Options, f
 }
 
 // onDrivers is onRanks with a driver for each rank, as if they were processes.
+// They wait long for one another when they close, however busy the machine is.
 func onDrivers(t testing.TB, driver func(rank int) *cuda.Driver, size, devices, half int, o Options, f func(*rank) error) {
 	t.Helper()
+	o.farewell = time.Minute
 	groups, err := pg.InProcess(t.Context(), size, pg.Config{})
 	if err != nil {
 		t.Fatal(err)

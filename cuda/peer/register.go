@@ -95,7 +95,11 @@ func (b *backend) register(ctx context.Context, at cuda.Pointer, bytes int) (*wi
 		}
 	}
 	if err2 != nil {
-		return nil, errors.Join(err2, w.close(t))
+		err = w.close(t)
+		if results != nil && b.size > 1 {
+			err = errors.Join(err, b.group.Barrier(ctx)) // who hears that it failed may free the memory
+		}
+		return nil, errors.Join(err2, err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +196,7 @@ func (b *backend) strayed() error {
 }
 
 // Close ends the registration. All ranks call it together, after the operations that they have enqueued; it waits until
-// those are done everywhere. Closing a group closes its registrations.
+// those are done everywhere, and until no rank has the memory mapped. Closing a group closes its registrations.
 func (r *Registration) Close() error {
 	b := r.b
 	if !b.forget(r.w) {
@@ -210,10 +214,16 @@ func (r *Registration) Close() error {
 		b.idleWithin(t, patience) // after a failure copies to the peers can be on their way, too
 		return nil
 	})
-	if b.failure.get() == nil && b.size > 1 {
+	together := b.failure.get() == nil && b.size > 1
+	if together {
 		err = b.group.Barrier(context.Background())
+		together = err == nil
 	}
-	return errors.Join(err, r.w.close(t))
+	err = errors.Join(err, r.w.close(t))
+	if together { // the caller may free the memory, which is not to be mapped anywhere then
+		err = errors.Join(err, b.group.Barrier(context.Background()))
+	}
+	return err
 }
 
 // forget removes a window from those that operations find. It reports whether it was among them.
