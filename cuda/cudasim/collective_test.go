@@ -74,9 +74,24 @@ func foldWords(a *oneShot, b *cudasim.Block, start, number uint32) {
 // A member is one rank in a process of its own.
 type member struct {
 	*rig
-	args oneShot
-	s    cuda.Stream
-	f    cuda.Function
+	args   oneShot
+	s      cuda.Stream
+	f      cuda.Function
+	opened []cuda.Pointer // by IPC
+}
+
+// leave gives everything back, what is mapped of peers first.
+func leave(t *testing.T, all []*member) {
+	for rank, m := range all {
+		m.on(rank, func(th cuda.Thread) {
+			for _, p := range m.opened {
+				require.NoError(t, th.CloseIPC(p))
+			}
+		})
+	}
+	for _, m := range all {
+		m.close()
+	}
 }
 
 func members(t *testing.T, sim *cudasim.Sim, size, words int, halves uint32) []*member {
@@ -106,7 +121,7 @@ func members(t *testing.T, sim *cudasim.Sim, size, words int, halves uint32) []*
 				p, err := th.OpenIPC(h)
 				require.NoError(t, err)
 				m.args.Packets[q] = uint64(p)
-				m.later(func() { m.on(rank, func(th cuda.Thread) { require.NoError(t, th.CloseIPC(p)) }) })
+				m.opened = append(m.opened, p)
 			}
 		})
 	}
@@ -168,9 +183,7 @@ func TestOneShotAllReduce(t *testing.T) {
 					require.Equal(t, want, v)
 				}
 			}
-			for _, m := range all {
-				m.close()
-			}
+			leave(t, all)
 		})
 	}
 }
@@ -222,9 +235,7 @@ func TestOneShotInGraph(t *testing.T) {
 			})
 			require.Equal(t, want, m.words(rank, cuda.Pointer(m.args.Out), 1)[0])
 		}
-		for _, m := range all {
-			m.close()
-		}
+		leave(t, all)
 	})
 }
 

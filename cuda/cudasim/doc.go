@@ -20,6 +20,7 @@
 //     orders, one of them a write, are a race under every seed.
 //  3. Addresses are never given twice, so use after free and access out of bounds are always found. Memory that the
 //     host takes away before it knows that its process's use of it is over is a race, under every seed.
+//     Memory that is freed while another process has it mapped by IPC is a fault, until a process is killed.
 //  4. Nothing hangs: when no operation can run and a call waits, every waiting call fails after Config.Patience, and the
 //     report says what each stream, block and call waits for.
 //  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.

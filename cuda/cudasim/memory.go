@@ -3,6 +3,7 @@ package cudasim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -230,9 +231,27 @@ func (c *call) memFree(p cuda.Pointer) cuda.Result {
 	if c.process.start(uint64(p), allocated) != g {
 		return cuda.InvalidValue
 	}
+	c.checkUnmapped(g.memory)
 	g.memory.freed = true
 	c.takeAway(g)
 	return cuda.Success
+}
+
+// checkUnmapped finds memory that is freed while another process has it mapped by IPC, which CUDA leaves undefined. Where a
+// process was killed its peers wait for it in vain, and then perhaps not for one another: nothing is reported any more.
+func (c *call) checkUnmapped(m *memory) {
+	if m.refs == 1 || c.sim.killed {
+		return
+	}
+	for _, p := range c.sim.processes {
+		for _, g := range p.space {
+			if g.memory == m && g.kind == opened {
+				c.sim.fault(strings.TrimSuffix(fmt.Sprintf("process %d frees %v, which process %d has mapped by IPC\n%s", c.process.id, m, p.id,
+					stack(callers(), "    ")), "\n"))
+				return
+			}
+		}
+	}
 }
 
 // takeAway unmaps at the host's wish. What the process's devices have done through the mapping must be over as far as the

@@ -148,7 +148,7 @@ func (p *Process) Kill() {
 	if p.dead {
 		return
 	}
-	p.dead = true
+	p.dead, p.sim.killed = true, true
 	p.holder = 0
 	for _, d := range slices.Sorted(maps.Keys(p.contexts)) {
 		p.contexts[d].fail(deinitialized)

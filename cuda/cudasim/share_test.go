@@ -216,3 +216,44 @@ func TestKill(t *testing.T) {
 		cudasim.Check(t, sim)
 	})
 }
+
+// Memory is not to be freed while another process has it mapped, unless a process was killed, whose peers waited for it in vain.
+func TestFreedWhileMapped(t *testing.T) {
+	for _, k := range []struct {
+		name           string
+		opens, closes  int
+		killed, faulty bool
+	}{{name: "not mapped"}, {name: "unmapped", opens: 2, closes: 2}, {name: "mapped", opens: 1, faulty: true},
+		{name: "mapped twice", opens: 2, closes: 1, faulty: true}, {name: "killed", opens: 1, killed: true}} {
+		t.Run(k.name, func(t *testing.T) {
+			sim, r, _ := pair(t, cudasim.Config{})
+			p := r[0].alloc(0, 64)
+			r[0].undo = r[0].undo[:len(r[0].undo)-1]
+			var h cuda.IPCHandle
+			r[0].on(0, func(th cuda.Thread) {
+				var err error
+				h, err = th.IPCHandle(p)
+				require.NoError(t, err)
+			})
+			r[1].on(1, func(th cuda.Thread) {
+				for i := range k.opens {
+					q, err := th.OpenIPC(h)
+					require.NoError(t, err)
+					if i < k.closes {
+						defer func() { require.NoError(t, th.CloseIPC(q)) }()
+					}
+				}
+			})
+			if k.killed {
+				sim.Process().Kill()
+			}
+			r[0].on(0, func(th cuda.Thread) { require.NoError(t, th.Free(p)) })
+			if !k.faulty {
+				require.Empty(t, sim.Faults())
+				return
+			}
+			require.Len(t, sim.Faults(), 1)
+			require.Contains(t, sim.Faults()[0], "process 0 frees memory 1 of device 0 (64 bytes, process 0), which process 1 has mapped by IPC")
+		})
+	}
+}

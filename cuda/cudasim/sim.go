@@ -27,6 +27,7 @@ type Sim struct {
 	races  raceSet
 	faults []string
 	leaks  []string // of contexts that are gone
+	killed bool     // a process was
 
 	lastHandle              uintptr
 	lastMemory, lastMapping uint64
@@ -80,8 +81,8 @@ func (s *Sim) newActor() actor {
 
 func (s *Sim) fault(text string) { s.faults = append(s.faults, text) }
 
-// Faults returns what went wrong so far other than races: accesses to memory that is not there, kernels that panicked,
-// deadlocks, and entry points without a twin.
+// Faults returns what went wrong so far other than races: accesses to memory that is not there, memory freed while another
+// process has it mapped, kernels that panicked, deadlocks, and entry points without a twin.
 func (s *Sim) Faults() []string {
 	s.lock()
 	defer s.unlock()
