@@ -146,7 +146,7 @@ func TestRelaysWrap(t *testing.T) {
 		d, me := colligo.Int32, r.g.Rank()
 		in, out := r.tensor(0, d, 0, n), r.tensor(1, d, 0, 3*n)
 		own, root := values(d, colligo.KindSum, me, n), values(d, colligo.KindSum, 1, n)
-		for range 2 {
+		for range seeds(2) { // the second time from where the first has ended
 			if err := first(r.try("broadcast", in, own, in, root, func() error { return r.g.Broadcast(r.ctx, in, 1) }),
 				r.try("all_gather", in, own, out, all(d, 3, n), func() error { return r.g.AllGatherInto(r.ctx, out, in) }),
 				r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {

@@ -168,6 +168,9 @@ func TestRowChainLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	for what, w := range map[string]twins.Wait{"nothing": 0, "room": twins.WaitForRoom, "last": twins.WaitForLast,
 		"stranger": twins.WaitForStranger, "greeting": twins.WaitForGreeting} {
+		if underRace && w != 0 {
+			continue // what the simulator finds, Go's race detector does not see
+		}
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			if w == 0 {
@@ -227,7 +230,7 @@ func TestGPURowChain(t *testing.T) {
 }
 
 func (r *rank) rowChains() error {
-	for i, n := range []int{1, 120, 481, 5000, 100_003, 262_144, 1 << 20, 3<<20 + 5, 16 << 20, 40<<20 + 1, 7} {
+	for i, n := range []int{1, 120, 481, 5000, 100_003, 262_144, 1 << 20, 3<<20 + 5, 20<<20 + 1, 7} {
 		for root := range r.g.Size() {
 			if err := first(r.broadcastBytes(n, (16*root+i)%32, root), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 64})); err != nil {
 				return err
