@@ -110,6 +110,18 @@ func (r *rank) replay(times int, graph cuda.GraphExec, in colligo.Tensor, own []
 	return r.giveBack(graph)
 }
 
+// tryCaptured tries operations as they are, and then so many times from a graph that has captured them.
+func (r *rank) tryCaptured(times int, in colligo.Tensor, own []byte, out colligo.Tensor, want []byte, run func() error) error {
+	if err := r.try("before capture", in, own, out, want, run); err != nil {
+		return err
+	}
+	graph, err := r.captured(run)
+	if err != nil {
+		return err
+	}
+	return r.replay(times, graph, in, own, out, want)
+}
+
 // TestEagerLines goes by a line of the table that is not for graphs, and in a graph by the next one.
 func TestEagerLines(t *testing.T) {
 	t.Parallel()

@@ -275,14 +275,7 @@ func TestRelayGraph(t *testing.T) {
 		want := bytes.Repeat(values(colligo.Int32, colligo.KindSum, 1, n), 3)
 		run := func() error { return first(r.g.Broadcast(r.ctx, in, 1), r.g.AllGatherInto(r.ctx, out, in)) }
 		own := values(colligo.Int32, colligo.KindSum, me, n)
-		if err := r.try("before capture", in, own, out, want, run); err != nil {
-			return err
-		}
-		graph, err := r.captured(run)
-		if err != nil {
-			return err
-		}
-		return r.replay(3, graph, in, own, out, want)
+		return r.tryCaptured(3, in, own, out, want, run)
 	})
 }
 

@@ -70,14 +70,7 @@ func (r *rank) gathersOne(n int) error {
 		in, own = r.tensor(0, d, 0, n), want
 	}
 	run := func() error { return r.g.AllGather(r.ctx, outs, in) }
-	if err := r.try("all_gather of one part", in, own, out, want, run); err != nil {
-		return err
-	}
-	graph, err := r.captured(run)
-	if err != nil {
-		return err
-	}
-	return r.replay(2, graph, in, own, out, want)
+	return r.tryCaptured(2, in, own, out, want, run)
 }
 
 // allWays makes little heaps and takes every way in turn, by the length of the tensor.
@@ -159,14 +152,7 @@ func (r *rank) turned(n int) error {
 	run := func() error {
 		return first(r.g.AllGatherInto(r.ctx, all, in), r.g.AllToAllSingle(r.ctx, out, all, nil, nil))
 	}
-	if err := r.try("before capture", in, own, out, want, run); err != nil {
-		return err
-	}
-	graph, err := r.captured(run)
-	if err != nil {
-		return err
-	}
-	return first(r.replay(3, graph, in, own, out, want), r.try("after the replays", in, own, out, want, run))
+	return first(r.tryCaptured(3, in, own, out, want, run), r.try("after the replays", in, own, out, want, run))
 }
 
 // TestCopies takes copies into registered outputs, and from graphs.

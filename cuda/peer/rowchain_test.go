@@ -251,14 +251,7 @@ func (r *rank) broadcastGraph(n int) error {
 		}
 		return err
 	}
-	if err := r.try("before capture", x, own, x, want, run); err != nil {
-		return err
-	}
-	graph, err := r.captured(run)
-	if err != nil {
-		return err
-	}
-	return r.replay(3, graph, x, own, x, want)
+	return r.tryCaptured(3, x, own, x, want, run)
 }
 
 // TestRowChainGraph replays captured broadcasts of one round and of two.
