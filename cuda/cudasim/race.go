@@ -161,7 +161,10 @@ func (t *touch) after(a *access) bool {
 	if a.slot == t.by.slot || a.kind == flag && t.access.kind == flag {
 		return true
 	}
-	if a.kind != plain && t.access.kind != plain {
+	if a.kind == blanking && a.epoch <= t.by.pending.at(a.slot) {
+		return true // who stores now has heard from the block after a fence of it
+	}
+	if a.kind != plain && a.kind != blanking && t.access.kind != plain {
 		return a.epoch <= t.by.seen.at(a.slot)
 	}
 	return a.epoch <= t.by.hb.at(a.slot)

@@ -184,6 +184,7 @@ var rightPatterns = []pattern{
 			}
 		})
 	}},
+	{"lines that are cleared", func(c *scene) { lines(c, true) }},
 	{"double buffer", func(c *scene) { doubleBuffer(c, 2) }},
 	{"grid after grid", func(c *scene) {
 		for range 2 {
@@ -312,6 +313,7 @@ var wrongPatterns = []pattern{
 			l.StorePackets(a.B, data, 2)
 		})
 	}},
+	{"lines that are blank, but not read to be", func(c *scene) { lines(c, false) }},
 	{"blocks of one grid", func(c *scene) {
 		c.run(c.s, "overlap", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)

@@ -9,9 +9,10 @@ const pageBytes = 4096
 type accessKind uint8
 
 const (
-	plain  accessKind = iota
-	flag              // release, acquire, volatile and stream accesses to words
-	packet            // packets stored, and packets taken
+	plain    accessKind = iota
+	flag                // release, acquire, volatile and stream accesses to words
+	packet              // packets, rows and lines stored, and taken
+	blanking            // lines made blank
 )
 
 // An access is one actor's touch of some bytes.
