@@ -40,6 +40,7 @@ const (
 	PacketFamily Family = "packets" // AllReduceOneShot, AllReduceTwoShot, ReduceScatterPackets
 	TileFamily   Family = "tiles"   // AllReduceTiles, ReduceScatterTiles
 	RowFamily    Family = "rows"    // AllReduceRows, AllReduceRowsTwoShot
+	LineFamily   Family = "lines"   // AllReduceLines
 	DirectFamily Family = "direct"  // AllReduceDirect
 )
 

@@ -50,6 +50,22 @@ const FoldThreads = 256
 // RowBytes returns the length of a rank's row memory.
 func RowBytes(size, slot int) int { return 2 * (size - 1) * slot }
 
+// LineWarps is how many warps a block of the line kernels has at most, each with LineSpan bytes of a place.
+const (
+	LineWarps = 16
+	LineSpan  = 2048
+)
+
+// LineBytes returns the length of a rank's line memory, CountBytes and SignBytes those of its counts and of the words that
+// others sign there, for launches of at most so many blocks.
+func LineBytes(places, blocks int) int { return places * blocks * LineWarps * LineSpan }
+
+// CountBytes is described with LineBytes.
+func CountBytes(blocks int) int { return blocks * LineWarps * 8 }
+
+// SignBytes is described with LineBytes.
+func SignBytes(blocks int) int { return blocks * LineWarps * 4 }
+
 // MarkBytes returns the length of a rank's marks for at most so many blocks.
 func MarkBytes(blocks int) int { return blocks * MaxRanks * 4 }
 
@@ -151,6 +167,28 @@ type RowChainArgs struct {
 	Slot          uint32
 	_             uint32
 }
+
+// LinesArgs folds as AllReduceArgs, in the order of the ring: part q from rank q on. Or it hands the Bytes at the root's In on
+// to the rank after it, and so on. Line memory starts blank, counts and signs start as zeros; all belong to the kernels.
+type LinesArgs struct {
+	Group          GroupArgs
+	Lines, Next    uint64 // LineBytes of this rank, and of the next as this device sees them
+	Counts         uint64 // CountBytes of this rank; no peer writes there
+	Signs, Told    uint64 // SignBytes of this rank, and of the rank before
+	In, Out, Bytes uint64 // 1 at least
+	Part           uint64 // as in AllReduceArgs
+	Blank          [4]uint32
+	Places         uint32 // Size at least
+	Blocks         uint32 // that line memory is for
+	Divisor        uint32 // as in ReduceArgs
+	Ends           uint32 // of a broadcast: LineRoot, LineLast or 0
+}
+
+// Ends of a broadcast by lines.
+const (
+	LineRoot = 1
+	LineLast = 2
+)
 
 // CopyArgs copies Bytes from In to Out, which do not overlap.
 type CopyArgs struct{ Out, In, Bytes uint64 }

@@ -28,6 +28,11 @@ const (
 	AllReduceRowsTwoShot = "all_reduce_rows_two_shot" // RowsArgs; Slot holds two for each of Part, Bytes above (Size-1)·Part
 	BroadcastRows        = "broadcast_rows"           // RowChainArgs; Slot holds a quad for each warp, or all that there are
 
+	// The line kernels: the same grid on all ranks, of whole warps and at most LineWarps in a block, all its blocks fit on the device,
+	// and line memory is for so many; between devices linked by NVLink.
+	AllReduceLines = "all_reduce_lines" // LinesArgs
+	BroadcastLines = "broadcast_lines"  // LinesArgs
+
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
 	// for so many blocks at least.
 	AllReduceTiles     = "all_reduce_tiles"     // AllReduceArgs
@@ -64,6 +69,7 @@ var (
 		{AllReduceRows, unsafe.Sizeof(RowsArgs{})},
 		{AllReduceRowsTwoShot, unsafe.Sizeof(RowsArgs{})},
 	}
+	lineEntries   = []Entry{{AllReduceLines, unsafe.Sizeof(LinesArgs{})}}
 	directEntries = []Entry{{AllReduceDirect, unsafe.Sizeof(DirectArgs{})}}
 	moveEntries   = []Entry{
 		{CopyBytes, unsafe.Sizeof(CopyArgs{})},
@@ -74,6 +80,7 @@ var (
 		{ExchangeDirect, unsafe.Sizeof(DirectExchangeArgs{})},
 		{BroadcastChain, unsafe.Sizeof(ChainArgs{})},
 		{BroadcastRows, unsafe.Sizeof(RowChainArgs{})},
+		{BroadcastLines, unsafe.Sizeof(LinesArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},
@@ -92,6 +99,8 @@ func familyEntries(f Family) []Entry {
 		return tileEntries
 	case RowFamily:
 		return rowEntries
+	case LineFamily:
+		return lineEntries
 	case DirectFamily:
 		return directEntries
 	}

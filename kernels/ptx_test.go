@@ -30,7 +30,7 @@ func everyModule(t *testing.T, f func(m Module)) {
 }
 
 func everyFamily(t *testing.T, d colligo.DType, k colligo.OpKind, f func(m Module)) {
-	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily, RowFamily, DirectFamily} {
+	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily, RowFamily, LineFamily, DirectFamily} {
 		m, err := ReduceModule(d, k, family)
 		_, _, want := k.Check(d)
 		require.Equal(t, want, err)
@@ -90,7 +90,7 @@ func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", PTXTarg
 
 func TestArgsAreLaidOutAsInC(t *testing.T) {
 	structs := map[string]reflect.Type{}
-	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, RowsArgs{}, DirectArgs{}, DirectExchangeArgs{}, ChainArgs{}, RowChainArgs{}, ExchangeArgs{}, CopyArgs{},
+	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, RowsArgs{}, DirectArgs{}, DirectExchangeArgs{}, ChainArgs{}, RowChainArgs{}, LinesArgs{}, ExchangeArgs{}, CopyArgs{},
 		StridedArgs{}, UnaryArgs{}, FindNaNArgs{}} {
 		structs[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
@@ -126,6 +126,9 @@ func TestMemoryLengths(t *testing.T) {
 	require.Equal(t, 64*32, MarkBytes(64))
 	require.Equal(t, 2*3*2<<20, RowBytes(4, 2<<20))
 	require.Equal(t, 64+64*32, StateBytes(64))
+	require.Equal(t, 4*16<<20/4, LineBytes(4, 128))
+	require.Equal(t, 128*16*8, CountBytes(128))
+	require.Equal(t, 128*16*4, SignBytes(128))
 }
 
 func TestDamagedArchiveIsAnError(t *testing.T) {

@@ -107,6 +107,19 @@ struct RowChainArgs {
 	u32 slot, unused;
 };
 
+struct LinesArgs {
+	GroupArgs group;
+	u64 lines, next; // line memory of this rank and of the next one
+	u64 counts;      // 8 bytes for each warp, on this rank
+	u64 signs, told; // words that the next rank signs, one for each warp, and those of the rank before
+	u64 in, out, bytes;
+	u64 part; // as in AllReduceArgs
+	u32 blank[4];
+	u32 places, blocks; // of line memory; size places at least
+	u32 divisor;        // as in ReduceArgs
+	u32 ends;           // of broadcasts: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
+};
+
 struct CopyArgs {
 	u64 out, in, bytes;
 };
@@ -221,6 +234,22 @@ OFFSET(RowChainArgs, before, 312);
 OFFSET(RowChainArgs, after, 316);
 OFFSET(RowChainArgs, slot, 320);
 SIZE(RowChainArgs, 328);
+OFFSET(LinesArgs, group, 0);
+OFFSET(LinesArgs, lines, 224);
+OFFSET(LinesArgs, next, 232);
+OFFSET(LinesArgs, counts, 240);
+OFFSET(LinesArgs, signs, 248);
+OFFSET(LinesArgs, told, 256);
+OFFSET(LinesArgs, in, 264);
+OFFSET(LinesArgs, out, 272);
+OFFSET(LinesArgs, bytes, 280);
+OFFSET(LinesArgs, part, 288);
+OFFSET(LinesArgs, blank, 296);
+OFFSET(LinesArgs, places, 312);
+OFFSET(LinesArgs, blocks, 316);
+OFFSET(LinesArgs, divisor, 320);
+OFFSET(LinesArgs, ends, 324);
+SIZE(LinesArgs, 328);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

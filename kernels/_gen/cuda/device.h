@@ -23,6 +23,15 @@ DEVICE u64 worker() { return (u64)block() * threads() + thread(); }
 DEVICE u64 workers() { return (u64)blocks() * threads(); }
 DEVICE void sync() { __syncthreads(); }
 
+// What all lanes of a warp call together.
+DEVICE u32 lane() { return thread() % 32; }
+DEVICE void together() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+DEVICE bool allLanes(bool b) {
+	u32 all;
+	asm volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.all.pred q, p, 0xffffffff;\n\tselp.u32 %0, 1, 0, q;\n\t}" : "=r"(all) : "r"((u32)b));
+	return all != 0;
+}
+
 // awaitBefore comes before the first access to memory in kernels that may be launched ahead: it waits until all that is
 // before them on their stream has ended and can be seen. Go (Module.PTX) makes the instruction of it on devices that have
 // it; elsewhere no kernel begins early.

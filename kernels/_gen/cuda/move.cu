@@ -124,3 +124,41 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 
 #include "relay.h"
 #include "rowchain.h"
+#include "lines.h"
+
+// broadcast_lines: the root puts, the others hand on what they take, but for the last one.
+KERNEL void broadcast_lines(LinesArgs a) {
+	SHARED u32 numbers[lineWarps];
+	Belt b(a, numbers);
+	Sweeps x(a.bytes);
+	bool root = a.ends & 1, last = a.ends & 2;
+	u32 begin = b.number, signedFirst = b.signedFor;
+#pragma unroll 1
+	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {
+		u32 rows = x.has(sweep);
+		Line v[lineRows];
+		if (root) {
+#pragma unroll
+			for (u32 u = 0; u < lineRows; u++)
+				if (u < rows) v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
+		} else if (!b.take(v, rows)) break;
+		if (!last) {
+			if (sweep != 0 && !b.heard(sweep < a.places ? begin : b.number - a.places + 1)) break;
+			b.put(v, rows);
+		}
+		if (root) {
+			b.step();
+			continue;
+		}
+#pragma unroll
+		for (u32 u = 0; u < lineRows; u++)
+			if (u < rows) writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
+		b.clear();
+		if (!b.on) break;
+		b.say();
+		b.sign();
+	}
+	if (b.on && !root) b.signAll(signedFirst, x.count);
+	if (b.on && !last) b.heard(b.number);
+	b.leave();
+}

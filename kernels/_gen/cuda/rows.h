@@ -20,14 +20,6 @@
 
 constexpr u32 quadBytes = 512, quadData = 480;
 
-DEVICE u32 lane() { return thread() % 32; }
-DEVICE bool allLanes(bool b) {
-	u32 all;
-	asm volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\tvote.sync.all.pred q, p, 0xffffffff;\n\tselp.u32 %0, 1, 0, q;\n\t}" : "=r"(all) : "r"((u32)b));
-	return all != 0;
-}
-DEVICE void together() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
-
 // Quads are dealt to warps.
 DEVICE u64 warp() { return worker() / 32; }
 DEVICE u64 warps() { return workers() / 32; }

@@ -18,7 +18,6 @@ DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
 
 DEVICE void barSync(u32 barrier, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 DEVICE void barArrive(u32 barrier, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
-DEVICE void warpSync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 DEVICE u32 watchShared(volatile u32 &word) { return word; }
 
 // A Team is some of a block's warps that take tiles one after the other. One warp waits until a tile may be moved, one tells
@@ -43,19 +42,19 @@ struct Team {
 				if (thread < voices) wait(j, thread);
 				// Who tells has left the barrier that tile j will take.
 				while (parted && j >= 2 && watchShared(told) < j - 1);
-				warpSync();
+				together();
 			}
 			if (waits || moves) barSync(barriers, met);
 			if (moves) {
 				move(j, mover, movers);
-				warpSync();
+				together();
 				if (parted) barArrive(moved, met);
 			}
 			if (tells) {
 				barSync(moved, met);
 				if (teller == 0) (volatile u32 &)told = j + 1;
 				if (teller < voices) post(j, teller);
-				warpSync();
+				together();
 			}
 		}
 	}

@@ -1,0 +1,50 @@
+// All-reduce by lines: compiled for each element type and kind, with ELEMENT, OP and WORD set.
+#include "fold.h"
+#include "lines.h"
+
+// all_reduce_lines: part q goes round from rank q on, each rank adding its own, until the rank before q has the sum; from there it
+// goes round once more. A sweep of a warp is all that for some rows of every part. Parts are sent at the length of the first,
+// which is the longest.
+KERNEL void all_reduce_lines(LinesArgs a) {
+	SHARED u32 numbers[lineWarps];
+	Belt b(a, numbers);
+	Sweeps x(a.part);
+	u32 n = a.group.size;
+#pragma unroll 1
+	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {
+		u32 rows = x.has(sweep), q = a.group.rank;
+		Line v[lineRows], own[lineRows];
+		auto read = [&](Line(&to)[lineRows]) {
+			u64 part = q * a.part, bytes = within(part, a.part, a.bytes);
+#pragma unroll
+			for (u32 u = 0; u < lineRows; u++)
+				if (u < rows) to[u] = readUser(a.in + part + x.at(sweep, u), within(x.at(sweep, u), 16, bytes));
+		};
+		read(v);
+		b.put(v, rows);
+#pragma unroll 1
+		for (u32 s = 1; b.on && s <= 2 * n - 2; s++) { // s times the part has been put
+			bool reduces = s < n, whole = s >= n - 1;
+			q = q == 0 ? n - 1 : q - 1;
+			if (reduces) read(own);
+			if (!b.take(v, rows)) break;
+			if (reduces)
+#pragma unroll
+				for (u32 u = 0; u < lineRows; u++)
+					if (u < rows) {
+						Whole sum;
+						sum.open(v[u]);
+						sum.fold(own[u]);
+						v[u] = sum.close(whole ? a.divisor : 0);
+					}
+			b.clear();
+			if (b.on && s < 2 * n - 2) b.put(v, rows);
+			u64 part = q * a.part, bytes = within(part, a.part, a.bytes);
+			if (whole)
+#pragma unroll
+				for (u32 u = 0; u < lineRows; u++)
+					if (u < rows) writeUser(a.out + part + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, bytes));
+		}
+	}
+	b.leave();
+}

@@ -1,0 +1,173 @@
+// Lines: 16 bytes that are all data and prove themselves by not being blank. Blank is 16 random bytes of the group, which data
+// is with a probability of 2^-128. NVLink and the memory behind it keep aligned 16 bytes together that were stored so. Line
+// memory starts blank, and who takes a line makes it blank again. So nothing is lost to flags, and no fence is needed.
+//
+// Data goes from each rank to the next. Every warp goes by itself, in steps that have numbers: in step j it puts some rows of 32
+// lines, one at least, into place j mod places of the next rank's memory, where the warp with its index takes them. Which step
+// is next it keeps in count from one operation to the next. All ranks have the same grid, so a warp has the same steps on all.
+//
+// A warp clears a step when it has made its lines blank and has read that they are. What was read back has come to memory,
+// so what anybody stores there who has heard of it comes later. Before step j its sender has heard that the step is cleared
+// which had the place:
+//   All-reduce, where data goes round: a warp puts step j after it has cleared j-1, which the rank before has put after it had
+//   cleared j-2, and so on round n ranks: the next one has cleared j-n. There are n places at least. It is so from one operation
+//   to the next as well.
+//   Broadcast, where the root hears nothing: number j is signed to the rank before when a warp has cleared all steps before j.
+//   Before step j the sender waits for j-places+1, from the operation's second step on for its first number at least, and before
+//   it leaves for the number behind its last. A block's first warp signs for all, whenever it has cleared a step and then until
+//   all are through: a sign of every warp for every step took three hundredths of what a GPU can send.
+//
+// Between them: who begins a broadcast with step j has heard that j-n is cleared, or all before j, which is enough for j. Who has
+// left one knows that all of its steps are cleared at the next rank: its sender by the last sign, the last rank, which sends
+// nothing, because data of the root came after the root had entered, and so had ended all before. That is what its second
+// step relies on, too, for the next rank signs the numbers with which it enters.
+// Signs may pass 0. All operations sign the numbers with which they begin, so none is behind by more than one operation's steps.
+//
+// A warp that was stopped puts, signs and keeps nothing more.
+#pragma once
+#include "watch.h"
+
+constexpr u32 lineRows = 4;   // of a step, at most
+constexpr u32 lineWarps = 16; // of a block
+constexpr u32 rowBytes = 512;
+
+// Sweeps deals the rows of so many bytes to all warps of the grid, as many to each in every sweep, but for the last one.
+struct Sweeps {
+	u32 warp, warps, all, rows, count;
+	__attribute__((device, always_inline)) Sweeps(u64 bytes)
+		: warp((u32)(worker() / 32)), warps((u32)(workers() / 32)), all((u32)((bytes + rowBytes - 1) / rowBytes)) {
+		count = (all + warps * lineRows - 1) / (warps * lineRows);
+		rows = (all + warps * count - 1) / (warps * count);
+	}
+	__attribute__((device, always_inline)) u32 row(u32 sweep, u32 u) { return (sweep * rows + u) * warps + warp; }
+	// at returns where the lane's line of row u lies in a tensor, or behind its end.
+	__attribute__((device, always_inline)) u64 at(u32 sweep, u32 u) { return (u64)row(sweep, u) * rowBytes + 16 * lane(); }
+	// has returns how many rows this warp has in a sweep: one at least, for every step moves something.
+	__attribute__((device, always_inline)) u32 has(u32 sweep) {
+		u32 n = 1;
+#pragma unroll
+		for (u32 u = 1; u < lineRows; u++)
+			if (u < rows && row(sweep, u) < all) n = u + 1;
+		return n;
+	}
+};
+
+// Belt is a warp's way from the rank before to the next. All lanes call together what it does.
+struct Belt {
+	const LinesArgs &a;
+	u32 (&numbers)[lineWarps]; // of the block's warps, in shared memory: all steps before are cleared
+	u64 here, next;        // this lane's first line of place 0, in the own memory and in the next rank's
+	u64 count, signs; // where the number and the place of the next step are kept, and where the next rank signs
+	u32 number, place, span;
+	u32 signedFor; // in the first warp: what was signed last for the warp with the lane's index
+	u32 from, to; // ranks
+	Watch watch;
+	bool on = true; // it was not stopped
+
+	__attribute__((device, always_inline)) Belt(const LinesArgs &a, u32 (&numbers)[lineWarps])
+		: a(a), numbers(numbers), span(a.blocks * lineWarps * lineRows * rowBytes), watch{a.group.stop} {
+		u32 w = block() * lineWarps + thread() / 32;
+		u64 mine = (u64)w * lineRows * rowBytes + 16 * lane();
+		here = a.lines + mine;
+		next = a.next + mine;
+		count = a.counts + 8 * w;
+		signs = a.signs + 4 * w;
+		from = peerAt(a.group, a.group.size - 1);
+		to = peerAt(a.group, 1);
+		awaitBefore();
+		number = watchWord(count);
+		place = watchWord(count + 4);
+		say();
+		sync();
+		signedFor = ~said();
+		sign();
+	}
+	// first tells whether this is the warp that signs, and whether the lane has a warp to sign for.
+	__attribute__((device, always_inline)) bool first() { return thread() < 32; }
+	__attribute__((device, always_inline)) bool has() { return lane() < threads() / 32; }
+	// again is Watch's for the warp.
+	__attribute__((device, always_inline)) bool again(u32 peer) { return on = allLanes(lane() != 0 || watch.again(peer)); }
+
+	__attribute__((device, always_inline)) bool blank(Line v) {
+		return ((v.w[0] ^ a.blank[0]) | (v.w[1] ^ a.blank[1]) | (v.w[2] ^ a.blank[2]) | (v.w[3] ^ a.blank[3])) == 0;
+	}
+	__attribute__((device, always_inline)) void store(u64 p, Line v) {
+		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3]) : "memory");
+	}
+	__attribute__((device, always_inline)) Line look(u32 u) {
+		Line v;
+		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+					 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
+					 : "l"(here + (u64)place * span + rowBytes * u)
+					 : "memory");
+		return v;
+	}
+
+	// put stores the rows of this step.
+	__attribute__((device, always_inline)) void put(const Line (&v)[lineRows], u32 rows) {
+#pragma unroll
+		for (u32 u = 0; u < lineRows; u++)
+			if (u < rows) store(next + (u64)place * span + rowBytes * u, v[u]);
+	}
+	// take waits for the rows of this step and makes them blank. It looks for the last one first, and so reads less. It returns on.
+	__attribute__((device, always_inline)) bool take(Line (&v)[lineRows], u32 rows) {
+		while (allLanes(blank(look(rows - 1))) && again(from));
+		bool all;
+		do {
+			all = true;
+#pragma unroll
+			for (u32 u = 0; u < lineRows; u++)
+				if (u < rows) {
+					v[u] = look(u);
+					all = all && !blank(v[u]);
+				}
+		} while (on && !allLanes(all) && again(from));
+#pragma unroll
+		for (u32 u = 0; u < lineRows; u++)
+			if (u < rows && on) store(here + (u64)place * span + rowBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
+		return on;
+	}
+	// clear waits until the rows that were taken in this step are read to be blank, and goes on to the next step.
+	__attribute__((device, always_inline)) void clear() {
+		bool all;
+		do {
+			all = true;
+#pragma unroll
+			for (u32 u = 0; u < lineRows; u++) all = blank(look(u)) && all;
+		} while (!allLanes(all) && again(from));
+		step();
+	}
+	__attribute__((device, always_inline)) void step() {
+		number++;
+		place = place + 1 == a.places ? 0 : place + 1;
+	}
+
+	// say tells the first warp how far this one is, sign has it tell the rank before how far all are. heard waits until the next
+	// rank has signed n.
+	__attribute__((device, always_inline)) void say() {
+		if (lane() == 0) (volatile u32 &)numbers[thread() / 32] = number;
+	}
+	__attribute__((device, always_inline)) u32 said() { return has() ? (volatile u32 &)numbers[lane()] : 0; }
+	__attribute__((device, always_inline)) void sign() {
+		if (!first()) return;
+		together();
+		u32 n = said();
+		if (has() && n != signedFor) postWord(a.told + 4 * (block() * lineWarps + lane()), n);
+		signedFor = n;
+	}
+	// signAll signs until all warps of the block have done some steps since begin, which is said() as it was before.
+	__attribute__((device, always_inline)) void signAll(u32 begin, u32 steps) {
+		if (!first()) return;
+		do sign();
+		while (!allLanes(!has() || signedFor - begin == steps) && again(from));
+	}
+	__attribute__((device, always_inline)) bool heard(u32 n) {
+		while (!allLanes((i32)(watchWord(signs) - n) >= 0) && again(to));
+		return on;
+	}
+	__attribute__((device, always_inline)) void leave() {
+		if (lane() != 0 || !on) return;
+		postWord(count, number);
+		postWord(count + 4, place);
+	}
+};
