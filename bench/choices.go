@@ -93,6 +93,8 @@ func sourceWay(w peer.Way) string {
 		return "Packets"
 	case peer.TwoShot:
 		return "TwoShot"
+	case peer.Lines:
+		return "Lines"
 	case peer.Tiles:
 		return "Tiles"
 	case peer.Ring:

@@ -42,7 +42,7 @@ func TestComparedTable(t *testing.T) {
 	require.Equal(t, "# first all_reduce on the GPU done 812ms after the process began", lines[3])
 	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong nccl busbw ratio algorithm"), strings.Fields(lines[4]))
 	for i, want := range map[int]string{
-		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 rows",
+		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 lines",
 		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 10.00 419.43 0.50 turns",
 		11: "4194304 1048576 float32 none -1 20.00 209.72 209.72 0 N/A N/A N/A pair",
 	} {
@@ -105,8 +105,9 @@ func TestWayOf(t *testing.T) {
 	require.Equal(t, "packets", wayOf(table, plan.AllReduce, 4, 1<<10, false, false))
 	require.Equal(t, "rows", wayOf(table, plan.AllReduce, 2, 512<<10, false, false))
 	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, false, false))
-	require.Equal(t, "tiles", wayOf(table, plan.AllReduce, 4, 16<<20, false, false))
-	require.Equal(t, "direct", wayOf(table, plan.AllReduce, 4, 16<<20, true, false))
+	require.Equal(t, "lines", wayOf(table, plan.AllReduce, 4, 16<<20, false, false))
+	require.Equal(t, "direct", wayOf(table, plan.AllReduce, 2, 16<<20, true, false))
+	require.Equal(t, "copies", wayOf(table, plan.AllReduce, 4, 256<<20, true, false))
 	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, true, false))
 	require.Equal(t, "pair", wayOf(table, plan.Send, 4, 8, false, false))
 }

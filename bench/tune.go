@@ -19,7 +19,7 @@ const (
 	packetsMost = 512 << 10
 	twoShotMost = 1 << 20
 	rowsMost    = 32 << 20
-	rows2Most   = 4 << 20
+	rows2Most   = 1 << 20
 	// worthIt is how much faster another algorithm has to be for a new line of the table.
 	worthIt = 1.03
 )
@@ -75,6 +75,8 @@ func usualGrids() []peer.Choice {
 		{Way: peer.TwoShot, Blocks: 64, Threads: 512},
 		{Way: peer.Rows, Blocks: 128, Threads: 512},
 		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512},
+		{Way: peer.Lines, Blocks: 128, Threads: 256},
+		{Way: peer.Lines, Blocks: 64, Threads: 512},
 		{Way: peer.Tiles, Blocks: 128, Threads: 512},
 		{Way: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10},
 		{Way: peer.Direct, Registered: true, Blocks: 128, Threads: 256},

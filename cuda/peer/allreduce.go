@@ -11,10 +11,10 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// allReduce goes by packets or rows, by two shots of either, by tiles, by tiles straight into registered outputs, by
+// allReduce goes by packets or rows, by two shots of either, by lines, by tiles, by tiles straight into registered outputs, by
 // a ring, or by half of one and copies into registered outputs. With B bytes and n ranks every rank stores (n-1)·B in one
 // shot and 2(n-1)/n·B in two, twice that as packets and 16/15 of it as rows; all others are two shots. Sums are in rank
-// order, but for rings and copies.
+// order, but for lines, rings and copies.
 func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	bytes := c.Count * c.DType.Size()
 	if bytes == 0 {
@@ -40,6 +40,8 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 		return b.ringAllReduce(ctx, t, o, s)
 	case Rows, RowsTwoShot:
 		return b.reduceRows(ctx, t, o, s)
+	case Lines:
+		return b.reduceLines(ctx, t, o, s)
 	case Direct:
 		return b.reduceDirect(ctx, t, o, s)
 	case Copies:
@@ -133,6 +135,17 @@ func (b *backend) reduceRows(ctx context.Context, t cuda.Thread, o *sum, s cuda.
 		return b.code.launch(t, r.rows, o.choice.quadGrid(o.bytes, b.multiprocessors), unsafe.Pointer(a), s)
 	}
 	return b.code.launch(t, r.rowsTwoShot, o.choice.quadGrid(o.part*(b.size-1), b.multiprocessors), unsafe.Pointer(a), s)
+}
+
+// reduceLines goes by lines.
+func (b *backend) reduceLines(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.LineFamily)
+	if err != nil {
+		return err
+	}
+	a := &b.args.lines
+	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
+	return b.code.launch(t, r.lines, b.lineGrid(&o.choice, o.part), unsafe.Pointer(a), s)
 }
 
 // divisor returns what sums are divided by, 0 for nothing.

@@ -18,6 +18,7 @@ type arguments struct {
 	into      kernels.DirectExchangeArgs
 	chain     kernels.ChainArgs
 	rowChain  kernels.RowChainArgs
+	lines     kernels.LinesArgs
 	reduce    kernels.ReduceArgs
 	copy      kernels.CopyArgs
 	unary     kernels.UnaryArgs
@@ -39,6 +40,12 @@ func newArguments(b *backend) *arguments {
 	a.rows.Slot, a.direct.Marks = uint32(l.rowSlot), uint64(kernels.FlagBytes(maxBlocks))
 	a.into.Marks, a.chain.Marks = a.direct.Marks, a.direct.Marks
 	a.allReduce.Group, a.scatter.Group, a.exchange.Group = g, g, g
+	a.lines = kernels.LinesArgs{Group: g, Lines: uint64(b.heap) + uint64(l.lines), Counts: uint64(b.heap) + uint64(l.counts),
+		Signs: uint64(b.heap) + uint64(l.signs), Blank: b.blank, Places: uint32(l.places), Blocks: uint32(l.blocks)}
+	if b.size > 1 {
+		a.lines.Next = uint64(b.peers[(b.rank+1)%b.size].at) + uint64(l.lines)
+		a.lines.Told = uint64(b.peers[(b.rank+b.size-1)%b.size].at) + uint64(l.signs)
+	}
 	a.reduce.Sources = 2
 	return a
 }
@@ -46,17 +53,17 @@ func newArguments(b *backend) *arguments {
 // place returns where a rank stands in arrays that are turned.
 func (b *backend) place(rank int) int { return (rank - b.rank + b.size) % b.size }
 
-// lineGrid returns a grid with a thread for each line of 16 bytes, or as many as the choice allows.
-func (c *Choice) lineGrid(bytes int) cuda.Grid {
+// threadGrid returns a grid with a thread for each line of 16 bytes, or as many as the choice allows.
+func (c *Choice) threadGrid(bytes int) cuda.Grid {
 	lines := (bytes + 15) / 16
 	blocks := max((lines+c.Threads-1)/c.Threads, 1)
 	return cuda.Grid{Blocks: uint32(min(blocks, c.Blocks)), Threads: uint32(c.Threads)}
 }
 
-// packetGrid is lineGrid for the kernels that fold packets, which take a multiprocessor's registers with one block.
+// packetGrid is threadGrid for the kernels that fold packets, which take a multiprocessor's registers with one block.
 func (c *Choice) packetGrid(bytes, multiprocessors int) cuda.Grid {
 	fitting := Choice{Blocks: min(c.Blocks, multiprocessors), Threads: min(c.Threads, kernels.FoldThreads)}
-	return fitting.lineGrid(bytes)
+	return fitting.threadGrid(bytes)
 }
 
 // quadGrid returns a grid with a warp for each quad of rows, or as many as the choice allows, as many quads for each, spread
@@ -69,6 +76,14 @@ func (c *Choice) quadGrid(bytes, multiprocessors int) cuda.Grid {
 	warps := (quads + rounds - 1) / rounds
 	block := min(max((warps+multiprocessors-1)/multiprocessors, 2), c.Threads/32)
 	return cuda.Grid{Blocks: uint32(min((warps+block-1)/block, most/block)), Threads: uint32(32 * block)}
+}
+
+// lineGrid returns a grid with a warp for each row of 512 bytes, or as many as choice and heap allow: all blocks have to be on the
+// device at once.
+func (b *backend) lineGrid(c *Choice, bytes int) cuda.Grid {
+	rows, blocks := (bytes+511)/512, min(c.Blocks, b.layout.blocks, b.multiprocessors)
+	block := min((rows+blocks-1)/blocks, c.Threads/32)
+	return cuda.Grid{Blocks: uint32(min((rows+block-1)/block, blocks)), Threads: uint32(32 * block)}
 }
 
 // leastThreads of a block by tiles are a warp for each of its teams.

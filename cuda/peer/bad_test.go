@@ -165,7 +165,7 @@ func TestSelfTestFails(t *testing.T) {
 	t.Parallel()
 	sim := simulated(t, 2)
 	all := []*cudasim.Process{sim.Process(), sim.Process()}
-	all[0].Fail("StreamSynchronize", 3, cuda.OutOfMemory) // after those of the heap and of what is sent
+	all[0].Fail("StreamSynchronize", 4, cuda.OutOfMemory) // after those of the heap, of its lines and of what is sent
 	o := small(Packets)
 	o.launch = paces[0]
 	onDrivers(t, func(rank int) *cuda.Driver { return all[rank].Driver() }, 2, 2, simHalf, o, func(r *rank) error {

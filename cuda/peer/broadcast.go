@@ -5,12 +5,13 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// broadcast sends all bytes to each peer, or, of large tensors, hands rows or tiles on from rank to rank, so that none sends
-// them more than once. A hop costs less by rows, but a sixteenth of what they carry is flags.
+// broadcast sends all bytes to each peer, or, of large tensors, hands rows, lines or tiles on from rank to rank, so that none sends
+// them more than once. A hop costs least by rows, but a sixteenth of what they carry is flags, and most by tiles.
 func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	tensor := c.Out
 	if b.rank == c.Root {
@@ -25,6 +26,8 @@ func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	switch choice.Way = b.fittingChain(&choice, bytes); choice.Way {
 	case Rows:
 		return b.rowChain(t, c.Root, tensor, &choice, s)
+	case Lines:
+		return b.lineChain(t, c.Root, tensor, &choice, s)
 	case Direct:
 		return b.chain(t, c.Root, tensor, &choice, w, s)
 	case Chain:
@@ -77,6 +80,19 @@ func (b *backend) rowChain(t cuda.Thread, root int, x colligo.Tensor, choice *Ch
 	a.In, a.Out, a.Bytes = uint64(at), uint64(at), uint64(x.Size())
 	a.Before, a.After = b.neighbours(root)
 	return b.code.launch(t, b.code.move.broadcastRows, choice.quadGrid(x.Size(), b.multiprocessors), unsafe.Pointer(a), s)
+}
+
+// lineChain is chain by lines.
+func (b *backend) lineChain(t cuda.Thread, root int, x colligo.Tensor, choice *Choice, s cuda.Stream) error {
+	at, a := addressOf(x), &b.args.lines
+	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(x.Size()), 0
+	switch before, after := b.neighbours(root); {
+	case before == 0:
+		a.Ends = kernels.LineRoot
+	case after == 0:
+		a.Ends = kernels.LineLast
+	}
+	return b.code.launch(t, b.code.move.broadcastLines, b.lineGrid(choice, x.Size()), unsafe.Pointer(a), s)
 }
 
 // fittingChain returns a broadcast's way, which is not by rows where they do not fit.

@@ -29,7 +29,7 @@ type code struct {
 type moves struct {
 	copy, exchangePackets, exchangeTiles          kernel
 	exchangeTurns, exchangeDirect, broadcastChain kernel
-	broadcastRows                                 kernel
+	broadcastRows, broadcastLines                 kernel
 }
 
 // put stores an entry point.
@@ -49,6 +49,8 @@ func (m *moves) put(name string, k kernel) {
 		m.broadcastChain = k
 	case kernels.BroadcastRows:
 		m.broadcastRows = k
+	case kernels.BroadcastLines:
+		m.broadcastLines = k
 	}
 }
 
@@ -63,7 +65,7 @@ type reducers struct {
 	two                              kernel
 	oneShot, twoShot, scatterPackets kernel
 	tiles, scatterTiles              kernel
-	rows, rowsTwoShot, direct        kernel
+	rows, rowsTwoShot, lines, direct kernel
 }
 
 func (r *reducers) has(f kernels.Family) bool {
@@ -74,6 +76,8 @@ func (r *reducers) has(f kernels.Family) bool {
 		return r.oneShot.Function != 0
 	case kernels.RowFamily:
 		return r.rows.Function != 0
+	case kernels.LineFamily:
+		return r.lines.Function != 0
 	case kernels.DirectFamily:
 		return r.direct.Function != 0
 	}
@@ -99,6 +103,8 @@ func (r *reducers) put(name string, k kernel) {
 		r.rows = k
 	case kernels.AllReduceRowsTwoShot:
 		r.rowsTwoShot = k
+	case kernels.AllReduceLines:
+		r.lines = k
 	case kernels.AllReduceDirect:
 		r.direct = k
 	}

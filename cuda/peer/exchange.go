@@ -143,7 +143,7 @@ func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	if choice.Way == Direct || choice.Way == Copies {
 		return b.exchangeDirect(t, e, &choice, w, s)
 	}
-	f, grid := b.code.move.exchangePackets, choice.lineGrid(e.longest*b.size)
+	f, grid := b.code.move.exchangePackets, choice.threadGrid(e.longest*b.size)
 	if choice.Way != Packets || e.longest > b.layout.packetSlot/2 {
 		f = b.code.move.exchangeTiles
 		grid, a.Tile = b.tileGrid(&choice, e.longest)
@@ -163,5 +163,5 @@ func (b *backend) exchangeDirect(t cuda.Thread, e *move, choice *Choice, w *wind
 	for q := range b.size {
 		a.Recv[b.place(q)] = uint64(w.peerAt(q, at)) + uint64(e.offset)
 	}
-	return b.code.launch(t, b.code.move.exchangeDirect, choice.lineGrid(e.longest), unsafe.Pointer(a), s)
+	return b.code.launch(t, b.code.move.exchangeDirect, choice.threadGrid(e.longest), unsafe.Pointer(a), s)
 }

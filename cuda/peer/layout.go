@@ -18,29 +18,34 @@ const (
 
 	largePage   = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
 	rowSlotMost = 9 << 19 // has room for 4 MiB of data
+	lineBlocks  = 128     // at most
+	linePlaces  = 4       // at least
 )
 
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
 //
+//	tiles     for each block, phase and peer a circle of tiles
+//	ring      slots of rings, over the tiles and all that is left
 //	state     counters of this rank's kernels
 //	flags     flag words of the tile kernels, then the marks of the direct ones
 //	words     flag words that streams wait for
 //	test      what the self-test receives from each rank, then what it sends to each
 //	packets   two halves of one slot for each peer
 //	rows      the same for rows
+//	lines     places for each warp of some blocks, then their counts, then their signs
 //	mail      for each peer a circle of slots
-//	tiles     for each block, phase and peer a circle of tiles
-//	ring      slots of rings, over the tiles and all that is left
 //
 // Tiles and rings take turns in one memory, for each is better the more it has. Neither leaves anything there that an
 // operation after it would read: what tile kernels remember lies in state and flags, and a word of a ring is 0 when the
-// ring is over. That they never meet there, ring.go proves. Packets, rows and mailboxes share with nobody: their flags
-// are among the data, or slots stay full from one operation to the next.
+// ring is over. That they never meet there, ring.go proves. Packets, rows, lines and mailboxes share with nobody: their
+// flags are among the data, or slots stay full from one operation to the next.
 type layout struct {
-	size                                                        int
-	packetSlot, rowSlot, tileSlot, ringSlot, mailSlot           int
-	state, flags, words, test, packets, rows, tiles, ring, mail int
-	bytes                                                       int
+	size                                                               int
+	packetSlot, rowSlot, tileSlot, ringSlot, mailSlot                  int
+	places, blocks                                                     int // of lines
+	state, flags, words, test, packets, rows, lines, tiles, ring, mail int
+	counts, signs                                                      int // of lines
+	bytes                                                              int
 }
 
 // newLayout shares out at most memory bytes among the parts for a group of the given size.
@@ -48,15 +53,15 @@ func newLayout(size, memory int) (layout, error) {
 	l := layout{size: size}
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = up(memory/24/(2*size), 64<<10)
-	l.rowSlot = down(min(memory*3/16/(2*size), rowSlotMost), 2*kernels.RowQuad)
-	l.mailSlot = roughly(min(memory/16/(size*mailSlots), 2<<20), 4<<10, 32<<10)
-	circles := maxBlocks * 2 * max(size-1, 1)
-	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - (size-1)*mailSlots*l.mailSlot
-	rest = max(rest-largePage, rest/16*15)
-	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
-	if l.tileSlot > 4<<10 {
-		l.tileSlot = down(l.tileSlot, 4<<10) // whole rounds of 256 threads
+	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*kernels.RowQuad)
+	l.mailSlot = roughly(min(memory/32/(size*mailSlots), 2<<20), 4<<10, 32<<10)
+	if size > 1 {
+		l.places = max(size, linePlaces)
+		l.blocks = min(memory/5/kernels.LineBytes(l.places, 1), lineBlocks)
 	}
+	circles := maxBlocks * 2 * max(size-1, 1)
+	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*mailSlots*l.mailSlot
+	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
 	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
 	}
@@ -64,9 +69,27 @@ func newLayout(size, memory int) (layout, error) {
 	return l, nil
 }
 
-// place puts the parts one behind the other. The last ones begin with a large page, if that leaves room for the tiles.
+// lineMemory returns what lines take.
+func (l *layout) lineMemory() int {
+	return kernels.LineBytes(l.places, l.blocks) + kernels.CountBytes(l.blocks) + kernels.SignBytes(l.blocks)
+}
+
+// place puts the parts one behind the other, tiles and rings with all that is left in front of them, so that they begin with a
+// large page.
 func (l *layout) place(memory int) {
-	next := 0
+	l.placeFrom(0)
+	tiles := up(kernels.TileBytes(l.size, l.tileSlot, maxBlocks), 4<<10)
+	room := tiles
+	if l.size > 1 {
+		room = max(down(memory, largePage)-l.bytes, tiles)
+	}
+	l.ringSlot = roughly(room/ringSlots, 64<<10, 1<<20)
+	l.placeFrom(max(tiles, ringSlots*l.ringSlot))
+	l.bytes = up(l.bytes, largePage)
+}
+
+// placeFrom puts the small parts behind some bytes.
+func (l *layout) placeFrom(next int) {
 	take := func(at *int, n int) {
 		*at = next
 		next += (n + 4095) &^ 4095
@@ -77,18 +100,11 @@ func (l *layout) place(memory int) {
 	take(&l.test, 2*l.size*testBytes)
 	take(&l.packets, kernels.PacketBytes(l.size, l.packetSlot))
 	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
+	take(&l.lines, kernels.LineBytes(l.places, l.blocks))
+	take(&l.counts, kernels.CountBytes(l.blocks))
+	take(&l.signs, kernels.SignBytes(l.blocks))
 	take(&l.mail, (l.size-1)*mailSlots*l.mailSlot)
-	tiles := kernels.TileBytes(l.size, l.tileSlot, maxBlocks)
-	if up(next, largePage)+tiles <= down(memory, largePage) {
-		next = up(next, largePage)
-	}
-	l.ring = next
-	if l.size == 1 {
-		memory = next
-	}
-	l.ringSlot = roughly(max(down(memory, largePage)-next, tiles)/ringSlots, 64<<10, 1<<20)
-	take(&l.tiles, max(tiles, ringSlots*l.ringSlot))
-	l.bytes = up(next, largePage)
+	l.bytes = next
 }
 
 // Words. A slot that one rank fills and another empties has two: arrived, with the slot, is set by the sender; free, on
@@ -131,8 +147,9 @@ func (l *layout) mailTags(from, slot int) (check, label int) {
 // String says how large the parts are.
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
-	return fmt.Sprintf("heap %s: packets %s, rows %s, mailboxes %s, tiles %s (%d blocks of %s) or ring %d × %s",
-		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)), f((l.size-1)*mailSlots*l.mailSlot),
+	return fmt.Sprintf("heap %s: packets %s, rows %s, lines %s (%d blocks), mailboxes %s, tiles %s (%d blocks of %s) or ring %d × %s",
+		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)),
+		f(kernels.LineBytes(l.places, l.blocks)), l.blocks, f((l.size-1)*mailSlots*l.mailSlot),
 		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot), ringSlots, f(l.ringSlot))
 }
 

@@ -21,11 +21,15 @@ func TestLayout(t *testing.T) {
 			require.GreaterOrEqual(t, l.flags-l.state, kernels.StateBytes(maxBlocks))
 			require.GreaterOrEqual(t, l.words-l.flags, kernels.FlagBytes(maxBlocks))
 			require.GreaterOrEqual(t, l.rows-l.packets, kernels.PacketBytes(size, l.packetSlot))
-			require.GreaterOrEqual(t, l.mail-l.rows, kernels.RowBytes(size, l.rowSlot))
-			require.GreaterOrEqual(t, l.tiles-l.mail, (size-1)*mailSlots*l.mailSlot)
-			require.GreaterOrEqual(t, l.bytes-l.tiles, kernels.TileBytes(size, l.tileSlot, maxBlocks))
-			require.GreaterOrEqual(t, l.ring, l.tiles)
-			require.GreaterOrEqual(t, l.bytes-l.ring, ringSlots*l.ringSlot)
+			require.GreaterOrEqual(t, l.lines-l.rows, kernels.RowBytes(size, l.rowSlot))
+			require.GreaterOrEqual(t, l.counts-l.lines, kernels.LineBytes(l.places, l.blocks))
+			require.GreaterOrEqual(t, l.signs-l.counts, kernels.CountBytes(l.blocks))
+			require.GreaterOrEqual(t, l.mail-l.signs, kernels.SignBytes(l.blocks))
+			require.GreaterOrEqual(t, l.bytes-l.mail, (size-1)*mailSlots*l.mailSlot)
+			require.GreaterOrEqual(t, l.state-l.tiles, kernels.TileBytes(size, l.tileSlot, maxBlocks))
+			require.Zero(t, l.ring+l.tiles)
+			require.GreaterOrEqual(t, l.state-l.ring, ringSlots*l.ringSlot)
+			require.True(t, size == 1 || l.places >= size && l.blocks > 0)
 			require.Zero(t, l.packetSlot%64+l.tileSlot%16+l.ringSlot%ringUnit)
 		}
 	}
@@ -48,7 +52,7 @@ func TestWords(t *testing.T) {
 				data, arrived, _ := l.ringAt(me, slot)
 				use(data, "ring data")
 				use(arrived, "ring arrived")
-				require.LessOrEqual(t, data+l.ringSlot, l.bytes)
+				require.LessOrEqual(t, data+l.ringSlot, l.state)
 			}
 			for q := range size {
 				for slot := range ringSlots {
@@ -65,7 +69,7 @@ func TestWords(t *testing.T) {
 					use(data, "mail data")
 					use(arrived, "mail arrived")
 					use(free, "mail free")
-					require.LessOrEqual(t, data+l.mailSlot, l.ring)
+					require.LessOrEqual(t, data+l.mailSlot, l.bytes)
 					require.Less(t, free, l.test)
 				}
 			}

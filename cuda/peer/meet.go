@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -24,6 +26,7 @@ type address struct {
 	Handle  []byte // of the heap
 	Layout  string // must be equal on all ranks, as must the choices
 	Choices string
+	Blank   [4]uint32 // rank 0's is the group's
 }
 
 const addressBytes = 8 << 10
@@ -53,6 +56,10 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	}
 	b.joinFamily(own.Process + all[0].Nonce)
 	b.leaving = "peer/leaving/" + all[0].Nonce
+	b.blank = all[0].Blank
+	if err := b.blankLines(t); err != nil {
+		return err
+	}
 	b.peers = make([]mapping, b.size)
 	for q := range all {
 		if all[q].Layout != own.Layout || all[q].Choices != own.Choices {
@@ -73,11 +80,30 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 	}
 	a := &address{Process: b.home(), Device: b.device.Index(), UUID: uuid,
 		Nonce: rand.Text(), Heap: uint64(b.heap), Layout: b.layout.String(), Choices: digest(b.options.Choices)}
+	if err := binary.Read(rand.Reader, binary.NativeEndian, &a.Blank); err != nil {
+		return nil, err
+	}
 	// Containers can forbid handles. Ranks of one process do without; others miss it when they map.
 	if h, err := t.IPCHandle(b.heap); err == nil {
 		a.Handle = h[:]
 	}
 	return a, nil
+}
+
+// blankLines fills line memory as it is while nothing is on its way.
+func (b *backend) blankLines(t cuda.Thread) error {
+	all, n, s := kernels.LineBytes(b.layout.places, b.layout.blocks), 0, b.streams.setup.stream
+	for at := b.page.Bytes; n < min(all, len(b.page.Bytes)); n += 16 {
+		for i, w := range b.blank {
+			binary.NativeEndian.PutUint32(at[n+4*i:], w)
+		}
+	}
+	lines := b.heap + cuda.Pointer(b.layout.lines)
+	err := t.Copy(lines, b.page.Device, n, s)
+	for ; n < all && err == nil; n *= 2 {
+		err = t.Copy(lines+cuda.Pointer(n), lines, min(n, all-n), s)
+	}
+	return first(err, t.Synchronize(s))
 }
 
 // exchange gives every rank what all of them tell.

@@ -29,8 +29,9 @@ type backend struct {
 	known      known
 	peers      []mapping // by rank; the own heap at this rank's place
 	family     string
-	leaving    string // key of the group's store at which ranks count that leave
-	linked     bool   // NVLink everywhere: rows arrive whole
+	leaving    string    // key of the group's store at which ranks count that leave
+	linked     bool      // NVLink everywhere: rows and lines arrive whole
+	blank      [4]uint32 // a line that has not come
 	stop       *cuda.Host
 	page       *cuda.Host // through which the host reads tensors
 	reading    sync.Mutex // held while page is used

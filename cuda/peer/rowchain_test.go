@@ -173,12 +173,13 @@ func TestRowChainLeavesNothingOut(t *testing.T) {
 		}
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
+			o, round := byRows(t, 4, 2)
 			if w == 0 {
-				require.False(t, missed(t, *seed, w))
+				require.False(t, missed(t, *seed, w, o, round))
 				return
 			}
 			for i := range uint64(20) {
-				if missed(t, *seed*100+i, w) {
+				if missed(t, *seed*100+i, w, o, round) {
 					return
 				}
 			}
@@ -187,14 +188,13 @@ func TestRowChainLeavesNothingOut(t *testing.T) {
 	}
 }
 
-// missed reports whether the simulator misses a wait.
-func missed(t *testing.T, seed uint64, w twins.Wait) bool {
+// missed reports whether the simulator misses a wait among operations of some rounds, all four ranks of which have the options.
+func missed(t *testing.T, seed uint64, w twins.Wait, o Options, round int) bool {
 	t.Helper()
 	const size = 4
 	sim := kerneled(t, cudasim.Config{Devices: size, Seed: seed, Patience: 2 * time.Second})
 	defer sim.Close()
 	require.NoError(t, twins.RegisterDeaf(sim, w))
-	o, round := byRows(t, size, 2)
 	groups, err := pg.InProcess(t.Context(), size, pg.Config{})
 	require.NoError(t, err)
 	errs := make(chan error, size)

@@ -19,6 +19,7 @@ const (
 	Packets Way = "packets" // one kernel, data with flags; all_reduce: everything to everybody
 	TwoShot Way = "twoshot" // all_reduce by packets: reduce the own part, then spread it
 	Rows    Way = "rows"    // all_reduce: as packets, but 120 of 128 bytes are data; broadcast: from rank to rank
+	Lines   Way = "lines"   // from rank to rank, all of 16 bytes are data; all_reduce: round the ring
 	Tiles   Way = "tiles"   // one kernel, pushed tiles and barriers by block
 	Direct  Way = "direct"  // registered tensors: stored in the peers' outputs; all_reduce from tiles, broadcast in a chain
 	Ring    Way = "ring"    // copy engines and fold kernels, round the ring; all_to_all: to one peer after the other
@@ -32,8 +33,8 @@ const (
 
 // Choice is a line of the table: the way of operations of a collective in groups of at most MaxSize ranks with at most
 // MaxBytes. The bytes are those of the whole tensor of all_reduce, broadcast and reduce, else of the longest part. Zero
-// bounds nothing. The first line that fits is taken; one of a broadcast by rows fits devices linked by NVLink alone. All ranks
-// must have the same table.
+// bounds nothing. The first line that fits is taken; one by lines, and of a broadcast one by rows, fits devices linked by
+// NVLink alone. All ranks must have the same table.
 type Choice struct {
 	Coll       plan.Coll
 	MaxSize    int
@@ -70,31 +71,43 @@ func (c Choice) String() string {
 }
 
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a process
-// for each, with float32; more ranks follow from four. Beyond 128 MiB rings take over an all_reduce, for its parts are as large
+// for each, with float32; more ranks follow from four. Beyond 512 MiB rings take over an all_reduce, for its parts are as large
 // as slots then: copy engines bring slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 346 to three
 // peers at once. In a graph the engines stand still for longer between two copies: a ring took 20 % more time there, on two.
+// Where lines stand before others of the same sizes, those are for devices without NVLink.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
 		{Coll: plan.AllReduce, MaxBytes: 64 << 10, Way: Packets, Blocks: 64, Threads: 256},
-		{Coll: plan.AllReduce, MaxBytes: 4 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
+		{Coll: plan.AllReduce, MaxBytes: 1 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 10, Way: Rows, Blocks: 64, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 4 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, MaxSize: 2, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, Way: Direct, Blocks: 128, Threads: 256},
 		{Coll: plan.AllReduce, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, Registered: true, MaxSize: 2, Way: Direct, Blocks: 256, Threads: 256},
+		{Coll: plan.AllReduce, MaxBytes: 512 << 20, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
-		{Coll: plan.AllReduce, MaxBytes: 32 << 20, MaxSize: 2, Way: Rows, Blocks: 70, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxSize: 4, Eager: true, Way: Ring, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 512},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
 		all = append(all, Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 8, Threads: 128})
-		if c == plan.Broadcast {
-			all = append(all, Choice{Coll: c, MaxBytes: 16 << 20, Way: Rows, Blocks: 64, Threads: 512})
+		switch c {
+		case plan.AllGather:
+			all = append(all, Choice{Coll: c, MaxBytes: 16 << 10, Way: Packets, Blocks: 128, Threads: 128})
+		case plan.Broadcast:
+			all = append(all,
+				Choice{Coll: c, MaxBytes: 8 << 10, Way: Packets, Blocks: 8, Threads: 128},
+				Choice{Coll: c, MaxBytes: 512 << 10, Way: Rows, Blocks: 64, Threads: 512},
+				Choice{Coll: c, MaxBytes: 128 << 20, Way: Lines, Blocks: 128, Threads: 512},
+				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
+				Choice{Coll: c, Way: Lines, Blocks: 128, Threads: 512})
 		}
 		all = append(all,
 			Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 128, Threads: 256},
@@ -108,8 +121,6 @@ func DefaultChoices() []Choice {
 				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10})
 		case plan.Broadcast:
 			all = append(all,
-				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
-				Choice{Coll: c, MaxBytes: 48 << 20, Way: Rows, Blocks: 64, Threads: 512},
 				Choice{Coll: c, MaxBytes: 96 << 20, Way: Chain, Blocks: 64, Threads: 512, Tile: 24 << 10},
 				Choice{Coll: c, Way: Chain, Blocks: 128, Threads: 512})
 		case plan.ReduceScatter:
@@ -150,7 +161,7 @@ func (w Way) Serves(c plan.Coll) bool {
 	switch w {
 	case TwoShot, RowsTwoShot:
 		return c == plan.AllReduce
-	case Rows:
+	case Rows, Lines:
 		return c == plan.AllReduce || c == plan.Broadcast
 	case Ring, Copies:
 		return c == plan.AllReduce || c == plan.AllGather || c == plan.AllToAll
@@ -175,7 +186,7 @@ func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer)
 	for i := range b.options.Choices {
 		c := &b.options.Choices[i]
 		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) && !(c.Eager && b.captured()) &&
-			(b.linked || c.Way != Rows || coll == plan.AllReduce) {
+			(b.linked || c.Way != Lines && (c.Way != Rows || coll == plan.AllReduce)) {
 			return *c
 		}
 	}

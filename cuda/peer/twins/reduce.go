@@ -11,6 +11,8 @@ import (
 type folder struct {
 	k    *kernels.Kernel
 	size int // bytes of an element, or of its real part
+
+	without Wait // by lines, a wait that is left out
 }
 
 // fold reduces one operand of each rank, in rank order. Bytes that are no elements are left out: a last line may be short.

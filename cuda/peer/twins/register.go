@@ -10,22 +10,32 @@ import (
 
 // Register gives a simulated machine the entry points that know no element type.
 func Register(s *cudasim.Sim) error {
-	return registerMoves(s, rowChain{})
+	return registerMoves(s, 0)
 }
 
-// RegisterDeaf is Register with a twin of BroadcastRows that leaves out a wait, so that a test can see it missed.
-func RegisterDeaf(s *cudasim.Sim, w Wait) error { return registerMoves(s, rowChain{without: w}) }
+// RegisterDeaf is Register, and RegisterReduction of float32 sums, with twins that leave out a wait, so that a test can see it
+// missed.
+func RegisterDeaf(s *cudasim.Sim, w Wait) error {
+	if err := registerMoves(s, w); err != nil {
+		return err
+	}
+	return registerReduction(s, colligo.Float32, colligo.KindSum, w)
+}
 
-func registerMoves(s *cudasim.Sim, c rowChain) error {
+func registerMoves(s *cudasim.Sim, w Wait) error {
 	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
 		kernels.CopyBytes: copyBytes, kernels.ExchangePackets: exchangePackets, kernels.ExchangeTiles: exchangeTiles,
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
-		kernels.BroadcastRows: c.broadcast,
+		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
 	})
 }
 
 // RegisterReduction adds those of a kind of reduction on an element type.
 func RegisterReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind) error {
+	return registerReduction(s, d, k, 0)
+}
+
+func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait) error {
 	of := d.Real() // identical code is one image: its twin must do for all that it is loaded for
 	switch k {
 	case colligo.KindSum, colligo.KindPremulSum:
@@ -41,14 +51,15 @@ func RegisterReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind) error 
 	if err != nil {
 		return err
 	}
-	f := folder{kernel, d.Real().Size()}
+	f := folder{kernel, d.Real().Size(), w}
 	twins := map[string]cudasim.Twin{
 		kernels.ReduceTwo: f.reduceTwo, kernels.AllReduceOneShot: f.oneShot, kernels.AllReduceTwoShot: f.twoShot,
 		kernels.ReduceScatterPackets: f.scatterPackets, kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
 		kernels.AllReduceRows: f.rows, kernels.AllReduceRowsTwoShot: f.rowsTwoShot, kernels.AllReduceDirect: f.direct,
+		kernels.AllReduceLines: f.lines,
 	}
 	for _, family := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily, kernels.RowFamily,
-		kernels.DirectFamily} {
+		kernels.LineFamily, kernels.DirectFamily} {
 		m, err := kernels.ReduceModule(d, k, family)
 		if err != nil {
 			return err

@@ -5,15 +5,20 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// Wait is one that BroadcastRows cannot do without, but for the zero Wait, which is none.
+// Wait is one that a kernel by rows or lines cannot do without, but for the zero Wait, which is none.
 type Wait int
 
-// The waits.
+// The waits, first those of BroadcastRows.
 const (
 	WaitForRoom     Wait = iota + 1 // for the sign that the round before the last was taken
 	WaitForLast                     // for the last sign, before a sender leaves
 	WaitForStranger                 // for the last greeting, before a rank leaves
 	WaitForGreeting                 // for the first greeting, before the second is signed
+
+	WaitForBlank    // by lines: until what was made blank is read to be
+	WaitForSign     // BroadcastLines: for the sign that a place is free again
+	WaitForEntry    // for the first sign of the operation
+	WaitForLastSign // before a sender leaves
 )
 
 // rowChain is BroadcastRows without a wait.

@@ -1,0 +1,172 @@
+package peer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// byLines takes lines for all that they serve, on a grid of so many blocks, and now and then something else.
+func byLines(blocks int) Options {
+	o := Options{Memory: 24 << 20, Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 100, Way: Packets}, {Coll: plan.Broadcast, MaxBytes: 100, Way: Packets},
+		{Coll: plan.AllReduce, Way: Lines}, {Coll: plan.Broadcast, Way: Lines}}}
+	for i := range o.Choices {
+		o.Choices[i].Blocks, o.Choices[i].Threads = blocks, 64
+	}
+	return o
+}
+
+// TestLines takes lengths around whole lines, rows and sweeps, from all roots, at all alignments.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 5, 8) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, size, byLines(3), func(r *rank) error {
+				for i, n := range []int{1, 15, 17, 512, 513, 6*512 + 1, 24*512 - 1, 24*512 + 1, 31 * 512, 100_003, 3} {
+					root := i % size
+					c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: i % 4, async: i%2 == 1}
+					if err := first(r.broadcastBytes(n, (i+3*root)%17, root), r.allReduce(c), r.broadcastBytes(n, i%17, (root+1)%size)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestLineTypes reduces each type by each operation.
+func TestLineTypes(t *testing.T) {
+	t.Parallel()
+	trials := thinned(allTypes(1501))
+	var all []reduction
+	for _, c := range trials {
+		all = append(all, reduction{c.dtype, c.op.Kind()})
+	}
+	onSim(t, 3, byLines(2), func(r *rank) error {
+		for _, c := range trials {
+			if err := r.allReduce(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, all...)
+}
+
+// signedUpTo has the next steps of all warps be of number n, as if so many had been moved.
+func (r *rank) signedUpTo(n uint32) error {
+	b, err := r.backend()
+	if err != nil {
+		return err
+	}
+	warps := b.layout.blocks * 16
+	if err := first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.signs, warps, n), r.setWords(b, b.layout.counts, 2*warps, n)); err != nil {
+		return err
+	}
+	for w := range warps { // the place is behind the number
+		if err := r.setWords(b, b.layout.counts+8*w+4, 1, n%uint32(b.layout.places)); err != nil {
+			return err
+		}
+	}
+	return r.g.Barrier(r.ctx)
+}
+
+// TestLineNumbersWrap has the numbers of steps pass 0, or what an int32 holds.
+func TestLineNumbersWrap(t *testing.T) {
+	t.Parallel()
+	for i, from := range []uint32{1<<32 - 3, 1<<32 - 8, 1<<31 - 3} {
+		t.Run(fmt.Sprintf("from=%#x", from), func(t *testing.T) {
+			t.Parallel()
+			o := byLines(2)
+			o.Memory = leastMemory(3)
+			onRanks(t, seeded(t, 3, *seed*100+uint64(i)).Driver(), 3, 3, simHalf, o, func(r *rank) error {
+				if err := first(r.broadcastBytes(200, 0, 0), r.signedUpTo(from)); err != nil {
+					return err
+				}
+				for k, n := range []int{200, 60_000, 300, 30_000} {
+					if err := first(r.broadcastBytes(n, 0, k%3), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 4})); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestLinesUnwatched enqueues operations by lines in an order that a seed picks, of one sweep and of several, with no host between
+// them, on all warps and on some, some in a graph that is replayed. The last one's result is looked at.
+func TestLinesUnwatched(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 5, 8) {
+		for i := range seeds(max(2, 12/uint64(size))) {
+			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+i), func(t *testing.T) {
+				t.Parallel()
+				of := *seed*100 + i
+				onRanks(t, seeded(t, size, of).Driver(), size, size, chainHalf, byLines(1+int(i)%3), func(r *rank) error {
+					return r.unseenRows(rand.New(rand.NewPCG(of, 5)), 20_000)
+				})
+			})
+		}
+	}
+}
+
+// TestLinesLeaveNothingOut leaves out each wait that only says that memory is free, and expects the simulator to find that something
+// is not ordered any more.
+func TestLinesLeaveNothingOut(t *testing.T) {
+	t.Parallel()
+	for what, w := range map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank, "sign": twins.WaitForSign, "entry": twins.WaitForEntry,
+		"last sign": twins.WaitForLastSign} {
+		if underRace && w != 0 {
+			continue // what the simulator finds, Go's race detector does not see
+		}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			if w == 0 {
+				require.False(t, missed(t, *seed, w, byLines(1), 20_000))
+				return
+			}
+			for i := range uint64(20) {
+				if missed(t, *seed*100+i, w, byLines(1), 20_000) {
+					return
+				}
+			}
+			require.Fail(t, "nothing was found")
+		})
+	}
+}
+
+// TestLineGraph replays captured broadcasts and sums.
+func TestLineGraph(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			onRanks(t, simulated(t, size).Driver(), size, size, chainHalf, byLines(2), func(r *rank) error { return r.broadcastGraph(40_000) })
+		})
+	}
+}
+
+// TestGPULines takes lines on devices, from all roots, on small grids and large ones, alone and from graphs.
+func TestGPULines(t *testing.T) {
+	d, n := gpus(t)
+	for _, size := range sizes(n) {
+		if size < 2 || size > n {
+			continue // as in TestGPURegistered
+		}
+		for _, c := range []Choice{{Blocks: 128, Threads: 512}, {Blocks: 5, Threads: 96}} {
+			t.Run(fmt.Sprintf("ranks=%d/grid=%dx%d", size, c.Blocks, c.Threads), func(t *testing.T) {
+				o := Options{Choices: []Choice{{Coll: plan.Broadcast, Way: Lines, Blocks: c.Blocks, Threads: c.Threads},
+					{Coll: plan.AllReduce, Way: Lines, Blocks: c.Blocks, Threads: c.Threads}}}
+				onRanks(t, d, size, n, gpuHalf, o, (*rank).rowChains)
+			})
+		}
+	}
+}

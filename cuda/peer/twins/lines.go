@@ -1,0 +1,267 @@
+package twins
+
+import (
+	"encoding/binary"
+
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+const (
+	lineRow  = 512 // bytes
+	lineRows = kernels.LineSpan / lineRow
+)
+
+// belts is a block of a line kernel: its warps do each thing one after the other.
+type belts struct {
+	member
+	a       *kernels.LinesArgs
+	without Wait
+	blank   [line]byte
+	belts   []belt
+	sweeps
+}
+
+// belt is a warp of it: its index among all that line memory is for, and the number and place of its next step.
+type belt struct{ index, number, place uint32 }
+
+func newBelts(l *cudasim.Launch, b *cudasim.Block, w Wait) *belts {
+	b.AwaitBefore()
+	a := cudasim.Args[kernels.LinesArgs](l)
+	x := &belts{member: member{Block: b, g: &a.Group, grid: l.Grid}, a: a, without: w}
+	for i, word := range a.Blank {
+		binary.LittleEndian.PutUint32(x.blank[4*i:], word)
+	}
+	for i := range uint32(b.Threads / 32) {
+		w := belt{index: uint32(b.Index)*kernels.LineWarps + i}
+		count := a.Counts + 8*uint64(w.index)
+		w.number, w.place = x.LoadVolatile32(count), x.LoadVolatile32(count+4)
+		x.belts = append(x.belts, w)
+	}
+	x.sign()
+	return x
+}
+
+// at returns where row u of a warp's step lies in the memory at base.
+func (x *belts) at(base uint64, w *belt, u uint32) uint64 {
+	warps := uint64(x.a.Blocks) * kernels.LineWarps
+	return base + (uint64(w.place)*warps+uint64(w.index))*kernels.LineSpan + lineRow*uint64(u)
+}
+
+// put stores the rows of a step.
+func (x *belts) put(w *belt, rows [][]byte) {
+	for u, b := range rows {
+		if !x.stopped {
+			x.StoreLines(x.at(x.a.Next, w, uint32(u)), b)
+		}
+	}
+}
+
+// take waits for some rows and makes them blank.
+func (x *belts) take(w *belt, n uint32) (rows [][]byte) {
+	for u := range n {
+		b := make([]byte, lineRow)
+		x.wait(x.rankAt(x.size()-1), func() bool { return x.LoadLines(x.at(x.a.Lines, w, u), b, x.blank) })
+		rows = append(rows, b)
+	}
+	for u := range n {
+		if !x.stopped {
+			x.Blank(x.at(x.a.Lines, w, u), lineRow/line, x.blank)
+		}
+	}
+	return rows
+}
+
+// clear reads back what was made blank, unless that is what is left out, and goes on to the next step.
+func (x *belts) clear(w *belt, n uint32) {
+	for u := range n {
+		if !x.stopped && x.without != WaitForBlank {
+			x.Blanked(x.at(x.a.Lines, w, u), lineRow/line)
+		}
+	}
+	x.step(w)
+}
+
+func (x *belts) step(w *belt) {
+	w.number++
+	if w.place++; w.place == x.a.Places {
+		w.place = 0
+	}
+}
+
+// sign says of all warps that all steps before the next one are cleared; heard waits until the next rank has said so of n, unless
+// that is left out.
+func (x *belts) sign() {
+	for _, w := range x.belts {
+		if !x.stopped {
+			x.StoreVolatile32(x.a.Told+4*uint64(w.index), w.number)
+		}
+	}
+}
+
+func (x *belts) heard(w *belt, n uint32, which Wait) {
+	if x.without != which {
+		x.wait(x.rankAt(1), func() bool { return int32(x.LoadVolatile32(x.a.Signs+4*uint64(w.index))-n) >= 0 })
+	}
+}
+
+func (x *belts) leave() {
+	for _, w := range x.belts {
+		if !x.stopped {
+			x.StoreVolatile32(x.a.Counts+8*uint64(w.index), w.number)
+			x.StoreVolatile32(x.a.Counts+8*uint64(w.index)+4, w.place)
+		}
+	}
+}
+
+// sweeps deals the rows of a tensor to the warps of a grid.
+type sweeps struct{ warps, all, rows, count uint32 }
+
+func (x *belts) deal(bytes uint64) {
+	s := &x.sweeps
+	s.warps, s.all = x.grid*uint32(len(x.belts)), uint32((bytes+lineRow-1)/lineRow)
+	s.count = (s.all + s.warps*lineRows - 1) / (s.warps * lineRows)
+	s.rows = (s.all + s.warps*s.count - 1) / (s.warps * s.count)
+}
+
+// row returns which row of the tensor row u of a sweep is, for the i-th warp of the block.
+func (x *belts) row(sweep, u uint32, i int) uint64 {
+	return uint64((sweep*x.sweeps.rows+u)*x.sweeps.warps + uint32(x.Index*len(x.belts)+i))
+}
+
+// has returns how many rows the i-th warp has in a sweep.
+func (x *belts) has(sweep uint32, i int) uint32 {
+	n := uint32(1)
+	for u := uint32(1); u < x.sweeps.rows && x.row(sweep, u, i) < uint64(x.sweeps.all); u++ {
+		n++
+	}
+	return n
+}
+
+// readRows returns n rows of the bytes at p, which are left of all.
+func (x *belts) readRows(p, bytes uint64, sweep uint32, i int, n uint32) (rows [][]byte) {
+	for u := range n {
+		at := x.row(sweep, u, i) * lineRow
+		rows = append(rows, x.read(p+at, lineRow/line, within(at, lineRow, bytes)))
+	}
+	return rows
+}
+
+func (x *belts) writeRows(p, bytes uint64, sweep uint32, i int, rows [][]byte) {
+	for u, b := range rows {
+		at := x.row(sweep, uint32(u), i) * lineRow
+		x.write(p+at, b, within(at, lineRow, bytes))
+	}
+}
+
+// lines is AllReduceLines.
+func (f folder) lines(l *cudasim.Launch) {
+	l.Each(func(b *cudasim.Block) {
+		x := newBelts(l, b, f.without)
+		x.deal(x.a.Part)
+		for sweep := range x.sweeps.count {
+			f.sweep(x, sweep)
+		}
+		x.leave()
+	})
+}
+
+// sweep has some rows of every part go round.
+func (f folder) sweep(x *belts, sweep uint32) {
+	for s := range 2*x.size() - 1 {
+		for i := range x.belts {
+			f.turn(x, sweep, s, i)
+		}
+	}
+}
+
+// turn takes the i-th warp's rows of the part that has been put s times, adds its own or keeps them, and puts them.
+func (f folder) turn(x *belts, sweep uint32, s, i int) {
+	w, n, last := &x.belts[i], x.has(sweep, i), 2*x.size()-2
+	from := uint64((int(x.g.Rank)-s+2*x.size())%x.size()) * x.a.Part
+	bytes := within(from, x.a.Part, x.a.Bytes)
+	var own [][]byte
+	if s < x.size() {
+		own = x.readRows(x.a.In+from, bytes, sweep, i, n)
+	}
+	if s == 0 {
+		x.put(w, own)
+		return
+	}
+	rows := x.take(w, n)
+	if s < x.size() {
+		divisor := x.a.Divisor
+		if s < x.size()-1 {
+			divisor = 0
+		}
+		f.addRows(rows, own, divisor, func(u uint32) uint64 { return within(x.row(sweep, u, i)*lineRow, lineRow, bytes) })
+	}
+	x.clear(w, n)
+	if s < last {
+		x.put(w, rows)
+	}
+	if s >= x.size()-1 && !x.stopped {
+		x.writeRows(x.a.Out+from, bytes, sweep, i, rows)
+	}
+}
+
+// addRows reduces own into rows, of each of which left bytes are elements.
+func (f folder) addRows(rows, own [][]byte, divisor uint32, left func(u uint32) uint64) {
+	for u := range rows {
+		n := left(uint32(u))
+		rows[u] = append(f.fold([][]byte{rows[u], own[u]}, n, divisor), make([]byte, lineRow-n)...)
+	}
+}
+
+// lineChain is BroadcastLines without a wait.
+type lineChain struct{ without Wait }
+
+func (c lineChain) broadcast(l *cudasim.Launch) {
+	l.Each(func(b *cudasim.Block) {
+		x := newBelts(l, b, c.without)
+		x.deal(x.a.Bytes)
+		begin := make([]uint32, len(x.belts))
+		for i, w := range x.belts {
+			begin[i] = w.number
+		}
+		for sweep := range x.sweeps.count {
+			for i := range x.belts {
+				x.hop(sweep, i, begin[i])
+			}
+			x.sign()
+		}
+		for i := range x.belts {
+			if w := &x.belts[i]; x.a.Ends&kernels.LineLast == 0 {
+				x.heard(w, w.number, WaitForLastSign)
+			}
+		}
+		x.leave()
+	})
+}
+
+// hop hands on and keeps a warp's rows of a sweep.
+func (x *belts) hop(sweep uint32, i int, begin uint32) {
+	w, n, root := &x.belts[i], x.has(sweep, i), x.a.Ends&kernels.LineRoot != 0
+	var rows [][]byte
+	if root {
+		rows = x.readRows(x.a.In, x.a.Bytes, sweep, i, n)
+	} else {
+		rows = x.take(w, n)
+	}
+	if x.a.Ends&kernels.LineLast == 0 {
+		if sweep >= x.a.Places {
+			x.heard(w, w.number-x.a.Places+1, WaitForSign)
+		} else if sweep != 0 {
+			x.heard(w, begin, WaitForEntry)
+		}
+		x.put(w, rows)
+	}
+	if root {
+		x.step(w)
+		return
+	}
+	if !x.stopped {
+		x.writeRows(x.a.Out, x.a.Bytes, sweep, i, rows)
+	}
+	x.clear(w, n)
+}
