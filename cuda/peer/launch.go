@@ -24,8 +24,13 @@ func repeatMost(launch time.Duration) int {
 	case launch < 3800*time.Nanosecond:
 		return 1024
 	}
-	return 16384
+	return repeatEver
 }
+
+const (
+	repeatEver  = 16384 // threads of the largest grid that any host launches as a graph
+	sampleEvery = 64    // of the grids that may be graphs, this one is launched without and timed
+)
 
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
@@ -36,7 +41,10 @@ type kernel struct {
 // repeats makes graphs of kernels and gives them back.
 type repeats struct {
 	wanted bool
-	most   int         // threads of the largest grid
+	most   int  // threads of the largest grid
+	adapts bool // most follows how fast the host is: the same one launches in 2.5 and in 4 µs, some seconds later
+	count  int  // of launches
+	took   [7]time.Duration
 	with   cuda.Stream // for making them
 	all    []*cuda.Repeat
 }
@@ -49,6 +57,7 @@ func (c *code) pace(t cuda.Thread, launch time.Duration) error {
 	}
 	var err error
 	if launch == 0 {
+		c.repeats.adapts = true
 		if launch, err = c.timeLaunches(t); err != nil {
 			return err
 		}
@@ -106,11 +115,35 @@ func (r *repeats) free(t cuda.Thread) error {
 // launch enqueues a kernel that waits itself for what is before it on the stream, where the device has that: those by
 // packets, rows and tiles, and the copy.
 func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
-	if k.again != nil && int(g.Blocks*g.Threads) <= c.repeats.most {
-		if captured, err := t.LaunchRepeat(k.again, g, args, s); !captured {
+	if threads := int(g.Blocks * g.Threads); k.again != nil && threads <= repeatEver {
+		if c.repeats.count++; c.repeats.adapts && c.repeats.count%sampleEvery == 0 {
+			begin := time.Now()
+			err := c.launchOnce(t, k, g, args, s)
+			c.repeats.sample(time.Since(begin))
 			return err
 		}
+		if threads <= c.repeats.most {
+			if captured, err := t.LaunchRepeat(k.again, g, args, s); !captured {
+				return err
+			}
+		}
 	}
+	return c.launchOnce(t, k, g, args, s)
+}
+
+// sample takes how long a launch took, and lets the median of some decide about the next ones.
+func (r *repeats) sample(took time.Duration) {
+	i := r.count / sampleEvery % len(r.took)
+	r.took[i] = took
+	if i == 0 {
+		all := r.took
+		slices.Sort(all[:])
+		r.most = repeatMost(all[len(all)/2])
+	}
+}
+
+// launchOnce is launch without a graph.
+func (c *code) launchOnce(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
 	if c.ahead {
 		return t.LaunchAhead(k.Function, g, args, s)
 	}

@@ -67,3 +67,21 @@ func (r *rank) byGraph(graphs *atomic.Int64, n int, want bool) error {
 	}
 	return r.g.Barrier(r.ctx)
 }
+
+// TestPaceFollows has a host become fast, and slow again, which one slow launch among fast ones does not tell.
+func TestPaceFollows(t *testing.T) {
+	t.Parallel()
+	r := &repeats{most: 1024, adapts: true}
+	launches := func(took ...time.Duration) {
+		for _, d := range took {
+			r.count += sampleEvery
+			r.sample(d * time.Microsecond)
+		}
+	}
+	launches(2, 2, 2, 9, 2, 2)
+	require.Equal(t, 1024, r.most)
+	launches(9)
+	require.Equal(t, 0, r.most)
+	launches(5, 5, 2, 5, 5, 5, 2)
+	require.Equal(t, repeatEver, r.most)
+}
