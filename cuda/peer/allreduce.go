@@ -97,7 +97,7 @@ func (b *backend) fittingRows(c *Choice, bytes, part int, two bool) Way {
 	case round <= b.layout.rowSlot:
 		return Rows
 	}
-	return Tiles
+	return Lines
 }
 
 // reduceStaged goes by packets or tiles.

@@ -95,10 +95,10 @@ func (b *backend) lineChain(t cuda.Thread, root int, x colligo.Tensor, choice *C
 	return b.code.launch(t, b.code.move.broadcastLines, b.lineGrid(choice, x.Size()), unsafe.Pointer(a), s)
 }
 
-// fittingChain returns a broadcast's way, which is not by rows where they do not fit.
+// fittingChain returns a broadcast's way, which is by lines where rows do not fit.
 func (b *backend) fittingChain(c *Choice, bytes int) Way {
-	if c.Way == Rows && b.fittingRows(c, bytes, 0, false) != Rows {
-		return Chain
+	if c.Way == Rows {
+		return b.fittingRows(c, bytes, 0, false)
 	}
 	return c.Way
 }

@@ -16,10 +16,10 @@ const (
 	mailSlots = 2  // of a mailbox
 	testBytes = 1 << 10
 
-	largePage   = 2 << 20 // of device memory; copies between processes are slower where a mapping ends within one
-	rowSlotMost = 9 << 19 // has room for 4 MiB of data
-	lineBlocks  = 128     // at most
-	linePlaces  = 4       // at least
+	largePage   = 2 << 20   // of device memory; copies between processes are slower where a mapping ends within one
+	rowSlotMost = 548 << 10 // has room for 512 KiB of data, and for both shots of 1 MiB among four ranks
+	lineBlocks  = 128       // at most
+	linePlaces  = 4         // at least
 )
 
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
@@ -54,7 +54,7 @@ func newLayout(size, memory int) (layout, error) {
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = up(memory/24/(2*size), 64<<10)
 	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*kernels.RowQuad)
-	l.mailSlot = roughly(min(memory/32/(size*mailSlots), 2<<20), 4<<10, 32<<10)
+	l.mailSlot = roughly(min(memory*3/128/(size*mailSlots), 2<<20), 4<<10, 32<<10)
 	if size > 1 {
 		l.places = max(size, linePlaces)
 		l.blocks = min(memory/5/kernels.LineBytes(l.places, 1), lineBlocks)
@@ -62,7 +62,7 @@ func newLayout(size, memory int) (layout, error) {
 	circles := maxBlocks * 2 * max(size-1, 1)
 	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*mailSlots*l.mailSlot
 	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
-	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 {
+	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 || size > 1 && l.blocks == 0 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
 	}
 	l.place(memory + 64<<10)
