@@ -79,7 +79,8 @@ func (b *backend) rowChain(t cuda.Thread, root int, x colligo.Tensor, choice *Ch
 	at, a := addressOf(x), &b.args.rowChain
 	a.In, a.Out, a.Bytes = uint64(at), uint64(at), uint64(x.Size())
 	a.Before, a.After = b.neighbours(root)
-	return b.code.launch(t, b.code.move.broadcastRows, choice.quadGrid(x.Size(), b.multiprocessors), unsafe.Pointer(a), s)
+	// Its hops take a device longer than a launch its host: it is no graph.
+	return b.code.launchOnce(t, b.code.move.broadcastRows, choice.quadGrid(x.Size(), b.multiprocessors), unsafe.Pointer(a), s)
 }
 
 // lineChain is chain by lines.
