@@ -45,19 +45,8 @@ func TestLines(t *testing.T) {
 // TestLineTypes reduces each type by each operation.
 func TestLineTypes(t *testing.T) {
 	t.Parallel()
-	trials := thinned(allTypes(1501))
-	var all []reduction
-	for _, c := range trials {
-		all = append(all, reduction{c.dtype, c.op.Kind()})
-	}
-	onSim(t, 3, byLines(2), func(r *rank) error {
-		for _, c := range trials {
-			if err := r.allReduce(c); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, all...)
+	f, all := each(thinned(allTypes(1501)))
+	onSim(t, 3, byLines(2), f, all...)
 }
 
 // signedUpTo has the next steps of all warps be of number n, as if so many had been moved.

@@ -108,19 +108,23 @@ func TestAllReduce(t *testing.T) {
 // TestTypes takes every element type and reduction once.
 func TestTypes(t *testing.T) {
 	t.Parallel()
-	trials := thinned(allTypes(301))
-	var all []reduction
+	f, all := each(thinned(allTypes(301)))
+	onSim(t, 3, Options{}, f, all...)
+}
+
+// each tries them all, one after the other, for which a machine has to have some reductions.
+func each(trials []trial) (f func(*rank) error, all []reduction) {
 	for _, c := range trials {
 		all = append(all, reduction{c.dtype, c.op.Kind()})
 	}
-	onSim(t, 3, Options{}, func(r *rank) error {
+	return func(r *rank) error {
 		for _, c := range trials {
 			if err := r.allReduce(c); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, all...)
+	}, all
 }
 
 func TestMoves(t *testing.T) {
