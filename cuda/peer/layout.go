@@ -19,7 +19,7 @@ const (
 	largePage   = 2 << 20   // of device memory; copies between processes are slower where a mapping ends within one
 	rowSlotMost = 548 << 10 // has room for 512 KiB of data, and for both shots of 1 MiB among four ranks
 	lineBlocks  = 128       // at most
-	linePlaces  = 4         // at least
+	linePlaces  = 3         // at least
 )
 
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
@@ -83,7 +83,7 @@ func (l *layout) place(memory int) {
 	if l.size > 1 {
 		room = max(down(memory, largePage)-l.bytes, tiles)
 	}
-	l.ringSlot = roughly(room/ringSlots, 64<<10, 1<<20)
+	l.ringSlot = roughly(room/ringSlots, 64<<10, 256<<10)
 	l.placeFrom(max(tiles, ringSlots*l.ringSlot))
 	l.bytes = up(l.bytes, largePage)
 }
