@@ -70,7 +70,7 @@ func TestExplainFitting(t *testing.T) {
 		bytes  int
 		linked bool
 		way    Way
-	}{{1 << 10, true, Packets}, {16 << 10, true, Rows}, {256 << 10, true, Rows}, {1 << 20, true, Lines}, {8 << 10, false, Packets}, {1 << 20, false, Chain}} {
+	}{{1 << 10, true, Packets}, {16 << 10, true, Packets}, {256 << 10, true, Rows}, {1 << 20, true, Lines}, {8 << 10, false, Packets}, {1 << 20, false, Chain}} {
 		got, err := Options{}.Explain(plan.Broadcast, 4, c.bytes, c.linked)
 		require.NoError(t, err)
 		require.Equal(t, c.way, got.Way, "%d bytes, linked %v", c.bytes, c.linked)

@@ -28,8 +28,11 @@ func repeatMost(launch time.Duration) int {
 }
 
 const (
-	repeatEver  = 16384 // threads of the largest grid that any host launches as a graph
-	sampleEvery = 64    // of the grids that may be graphs, this one is launched without and timed
+	repeatEver = 16384 // threads of the largest grid that any host launches as a graph
+
+	// Of so many grids that may be graphs, some in the middle are launched without, one after the other, for the first one behind
+	// graphs takes longer. All but those of the beginning are timed.
+	sampleEvery, sampleLength, sampleFrom = 512, 10, 3
 )
 
 // kernel is an entry point, also as a graph where the driver has those.
@@ -44,7 +47,7 @@ type repeats struct {
 	most   int  // threads of the largest grid
 	adapts bool // most follows how fast the host is: the same one launches in 2.5 and in 4 µs, some seconds later
 	count  int  // of launches
-	took   [7]time.Duration
+	took   [sampleLength]time.Duration
 	with   cuda.Stream // for making them
 	all    []*cuda.Repeat
 }
@@ -116,10 +119,11 @@ func (r *repeats) free(t cuda.Thread) error {
 // packets, rows and tiles, and the copy.
 func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
 	if threads := int(g.Blocks * g.Threads); k.again != nil && threads <= repeatEver {
-		if c.repeats.count++; c.repeats.adapts && c.repeats.count%sampleEvery == 0 {
+		c.repeats.count++
+		if n := c.repeats.sampled(); n >= 0 {
 			begin := time.Now()
 			err := c.launchOnce(t, k, g, args, s)
-			c.repeats.sample(time.Since(begin))
+			c.repeats.sample(n, time.Since(begin))
 			return err
 		}
 		if threads <= c.repeats.most {
@@ -131,14 +135,21 @@ func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer,
 	return c.launchOnce(t, k, g, args, s)
 }
 
-// sample takes how long a launch took, and lets the median of some decide about the next ones.
-func (r *repeats) sample(took time.Duration) {
-	i := r.count / sampleEvery % len(r.took)
-	r.took[i] = took
-	if i == 0 {
-		all := r.took
-		slices.Sort(all[:])
-		r.most = repeatMost(all[len(all)/2])
+// sampled returns which launch of a sample this one is, something negative if it is none.
+func (r *repeats) sampled() int {
+	if n := r.count%sampleEvery - sampleEvery/2; r.adapts && n < sampleLength {
+		return n
+	}
+	return -1
+}
+
+// sample takes how long launch n of a sample took. When it was the last one, their median decides about those to come.
+func (r *repeats) sample(n int, took time.Duration) {
+	r.took[n] = took
+	if n == sampleLength-1 {
+		timed := r.took[sampleFrom:]
+		slices.Sort(timed)
+		r.most = repeatMost(timed[len(timed)/2])
 	}
 }
 

@@ -68,20 +68,30 @@ func (r *rank) byGraph(graphs *atomic.Int64, n int, want bool) error {
 	return r.g.Barrier(r.ctx)
 }
 
-// TestPaceFollows has a host become fast, and slow again, which one slow launch among fast ones does not tell.
+// TestPaceFollows has a host become fast, and slow again, which what a sample begins with does not tell, nor one slow launch.
 func TestPaceFollows(t *testing.T) {
 	t.Parallel()
 	r := &repeats{most: 1024, adapts: true}
-	launches := func(took ...time.Duration) {
-		for _, d := range took {
-			r.count += sampleEvery
-			r.sample(d * time.Microsecond)
+	sample := func(took ...time.Duration) {
+		for n := 0; n < len(took); r.count++ {
+			if i := r.sampled(); i >= 0 {
+				require.Equal(t, n, i)
+				r.sample(i, took[n]*time.Microsecond)
+				n++
+			}
 		}
 	}
-	launches(2, 2, 2, 9, 2, 2)
+	sample(9, 9, 9, 2, 2, 5, 2, 2, 2)
 	require.Equal(t, 1024, r.most)
-	launches(9)
+	r.sample(sampleLength-1, 2*time.Microsecond)
 	require.Equal(t, 0, r.most)
-	launches(5, 5, 2, 5, 5, 5, 2)
+	r.count++
+	sample(2, 2, 2, 5, 5, 2, 5, 5, 5, 5)
 	require.Equal(t, repeatEver, r.most)
+	require.Equal(t, 2*sampleEvery-sampleEvery/2+sampleLength, r.count)
+	r.adapts = false
+	for range 2 * sampleEvery {
+		r.count++
+		require.Negative(t, r.sampled())
+	}
 }
