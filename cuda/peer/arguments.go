@@ -78,12 +78,12 @@ func (c *Choice) quadGrid(bytes, multiprocessors int) cuda.Grid {
 	return cuda.Grid{Blocks: uint32(min((warps+block-1)/block, most/block)), Threads: uint32(32 * block)}
 }
 
-// lineGrid returns a grid with a warp for each row of 512 bytes, or as many as choice and heap allow: all blocks have to be on the
+// lineGrid returns a grid with a warp for each strip of 512 bytes, or as many as choice and heap allow: all blocks have to be on the
 // device at once.
 func (b *backend) lineGrid(c *Choice, bytes int) cuda.Grid {
-	rows, blocks := (bytes+511)/512, min(c.Blocks, b.layout.blocks, b.multiprocessors)
-	block := min((rows+blocks-1)/blocks, c.Threads/32)
-	return cuda.Grid{Blocks: uint32(min((rows+block-1)/block, blocks)), Threads: uint32(32 * block)}
+	strips, blocks := (bytes+511)/512, min(c.Blocks, b.layout.blocks, b.multiprocessors)
+	block := min((strips+blocks-1)/blocks, c.Threads/32)
+	return cuda.Grid{Blocks: uint32(min((strips+block-1)/block, blocks)), Threads: uint32(32 * block)}
 }
 
 // leastThreads of a block by tiles are a warp for each of its teams.

@@ -22,7 +22,7 @@ func byLines(blocks int) Options {
 	return o
 }
 
-// TestLines takes lengths around whole lines, rows and sweeps, from all roots, at all alignments.
+// TestLines takes lengths around whole lines, strips and sweeps, from all roots, at all alignments.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 5, 8) {

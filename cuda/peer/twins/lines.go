@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	lineRow  = 512 // bytes
-	lineRows = kernels.LineSpan / lineRow
+	stripBytes = 512 // bytes
+	lineStrips = kernels.LineSpan / stripBytes
 )
 
 // belts is a block of a line kernel: its warps do each thing one after the other.
@@ -42,41 +42,41 @@ func newBelts(l *cudasim.Launch, b *cudasim.Block, w Wait) *belts {
 	return x
 }
 
-// at returns where row u of a warp's step lies in the memory at base.
+// at returns where strip u of a warp's step lies in the memory at base.
 func (x *belts) at(base uint64, w *belt, u uint32) uint64 {
 	warps := uint64(x.a.Blocks) * kernels.LineWarps
-	return base + (uint64(w.place)*warps+uint64(w.index))*kernels.LineSpan + lineRow*uint64(u)
+	return base + (uint64(w.place)*warps+uint64(w.index))*kernels.LineSpan + stripBytes*uint64(u)
 }
 
-// put stores the rows of a step.
-func (x *belts) put(w *belt, rows [][]byte) {
-	for u, b := range rows {
+// put stores the strips of a step.
+func (x *belts) put(w *belt, strips [][]byte) {
+	for u, b := range strips {
 		if !x.stopped {
 			x.StoreLines(x.at(x.a.Next, w, uint32(u)), b)
 		}
 	}
 }
 
-// take waits for some rows and makes them blank.
-func (x *belts) take(w *belt, n uint32) (rows [][]byte) {
+// take waits for some strips and makes them blank.
+func (x *belts) take(w *belt, n uint32) (strips [][]byte) {
 	for u := range n {
-		b := make([]byte, lineRow)
+		b := make([]byte, stripBytes)
 		x.wait(x.rankAt(x.size()-1), func() bool { return x.LoadLines(x.at(x.a.Lines, w, u), b, x.blank) })
-		rows = append(rows, b)
+		strips = append(strips, b)
 	}
 	for u := range n {
 		if !x.stopped {
-			x.Blank(x.at(x.a.Lines, w, u), lineRow/line, x.blank)
+			x.Blank(x.at(x.a.Lines, w, u), stripBytes/line, x.blank)
 		}
 	}
-	return rows
+	return strips
 }
 
 // clear reads back what was made blank, unless that is what is left out, and goes on to the next step.
 func (x *belts) clear(w *belt, n uint32) {
 	for u := range n {
 		if !x.stopped && x.without != WaitForBlank {
-			x.Blanked(x.at(x.a.Lines, w, u), lineRow/line)
+			x.Blanked(x.at(x.a.Lines, w, u), stripBytes/line)
 		}
 	}
 	x.step(w)
@@ -114,43 +114,43 @@ func (x *belts) leave() {
 	}
 }
 
-// sweeps deals the rows of a tensor to the warps of a grid.
-type sweeps struct{ warps, all, rows, count uint32 }
+// sweeps deals the strips of a tensor to the warps of a grid.
+type sweeps struct{ warps, all, strips, count uint32 }
 
 func (x *belts) deal(bytes uint64) {
 	s := &x.sweeps
-	s.warps, s.all = x.grid*uint32(len(x.belts)), uint32((bytes+lineRow-1)/lineRow)
-	s.count = (s.all + s.warps*lineRows - 1) / (s.warps * lineRows)
-	s.rows = (s.all + s.warps*s.count - 1) / (s.warps * s.count)
+	s.warps, s.all = x.grid*uint32(len(x.belts)), uint32((bytes+stripBytes-1)/stripBytes)
+	s.count = (s.all + s.warps*lineStrips - 1) / (s.warps * lineStrips)
+	s.strips = (s.all + s.warps*s.count - 1) / (s.warps * s.count)
 }
 
-// row returns which row of the tensor row u of a sweep is, for the i-th warp of the block.
-func (x *belts) row(sweep, u uint32, i int) uint64 {
-	return uint64((sweep*x.sweeps.rows+u)*x.sweeps.warps + uint32(x.Index*len(x.belts)+i))
+// strip returns which strip of the tensor strip u of a sweep is, for the i-th warp of the block.
+func (x *belts) strip(sweep, u uint32, i int) uint64 {
+	return uint64((sweep*x.sweeps.strips+u)*x.sweeps.warps + uint32(x.Index*len(x.belts)+i))
 }
 
-// has returns how many rows the i-th warp has in a sweep.
+// has returns how many strips the i-th warp has in a sweep.
 func (x *belts) has(sweep uint32, i int) uint32 {
 	n := uint32(1)
-	for u := uint32(1); u < x.sweeps.rows && x.row(sweep, u, i) < uint64(x.sweeps.all); u++ {
+	for u := uint32(1); u < x.sweeps.strips && x.strip(sweep, u, i) < uint64(x.sweeps.all); u++ {
 		n++
 	}
 	return n
 }
 
-// readRows returns n rows of the bytes at p, which are left of all.
-func (x *belts) readRows(p, bytes uint64, sweep uint32, i int, n uint32) (rows [][]byte) {
+// readStrips returns n strips of the bytes at p, which are left of all.
+func (x *belts) readStrips(p, bytes uint64, sweep uint32, i int, n uint32) (strips [][]byte) {
 	for u := range n {
-		at := x.row(sweep, u, i) * lineRow
-		rows = append(rows, x.read(p+at, lineRow/line, within(at, lineRow, bytes)))
+		at := x.strip(sweep, u, i) * stripBytes
+		strips = append(strips, x.read(p+at, stripBytes/line, within(at, stripBytes, bytes)))
 	}
-	return rows
+	return strips
 }
 
-func (x *belts) writeRows(p, bytes uint64, sweep uint32, i int, rows [][]byte) {
-	for u, b := range rows {
-		at := x.row(sweep, uint32(u), i) * lineRow
-		x.write(p+at, b, within(at, lineRow, bytes))
+func (x *belts) writeStrips(p, bytes uint64, sweep uint32, i int, strips [][]byte) {
+	for u, b := range strips {
+		at := x.strip(sweep, uint32(u), i) * stripBytes
+		x.write(p+at, b, within(at, stripBytes, bytes))
 	}
 }
 
@@ -166,7 +166,7 @@ func (f folder) lines(l *cudasim.Launch) {
 	})
 }
 
-// sweep has some rows of every part go round.
+// sweep has some strips of every part go round.
 func (f folder) sweep(x *belts, sweep uint32) {
 	for s := range 2*x.size() - 1 {
 		for i := range x.belts {
@@ -175,41 +175,41 @@ func (f folder) sweep(x *belts, sweep uint32) {
 	}
 }
 
-// turn takes the i-th warp's rows of the part that has been put s times, adds its own or keeps them, and puts them.
+// turn takes the i-th warp's strips of the part that has been put s times, adds its own or keeps them, and puts them.
 func (f folder) turn(x *belts, sweep uint32, s, i int) {
 	w, n, last := &x.belts[i], x.has(sweep, i), 2*x.size()-2
 	from := uint64((int(x.g.Rank)-s+2*x.size())%x.size()) * x.a.Part
 	bytes := within(from, x.a.Part, x.a.Bytes)
 	var own [][]byte
 	if s < x.size() {
-		own = x.readRows(x.a.In+from, bytes, sweep, i, n)
+		own = x.readStrips(x.a.In+from, bytes, sweep, i, n)
 	}
 	if s == 0 {
 		x.put(w, own)
 		return
 	}
-	rows := x.take(w, n)
+	strips := x.take(w, n)
 	if s < x.size() {
 		divisor := x.a.Divisor
 		if s < x.size()-1 {
 			divisor = 0
 		}
-		f.addRows(rows, own, divisor, func(u uint32) uint64 { return within(x.row(sweep, u, i)*lineRow, lineRow, bytes) })
+		f.addStrips(strips, own, divisor, func(u uint32) uint64 { return within(x.strip(sweep, u, i)*stripBytes, stripBytes, bytes) })
 	}
 	x.clear(w, n)
 	if s < last {
-		x.put(w, rows)
+		x.put(w, strips)
 	}
 	if s >= x.size()-1 && !x.stopped {
-		x.writeRows(x.a.Out+from, bytes, sweep, i, rows)
+		x.writeStrips(x.a.Out+from, bytes, sweep, i, strips)
 	}
 }
 
-// addRows reduces own into rows, of each of which left bytes are elements.
-func (f folder) addRows(rows, own [][]byte, divisor uint32, left func(u uint32) uint64) {
-	for u := range rows {
+// addStrips reduces own into strips, of each of which left bytes are elements.
+func (f folder) addStrips(strips, own [][]byte, divisor uint32, left func(u uint32) uint64) {
+	for u := range strips {
 		n := left(uint32(u))
-		rows[u] = append(f.fold([][]byte{rows[u], own[u]}, n, divisor), make([]byte, lineRow-n)...)
+		strips[u] = append(f.fold([][]byte{strips[u], own[u]}, n, divisor), make([]byte, stripBytes-n)...)
 	}
 }
 
@@ -239,14 +239,14 @@ func (c lineChain) broadcast(l *cudasim.Launch) {
 	})
 }
 
-// hop hands on and keeps a warp's rows of a sweep.
+// hop hands on and keeps a warp's strips of a sweep.
 func (x *belts) hop(sweep uint32, i int, begin uint32) {
 	w, n, root := &x.belts[i], x.has(sweep, i), x.a.Ends&kernels.LineRoot != 0
-	var rows [][]byte
+	var strips [][]byte
 	if root {
-		rows = x.readRows(x.a.In, x.a.Bytes, sweep, i, n)
+		strips = x.readStrips(x.a.In, x.a.Bytes, sweep, i, n)
 	} else {
-		rows = x.take(w, n)
+		strips = x.take(w, n)
 	}
 	if x.a.Ends&kernels.LineLast == 0 {
 		if sweep >= x.a.Places {
@@ -254,14 +254,14 @@ func (x *belts) hop(sweep uint32, i int, begin uint32) {
 		} else if sweep != 0 {
 			x.heard(w, begin, WaitForEntry)
 		}
-		x.put(w, rows)
+		x.put(w, strips)
 	}
 	if root {
 		x.step(w)
 		return
 	}
 	if !x.stopped {
-		x.writeRows(x.a.Out, x.a.Bytes, sweep, i, rows)
+		x.writeStrips(x.a.Out, x.a.Bytes, sweep, i, strips)
 	}
 	x.clear(w, n)
 }

@@ -3,7 +3,7 @@
 #include "lines.h"
 
 // all_reduce_lines: part q goes round from rank q on, each rank adding its own, until the rank before q has the sum; from there it
-// goes round once more. A sweep of a warp is all that for some rows of every part. Parts are sent at the length of the first,
+// goes round once more. A sweep of a warp is all that for some strips of every part. Parts are sent at the length of the first,
 // which is the longest.
 KERNEL void all_reduce_lines(LinesArgs a) {
 	SHARED u32 numbers[lineWarps];
@@ -12,38 +12,38 @@ KERNEL void all_reduce_lines(LinesArgs a) {
 	u32 n = a.group.size;
 #pragma unroll 1
 	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {
-		u32 rows = x.has(sweep), q = a.group.rank;
-		Line v[lineRows], own[lineRows];
-		auto read = [&](Line(&to)[lineRows]) {
+		u32 strips = x.has(sweep), q = a.group.rank;
+		Line v[lineStrips], own[lineStrips];
+		auto read = [&](Line(&to)[lineStrips]) {
 			u64 part = q * a.part, bytes = within(part, a.part, a.bytes);
 #pragma unroll
-			for (u32 u = 0; u < lineRows; u++)
-				if (u < rows) to[u] = readUser(a.in + part + x.at(sweep, u), within(x.at(sweep, u), 16, bytes));
+			for (u32 u = 0; u < lineStrips; u++)
+				if (u < strips) to[u] = readUser(a.in + part + x.at(sweep, u), within(x.at(sweep, u), 16, bytes));
 		};
 		read(v);
-		b.put(v, rows);
+		b.put(v, strips);
 #pragma unroll 1
 		for (u32 s = 1; b.on && s <= 2 * n - 2; s++) { // s times the part has been put
 			bool reduces = s < n, whole = s >= n - 1;
 			q = q == 0 ? n - 1 : q - 1;
 			if (reduces) read(own);
-			if (!b.take(v, rows)) break;
+			if (!b.take(v, strips)) break;
 			if (reduces)
 #pragma unroll
-				for (u32 u = 0; u < lineRows; u++)
-					if (u < rows) {
+				for (u32 u = 0; u < lineStrips; u++)
+					if (u < strips) {
 						Whole sum;
 						sum.open(v[u]);
 						sum.fold(own[u]);
 						v[u] = sum.close(whole ? a.divisor : 0);
 					}
 			b.clear();
-			if (b.on && s < 2 * n - 2) b.put(v, rows);
+			if (b.on && s < 2 * n - 2) b.put(v, strips);
 			u64 part = q * a.part, bytes = within(part, a.part, a.bytes);
 			if (whole)
 #pragma unroll
-				for (u32 u = 0; u < lineRows; u++)
-					if (u < rows) writeUser(a.out + part + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, bytes));
+				for (u32 u = 0; u < lineStrips; u++)
+					if (u < strips) writeUser(a.out + part + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, bytes));
 		}
 	}
 	b.leave();

@@ -2,7 +2,7 @@
 // is with a probability of 2^-128. NVLink and the memory behind it keep aligned 16 bytes together that were stored so. Line
 // memory starts blank, and who takes a line makes it blank again. So nothing is lost to flags, and no fence is needed.
 //
-// Data goes from each rank to the next. Every warp goes by itself, in steps that have numbers: in step j it puts some rows of 32
+// Data goes from each rank to the next. Every warp goes by itself, in steps that have numbers: in step j it puts some strips of 32
 // lines, one at least, into place j mod places of the next rank's memory, where the warp with its index takes them. Which step
 // is next it keeps in count from one operation to the next. All ranks have the same grid, so a warp has the same steps on all.
 //
@@ -17,37 +17,37 @@
 //   it leaves for the number behind its last. A block's first warp signs for all, whenever it has cleared a step and then until
 //   all are through: a sign of every warp for every step took three hundredths of what a GPU can send.
 //
-// Between them: who begins a broadcast with step j has heard that j-n is cleared, or all before j, which is enough for j. Who has
-// left one knows that all of its steps are cleared at the next rank: its sender by the last sign, the last rank, which sends
-// nothing, because data of the root came after the root had entered, and so had ended all before. That is what its second
-// step relies on, too, for the next rank signs the numbers with which it enters.
-// Signs may pass 0. All operations sign the numbers with which they begin, so none is behind by more than one operation's steps.
+// From one operation to the next: who begins a broadcast with step j has heard that j-n is cleared, or all before j, and so the
+// step that had j's place. Its second step waits until the next rank has signed that it has entered, and has ended all before.
+// Who has left a broadcast knows that all of its steps are cleared at the next rank: a sender by the last sign; the last rank,
+// which puts nothing, because what it took came from that next one, the root, after it had entered.
 //
+// Signs may pass 0. All operations sign the numbers with which they begin, so none is behind by more than one operation's steps.
 // A warp that was stopped puts, signs and keeps nothing more.
 #pragma once
 #include "watch.h"
 
-constexpr u32 lineRows = 4;   // of a step, at most
+constexpr u32 lineStrips = 4; // of a step, at most
 constexpr u32 lineWarps = 16; // of a block
-constexpr u32 rowBytes = 512;
+constexpr u32 stripBytes = 512;
 
-// Sweeps deals the rows of so many bytes to all warps of the grid, as many to each in every sweep, but for the last one.
+// Sweeps deals the strips of so many bytes to all warps of the grid, as many to each in every sweep, but for the last one.
 struct Sweeps {
-	u32 warp, warps, all, rows, count;
+	u32 warp, warps, all, strips, count;
 	__attribute__((device, always_inline)) Sweeps(u64 bytes)
-		: warp((u32)(worker() / 32)), warps((u32)(workers() / 32)), all((u32)((bytes + rowBytes - 1) / rowBytes)) {
-		count = (all + warps * lineRows - 1) / (warps * lineRows);
-		rows = (all + warps * count - 1) / (warps * count);
+		: warp((u32)(worker() / 32)), warps((u32)(workers() / 32)), all((u32)((bytes + stripBytes - 1) / stripBytes)) {
+		count = (all + warps * lineStrips - 1) / (warps * lineStrips);
+		strips = (all + warps * count - 1) / (warps * count);
 	}
-	__attribute__((device, always_inline)) u32 row(u32 sweep, u32 u) { return (sweep * rows + u) * warps + warp; }
-	// at returns where the lane's line of row u lies in a tensor, or behind its end.
-	__attribute__((device, always_inline)) u64 at(u32 sweep, u32 u) { return (u64)row(sweep, u) * rowBytes + 16 * lane(); }
-	// has returns how many rows this warp has in a sweep: one at least, for every step moves something.
+	__attribute__((device, always_inline)) u32 strip(u32 sweep, u32 u) { return (sweep * strips + u) * warps + warp; }
+	// at returns where the lane's line of strip u lies in a tensor, or behind its end.
+	__attribute__((device, always_inline)) u64 at(u32 sweep, u32 u) { return (u64)strip(sweep, u) * stripBytes + 16 * lane(); }
+	// has returns how many strips this warp has in a sweep: one at least, for every step moves something.
 	__attribute__((device, always_inline)) u32 has(u32 sweep) {
 		u32 n = 1;
 #pragma unroll
-		for (u32 u = 1; u < lineRows; u++)
-			if (u < rows && row(sweep, u) < all) n = u + 1;
+		for (u32 u = 1; u < lineStrips; u++)
+			if (u < strips && strip(sweep, u) < all) n = u + 1;
 		return n;
 	}
 };
@@ -56,7 +56,7 @@ struct Sweeps {
 struct Belt {
 	const LinesArgs &a;
 	u32 (&numbers)[lineWarps]; // of the block's warps, in shared memory: all steps before are cleared
-	u64 here, next;        // this lane's first line of place 0, in the own memory and in the next rank's
+	u64 here, next;   // this lane's first line of place 0, in the own memory and in the next rank's
 	u64 count, signs; // where the number and the place of the next step are kept, and where the next rank signs
 	u32 number, place, span;
 	u32 signedFor; // in the first warp: what was signed last for the warp with the lane's index
@@ -65,9 +65,9 @@ struct Belt {
 	bool on = true; // it was not stopped
 
 	__attribute__((device, always_inline)) Belt(const LinesArgs &a, u32 (&numbers)[lineWarps])
-		: a(a), numbers(numbers), span(a.blocks * lineWarps * lineRows * rowBytes), watch{a.group.stop} {
+		: a(a), numbers(numbers), span(a.blocks * lineWarps * lineStrips * stripBytes), watch{a.group.stop} {
 		u32 w = block() * lineWarps + thread() / 32;
-		u64 mine = (u64)w * lineRows * rowBytes + 16 * lane();
+		u64 mine = (u64)w * lineStrips * stripBytes + 16 * lane();
 		here = a.lines + mine;
 		next = a.next + mine;
 		count = a.counts + 8 * w;
@@ -98,42 +98,42 @@ struct Belt {
 		Line v;
 		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
 					 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
-					 : "l"(here + (u64)place * span + rowBytes * u)
+					 : "l"(here + (u64)place * span + stripBytes * u)
 					 : "memory");
 		return v;
 	}
 
-	// put stores the rows of this step.
-	__attribute__((device, always_inline)) void put(const Line (&v)[lineRows], u32 rows) {
+	// put stores the strips of this step.
+	__attribute__((device, always_inline)) void put(const Line (&v)[lineStrips], u32 strips) {
 #pragma unroll
-		for (u32 u = 0; u < lineRows; u++)
-			if (u < rows) store(next + (u64)place * span + rowBytes * u, v[u]);
+		for (u32 u = 0; u < lineStrips; u++)
+			if (u < strips) store(next + (u64)place * span + stripBytes * u, v[u]);
 	}
-	// take waits for the rows of this step and makes them blank. It looks for the last one first, and so reads less. It returns on.
-	__attribute__((device, always_inline)) bool take(Line (&v)[lineRows], u32 rows) {
-		while (allLanes(blank(look(rows - 1))) && again(from));
+	// take waits for the strips of this step and makes them blank. It looks for the last one first, and so reads less. It returns on.
+	__attribute__((device, always_inline)) bool take(Line (&v)[lineStrips], u32 strips) {
+		while (allLanes(blank(look(strips - 1))) && again(from));
 		bool all;
 		do {
 			all = true;
 #pragma unroll
-			for (u32 u = 0; u < lineRows; u++)
-				if (u < rows) {
+			for (u32 u = 0; u < lineStrips; u++)
+				if (u < strips) {
 					v[u] = look(u);
 					all = all && !blank(v[u]);
 				}
 		} while (on && !allLanes(all) && again(from));
 #pragma unroll
-		for (u32 u = 0; u < lineRows; u++)
-			if (u < rows && on) store(here + (u64)place * span + rowBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
+		for (u32 u = 0; u < lineStrips; u++)
+			if (u < strips && on) store(here + (u64)place * span + stripBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
 		return on;
 	}
-	// clear waits until the rows that were taken in this step are read to be blank, and goes on to the next step.
+	// clear waits until the strips that were taken in this step are read to be blank, and goes on to the next step.
 	__attribute__((device, always_inline)) void clear() {
 		bool all;
 		do {
 			all = true;
 #pragma unroll
-			for (u32 u = 0; u < lineRows; u++) all = blank(look(u)) && all;
+			for (u32 u = 0; u < lineStrips; u++) all = blank(look(u)) && all;
 		} while (!allLanes(all) && again(from));
 		step();
 	}

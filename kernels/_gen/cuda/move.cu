@@ -135,24 +135,24 @@ KERNEL void broadcast_lines(LinesArgs a) {
 	u32 begin = b.number, signedFirst = b.signedFor;
 #pragma unroll 1
 	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {
-		u32 rows = x.has(sweep);
-		Line v[lineRows];
+		u32 strips = x.has(sweep);
+		Line v[lineStrips];
 		if (root) {
 #pragma unroll
-			for (u32 u = 0; u < lineRows; u++)
-				if (u < rows) v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
-		} else if (!b.take(v, rows)) break;
+			for (u32 u = 0; u < lineStrips; u++)
+				if (u < strips) v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
+		} else if (!b.take(v, strips)) break;
 		if (!last) {
 			if (sweep != 0 && !b.heard(sweep < a.places ? begin : b.number - a.places + 1)) break;
-			b.put(v, rows);
+			b.put(v, strips);
 		}
 		if (root) {
 			b.step();
 			continue;
 		}
 #pragma unroll
-		for (u32 u = 0; u < lineRows; u++)
-			if (u < rows) writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
+		for (u32 u = 0; u < lineStrips; u++)
+			if (u < strips) writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
 		b.clear();
 		if (!b.on) break;
 		b.say();
