@@ -15,7 +15,7 @@
 //   Broadcast, where the root hears nothing: number j is signed to the rank before when a warp has cleared all steps before j.
 //   Before step j the sender waits for j-places+1, from the operation's second step on for its first number at least, and before
 //   it leaves for the number behind its last. A block's first warp signs for all, whenever it has cleared a step and then until
-//   all are through: a sign of every warp for every step took three hundredths of what a GPU can send.
+//   all are through: with signs of every warp for every step a broadcast of 256 MiB among four took 5 % longer.
 //
 // From one operation to the next: who begins a broadcast with step j has heard that j-n is cleared, or all before j, and so the
 // step that had j's place. Its second step waits until the next rank has signed that it has entered, and has ended all before.
