@@ -29,7 +29,8 @@
 // (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the
 // block wrote since its last fence. A packet's data is ordered by its own flag, which also orders the packets that its
 // sender had consumed before, but no plain access; so it is with rows and lines.
-// Blank lines that a receiver puts in their place count when it has read them, or passed a fence. Kernels begin and end with a fence. One that is launched
+// Blank lines that a receiver puts in their place count when it has read them, or passed a fence. Kernels begin and end with a
+// fence. One that is launched
 // ahead of a kernel is in no order with it up to Block.AwaitBefore. Loads of flags
 // on devices return the oldest value that this allows, and waits end with the oldest that fits, so that what they order is
 // the least that they order anywhere.

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/peer/twins"
 	"github.com/colligo-go/colligo/plan"
@@ -111,28 +109,11 @@ func TestLinesUnwatched(t *testing.T) {
 // is not ordered any more.
 func TestLinesLeaveNothingOut(t *testing.T) {
 	t.Parallel()
-	for what, w := range map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank, "sign": twins.WaitForSign, "entry": twins.WaitForEntry,
-		"last sign": twins.WaitForLastSign} {
-		if underRace && w != 0 {
-			continue // what the simulator finds, Go's race detector does not see
-		}
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			if w == 0 {
-				require.False(t, missed(t, *seed, w, byLines(1), 20_000))
-				return
-			}
-			for i := range uint64(20) {
-				if missed(t, *seed*100+i, w, byLines(1), 20_000) {
-					return
-				}
-			}
-			require.Fail(t, "nothing was found")
-		})
-	}
+	missesEach(t, byLines(1), 20_000, map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank, "sign": twins.WaitForSign,
+		"entry": twins.WaitForEntry, "last sign": twins.WaitForLastSign})
 }
 
-// TestLineGraph replays captured broadcasts and sums.
+// TestLineGraph replays captured broadcasts; TestLinesUnwatched has sums among them.
 func TestLineGraph(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {

@@ -9,8 +9,7 @@ struct Watch {
 	bool stopped = false;
 
 	// again reports whether to look once more for what rank peer has not done yet. Reading the host's word is slow, the more so
-	// when many do: it is read every 65,536 times, some tens of milliseconds apart. (At every 4,096 times sums of 1 GiB by
-	// lines, which take 4 ms, took up to 50 ms.)
+	// when many do: it is read every 65,536 times, some tens of milliseconds apart, which is longer than large operations wait.
 	__attribute__((device, always_inline)) bool again(u32 peer) {
 		if (stopped) return false;
 		if ((++spins & 65535) == 0 && watchWord(stop) != 0) {
