@@ -225,6 +225,13 @@ func TestGPUCopies(t *testing.T) {
 		guard := bytes.Repeat([]byte{0xcc}, 16)
 		require.Equal(t, bytes.Join([][]byte{guard, in, guard}, nil), x.read(at-16, len(in)+32))
 	}
+	for _, n := range []int{0, 1, 63, 65, 500} {
+		at := x.load(0, bytes.Repeat([]byte{0xcc}, 16*n+16))
+		args := &kernels.FillArgs{Out: uint64(at), Lines: uint64(n), Line: [4]uint32{1, 2, 3, 1 << 31}}
+		x.launch(f[kernels.FillLines], 2, 32, unsafe.Pointer(args))
+		line := []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1 << 7}
+		require.Equal(t, append(bytes.Repeat(line, n), bytes.Repeat([]byte{0xcc}, 16)...), x.read(0, 16*n+16), "%d lines", n)
+	}
 	for _, size := range []int{1, 2, 4, 8, 16} { // a transposition with gaps
 		const rows, columns = 37, 53
 		in, want := bits(rnd, rows*columns*size), make([]byte, rows*(columns+1)*size)

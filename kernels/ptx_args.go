@@ -193,6 +193,12 @@ const (
 // CopyArgs copies Bytes from In to Out, which do not overlap.
 type CopyArgs struct{ Out, In, Bytes uint64 }
 
+// FillArgs makes Lines lines of 16 bytes, from Out on, equal to Line. Out is a multiple of 16.
+type FillArgs struct {
+	Out, Lines uint64
+	Line       [4]uint32
+}
+
 // StridedArgs copies Count elements, fewer than 2^32, in row-major order of Shape, whose product is Count.
 type StridedArgs struct {
 	Out, In, Count      uint64 // Count in elements

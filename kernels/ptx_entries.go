@@ -45,6 +45,7 @@ const (
 
 	CopyBytes   = "copy"         // CopyArgs; any grid
 	CopyStrided = "copy_strided" // StridedArgs; any grid
+	FillLines   = "fill"         // FillArgs; any grid
 
 	Divide  = "divide"   // UnaryArgs; any grid
 	Scale   = "scale"    // UnaryArgs; any grid
@@ -74,6 +75,7 @@ var (
 	moveEntries   = []Entry{
 		{CopyBytes, unsafe.Sizeof(CopyArgs{})},
 		{CopyStrided, unsafe.Sizeof(StridedArgs{})},
+		{FillLines, unsafe.Sizeof(FillArgs{})},
 		{ExchangePackets, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeTiles, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeTurns, unsafe.Sizeof(ExchangeArgs{})},

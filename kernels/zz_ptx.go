@@ -5,8 +5,8 @@ package kernels
 const ptxTarget = "sm_80"
 
 var ptxArchives = []ptxArchive{
-	{"move", 300302, "41db90c33294942734ca87a04db1854c8bb7ec44f3bd864f4d33e8157fea8a01", []ptxModule{
-		{"move", 0, 300302},
+	{"move", 301307, "9570d864948a84908b08bbcd5c19d26ae7b51a40150fd434558d5372c9712075", []ptxModule{
+		{"move", 0, 301307},
 	}},
 	{"uint8", 2386926, "5c80c385dafd258b1a5a8c8fcddbf4981e4a846407965a98a09e041f75fefa4e", []ptxModule{
 		{"local/sum", 0, 22499},
@@ -617,6 +617,10 @@ var ptxLayout = []ptxField{
 	{"CopyArgs", "in", 8},
 	{"CopyArgs", "bytes", 16},
 	{"CopyArgs", "", 24},
+	{"FillArgs", "out", 0},
+	{"FillArgs", "lines", 8},
+	{"FillArgs", "line", 16},
+	{"FillArgs", "", 32},
 	{"StridedArgs", "out", 0},
 	{"StridedArgs", "in", 8},
 	{"StridedArgs", "count", 16},

@@ -27,7 +27,7 @@ type code struct {
 
 // moves are the entry points that know no element type.
 type moves struct {
-	copy, exchangePackets, exchangeTiles          kernel
+	copy, fill, exchangePackets, exchangeTiles    kernel
 	exchangeTurns, exchangeDirect, broadcastChain kernel
 	broadcastRows, broadcastLines                 kernel
 }
@@ -37,6 +37,8 @@ func (m *moves) put(name string, k kernel) {
 	switch name {
 	case kernels.CopyBytes:
 		m.copy = k
+	case kernels.FillLines:
+		m.fill = k
 	case kernels.ExchangePackets:
 		m.exchangePackets = k
 	case kernels.ExchangeTiles:

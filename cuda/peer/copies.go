@@ -34,7 +34,7 @@ func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cud
 	if err := r.enqueue(p, s); err != nil {
 		return err
 	}
-	if err := r.copyParts(o, shape, s); err != nil {
+	if err := r.copyParts(o, shape); err != nil {
 		return err
 	}
 	return r.finish(s)
@@ -42,7 +42,7 @@ func (b *backend) reduceCopies(ctx context.Context, t cuda.Thread, o *sum, s cud
 
 // copyParts copies this rank's part to the peers. All slices but the last need not wait for the fold of that one, so the
 // engine is at work during it.
-func (r *ringRun) copyParts(o *sum, shape plan.Shape, s cuda.Stream) error {
+func (r *ringRun) copyParts(o *sum, shape plan.Shape) error {
 	own, lanes := shape.PartSpan(plan.Out, r.rank), shape.LaneCount()
 	early, late := own, own
 	early.Len -= own.Len / lanes
@@ -63,7 +63,7 @@ func (r *ringRun) copyParts(o *sum, shape plan.Shape, s cuda.Stream) error {
 			return err
 		}
 	}
-	return follow(r.t, s, c.stream, c.event)
+	return follow(r.t, r.streams.ring.signal.stream, c.stream, c.event) // which the end waits for
 }
 
 // waitFolds makes s wait for the folds of the first lanes.

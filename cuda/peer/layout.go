@@ -25,20 +25,21 @@ const (
 // layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
 //
 //	tiles     for each block, phase and peer a circle of tiles
-//	ring      slots of rings, over the tiles and all that is left
+//	lines     places for each warp of some blocks
+//	ring      slots of rings, over tiles and lines and all that is left
 //	state     counters of this rank's kernels
 //	flags     flag words of the tile kernels, then the marks of the direct ones
 //	words     flag words that streams wait for
 //	test      what the self-test receives from each rank, then what it sends to each
 //	packets   two halves of one slot for each peer
 //	rows      the same for rows
-//	lines     places for each warp of some blocks, then their counts, then their signs
+//	counts    of the warps by lines, then their signs
 //	mail      for each peer a circle of slots
 //
-// Tiles and rings take turns in one memory, for each is better the more it has. Neither leaves anything there that an
-// operation after it would read: what tile kernels remember lies in state and flags, and a word of a ring is 0 when the
-// ring is over. That they never meet there, ring.go proves. Packets, rows, lines and mailboxes share with nobody: their
-// flags are among the data, or slots stay full from one operation to the next.
+// Tiles, lines and rings take turns in one memory, for each is better the more it has. None leaves anything there that an
+// operation after it would read: what tile kernels remember lies in state and flags, a word of a ring is 0 when the ring is
+// over, and a ring that had data where lines are leaves it blank. That they never meet there, ring.go proves. Packets, rows
+// and mailboxes share with nobody: their flags are among the data, or slots stay full from one operation to the next.
 type layout struct {
 	size                                                               int
 	packetSlot, rowSlot, tileSlot, ringSlot, mailSlot                  int
@@ -69,22 +70,24 @@ func newLayout(size, memory int) (layout, error) {
 	return l, nil
 }
 
-// lineMemory returns what lines take.
+// lineBytes returns what lines take, lineMemory also what they take besides.
+func (l *layout) lineBytes() int { return kernels.LineBytes(l.places, l.blocks) }
 func (l *layout) lineMemory() int {
-	return kernels.LineBytes(l.places, l.blocks) + kernels.CountBytes(l.blocks) + kernels.SignBytes(l.blocks)
+	return l.lineBytes() + kernels.CountBytes(l.blocks) + kernels.SignBytes(l.blocks)
 }
 
-// place puts the parts one behind the other, tiles and rings with all that is left in front of them, so that they begin with a
-// large page.
+// place puts the parts one behind the other, those of rings with all that is left in front of them, so that they begin with a
+// large page. Lines come last there: the second slot ends with them, and is filled that far by large slices alone.
 func (l *layout) place(memory int) {
 	l.placeFrom(0)
-	tiles := up(kernels.TileBytes(l.size, l.tileSlot, maxBlocks), 4<<10)
-	room := tiles
+	tiles, lines := up(kernels.TileBytes(l.size, l.tileSlot, maxBlocks), 4<<10), l.lineBytes()
+	room := tiles + lines
 	if l.size > 1 {
-		room = max(down(memory, largePage)-l.bytes, tiles)
+		room = max(down(memory, largePage)-l.bytes, room)
 	}
 	l.ringSlot = roughly(room/ringSlots, 64<<10, 256<<10)
-	l.placeFrom(max(tiles, ringSlots*l.ringSlot))
+	l.lines = max(tiles, ringSlots*l.ringSlot-lines)
+	l.placeFrom(l.lines + lines)
 	l.bytes = up(l.bytes, largePage)
 }
 
@@ -100,7 +103,6 @@ func (l *layout) placeFrom(next int) {
 	take(&l.test, 2*l.size*testBytes)
 	take(&l.packets, kernels.PacketBytes(l.size, l.packetSlot))
 	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
-	take(&l.lines, kernels.LineBytes(l.places, l.blocks))
 	take(&l.counts, kernels.CountBytes(l.blocks))
 	take(&l.signs, kernels.SignBytes(l.blocks))
 	take(&l.mail, (l.size-1)*mailSlots*l.mailSlot)
@@ -119,6 +121,9 @@ func (l *layout) freeWords() int    { return l.words + 4*l.numWords()/2 }
 func (l *layout) ringAt(to, slot int) (data, arrived, free int) {
 	return l.ring + slot*l.ringSlot, l.arrivedWords() + 4*slot, l.freeWords() + 4*(to*ringSlots+slot)
 }
+
+// overLines returns how many bytes of lines the first n bytes of the second slot lie over.
+func (l *layout) overLines(n int) int { return min(max(l.ring+l.ringSlot+n-l.lines, 0), l.lineBytes()) }
 
 // mailFree returns where the free words of mailboxes begin, and how many there are.
 func (l *layout) mailFree() (at, n int) {
@@ -147,10 +152,10 @@ func (l *layout) mailTags(from, slot int) (check, label int) {
 // String says how large the parts are.
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
-	return fmt.Sprintf("heap %s: packets %s, rows %s, lines %s (%d blocks), mailboxes %s, tiles %s (%d blocks of %s) or ring %d × %s",
-		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)),
-		f(kernels.LineBytes(l.places, l.blocks)), l.blocks, f((l.size-1)*mailSlots*l.mailSlot),
-		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot), ringSlots, f(l.ringSlot))
+	return fmt.Sprintf("heap %s: packets %s, rows %s, mailboxes %s, tiles %s (%d blocks of %s) and lines %s (%d blocks), or ring %d × %s",
+		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)), f((l.size-1)*mailSlots*l.mailSlot),
+		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot),
+		f(l.lineBytes()), l.blocks, ringSlots, f(l.ringSlot))
 }
 
 func down(n, unit int) int { return n / unit * unit }

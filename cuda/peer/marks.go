@@ -11,8 +11,8 @@ import (
 // A stream takes about a thousand commands before the call that enqueues another blocks. openMarks times markWeight
 // commands stay well below.
 const (
-	openMarks  = 8
-	markWeight = 64
+	openMarks  = 4
+	markWeight = 128
 	openEnds   = 64 // asynchronous operations in flight
 )
 

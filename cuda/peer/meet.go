@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -57,7 +58,8 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	b.joinFamily(own.Process + all[0].Nonce)
 	b.leaving = "peer/leaving/" + all[0].Nonce
 	b.blank = all[0].Blank
-	if err := b.blankLines(t); err != nil {
+	setup := b.streams.setup.stream
+	if err := first(b.blankLines(t, b.layout.lineBytes(), setup), t.Synchronize(setup)); err != nil {
 		return err
 	}
 	b.peers = make([]mapping, b.size)
@@ -90,20 +92,10 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 	return a, nil
 }
 
-// blankLines fills line memory as it is while nothing is on its way.
-func (b *backend) blankLines(t cuda.Thread) error {
-	all, n, s := kernels.LineBytes(b.layout.places, b.layout.blocks), 0, b.streams.setup.stream
-	for at := b.page.Bytes; n < min(all, len(b.page.Bytes)); n += 16 {
-		for i, w := range b.blank {
-			binary.NativeEndian.PutUint32(at[n+4*i:], w)
-		}
-	}
-	lines := b.heap + cuda.Pointer(b.layout.lines)
-	err := t.Copy(lines, b.page.Device, n, s)
-	for ; n < all && err == nil; n *= 2 {
-		err = t.Copy(lines+cuda.Pointer(n), lines, min(n, all-n), s)
-	}
-	return first(err, t.Synchronize(s))
+// blankLines fills the first bytes of line memory as all of it is while nothing is on its way.
+func (b *backend) blankLines(t cuda.Thread, bytes int, s cuda.Stream) error {
+	a := &kernels.FillArgs{Out: uint64(b.heap) + uint64(b.layout.lines), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
+	return t.Launch(b.code.move.fill.Function, moveGrid(bytes), unsafe.Pointer(a), s)
 }
 
 // exchange gives every rank what all of them tell.

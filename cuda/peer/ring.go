@@ -18,9 +18,9 @@ import (
 //	gate    wait until the slice is folded; wait for free; reset it; record that the slice may go
 //	fold    wait for arrived; fold; record that; reset arrived; set free on the next sender
 //
-// An engine does nothing for 3 to 4 µs between two copies, for two times that if a stream writes or waits for a word in
-// between, and nothing more if it waits for an event. So words are kept off the copy stream, and slices are as large as slots
-// (on H200s 1 MiB took 197 GB/s, 8 MiB 337, 32 MiB 371, 384 MiB 388).
+// An engine does nothing for 5 µs between two copies, whatever streams they are on, for as long again if a stream writes or waits
+// for a word in between, and for 1 µs more if it waits for an event. So words are kept off the copy stream, and slices are as
+// large as slots (H200s copied 8 MiB at a time with 320 GB/s, 32 MiB with 369, 128 MiB with 386, 1 GiB with 391).
 //
 // What is enqueued could also run one by one, in that order, for a send needs nothing of the receives after it on any
 // rank. So streams that share a queue of the hardware make it slow at most.
@@ -34,11 +34,15 @@ import (
 // words are set as are waited for, each is reset before whoever sets it next has leave to, and all are 0 when the ring is
 // over: a replayed graph begins where the first run did.
 //
-// Tiles. The slots lie over the tiles (layout.go). A ring begins with a meeting of all ranks on the caller's stream, and ends
-// with one. The first says that every rank has ended all that it had enqueued before. Writes into a heap are awaited by
-// operations of its owner (invariant 2 of the package), so after it no kernel reads or writes tiles anywhere, and no slot is
-// filled before. The last one comes on each rank after its fold and its signal stream: its slots are emptied, and what
-// it copied has landed, and was folded before the receiver came to the meeting. So no kernel after it meets a slot.
+// Tiles and lines. The slots lie over them (layout.go). A ring begins with a meeting of all ranks on the caller's stream, and
+// ends with one. The first says that every rank has ended all that it had enqueued before. Writes into a heap are awaited by
+// operations of its owner (invariant 2 of the package), so after it no kernel reads or writes tiles or lines anywhere, and no
+// slot is filled before. The last one comes on each rank after its fold and its signal stream: its slots are emptied, what
+// of them lies over lines is blank again, and what it copied has landed, and was folded before the receiver came to the
+// meeting. So no kernel after it meets a slot.
+//
+// The end. When the engines are done, what came last is still to be copied out. So a long last slice goes in two, a short end
+// behind the rest, and lines are made blank meanwhile. The end goes when the rest went: it counts as a lane of its own.
 //
 // Tensors. A slice that is sent must not change before it is copied. In a ring what comes to take its place has passed all
 // ranks, and so was sent by the next one after it had got the slice; no wait is needed. Inputs are only read.
@@ -52,7 +56,9 @@ type ringRun struct {
 	senders []int // of all that is received, in order
 
 	sent, received int
-	folded         [ringLanes]int // by lane: how many had been received at its last fold in this ring, 0 if there was none
+	folded         [ringLanes + 1]int // by lane: how many had been received at its last fold in this ring, 0 if there was none
+	second         int                // bytes of the longest slice that the second slot had
+	secondLane     int                // of the last slice there
 }
 
 // ringUnit is what the plan of a ring takes for an element, in bytes, so that slices begin at good addresses. The last
@@ -69,8 +75,8 @@ const stepCommands = 6
 type ringStreams struct {
 	copy, signal, gate, fold lazyStream
 
-	folded [ringLanes]cuda.Event // of each lane's last fold
-	around bool                  // all slices of the last ring came from the rank before
+	folded [ringLanes + 1]cuda.Event // of each lane's last fold, and of a short end's
+	around bool                      // all slices of the last ring came from the rank before
 }
 
 // make makes what rings need, on all ranks together.
@@ -119,7 +125,7 @@ func inTurns(p *plan.Plan) (all []ringStep) {
 
 // enqueue puts a plan on the streams, behind what is on s now, where the ranks have met.
 func (r *ringRun) enqueue(p *plan.Plan, s cuda.Stream) error {
-	all, sends, streams := inTurns(p), 0, &r.streams.ring
+	all, sends, streams := shortEnd(inTurns(p)), 0, &r.streams.ring
 	streams.around = p.Shape.Coll != plan.AllToAll
 	for i := range all {
 		st := &all[i]
@@ -236,6 +242,10 @@ func (r *ringRun) receive(st ringStep) error {
 			return err
 		}
 	}
+	if r.received%ringSlots == 1 {
+		_, n := r.at(st.Dst)
+		r.second, r.secondLane = max(r.second, n), st.lane
+	}
 	r.received++
 	r.folded[st.lane] = r.received
 	return nil
@@ -262,6 +272,11 @@ func (r *ringRun) take(st *plan.Step, slot cuda.Pointer, s cuda.Stream) error {
 // is on the signal stream.
 func (r *ringRun) finish(s cuda.Stream) error {
 	fold, signal := &r.streams.ring.fold, &r.streams.ring.signal
+	if over := r.layout.overLines(r.second); over > 0 {
+		if err := first(r.t.WaitEvent(s, r.streams.ring.folded[r.secondLane]), r.blankLines(r.t, over, s)); err != nil {
+			return err
+		}
+	}
 	if r.received > 0 {
 		if err := follow(r.t, s, fold.stream, fold.event); err != nil {
 			return err

@@ -33,11 +33,29 @@ func (d *deaf) skips(of map[cuda.Stream]bool, s cuda.Stream) bool {
 	return of[s]
 }
 
-// skipsMeeting reports whether a launch is the meeting that is to be left out.
-func (d *deaf) skipsMeeting(f cuda.Function, blocks uint32, s cuda.Stream) bool {
+// named is a driver's ModuleGetFunction that remembers what the functions are called, of says it.
+func (d *deaf) named(driver *cuda.Driver) func(m cuda.Module, name string) (cuda.Function, cuda.Result) {
+	return func(m cuda.Module, name string) (cuda.Function, cuda.Result) {
+		f, r := driver.ModuleGetFunction(m, name)
+		d.Lock()
+		d.names[f] = name
+		d.Unlock()
+		return f, r
+	}
+}
+
+func (d *deaf) of(f cuda.Function) string {
 	d.Lock()
 	defer d.Unlock()
-	if name := d.names[f]; name != kernels.ExchangePackets && name != kernels.AllReduceDirect || blocks != 1 {
+	return d.names[f]
+}
+
+// skipsMeeting reports whether a launch is the meeting that is to be left out.
+func (d *deaf) skipsMeeting(f cuda.Function, blocks uint32, s cuda.Stream) bool {
+	name := d.of(f)
+	d.Lock()
+	defer d.Unlock()
+	if name != kernels.ExchangePackets && name != kernels.AllReduceDirect || blocks != 1 {
 		return false
 	}
 	d.meets[s]--
@@ -48,13 +66,7 @@ func (d *deaf) skipsMeeting(f cuda.Function, blocks uint32, s cuda.Stream) bool 
 func deafened(driver *cuda.Driver) (*cuda.Driver, *deaf) {
 	d := *driver
 	x := &deaf{names: map[cuda.Function]string{}, words: map[cuda.Stream]bool{}, events: map[cuda.Stream]bool{}, meets: map[cuda.Stream]int{}}
-	d.ModuleGetFunction = func(m cuda.Module, name string) (cuda.Function, cuda.Result) {
-		f, r := driver.ModuleGetFunction(m, name)
-		x.Lock()
-		x.names[f] = name
-		x.Unlock()
-		return f, r
-	}
+	d.ModuleGetFunction = x.named(driver)
 	d.StreamWaitValue32 = func(s cuda.Stream, at cuda.Pointer, value, flags uint32) cuda.Result {
 		if x.skips(x.words, s) {
 			return cuda.Success

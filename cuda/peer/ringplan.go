@@ -62,6 +62,25 @@ func (b *backend) ringShape(c plan.Coll, longest int, choice *Choice) plan.Shape
 	return plan.Shape{Coll: c, Rank: b.rank, Size: b.size, Elem: ringUnit, Lanes: lanes, Chunk: slice, Count: slice * lanes * rounds}
 }
 
+// leastCut is the length of the shortest slice that is cut at the end of a ring, in units: copying it out takes longer than
+// the engines need for one slice more.
+const leastCut = (16 << 20) / ringUnit
+
+// shortEnd cuts the last step in two, if what arrives is copied out: of four fifths and of one, for copying out is four times
+// as fast as the engines.
+func shortEnd(all []ringStep) []ringStep {
+	last := &all[len(all)-1]
+	if last.Reduce || last.Dst.Len < leastCut {
+		return all
+	}
+	end, early := *last, last.Dst.Len-last.Dst.Len/5
+	end.lane = ringLanes
+	last.Src.Len, last.Dst.Len = early, early
+	end.Src.Off, end.Dst.Off = end.Src.Off+early, end.Dst.Off+early
+	end.Src.Len, end.Dst.Len = end.Src.Len-early, end.Dst.Len-early
+	return append(all, end)
+}
+
 // sumInOutput has the sums of a reduce-scatter grow in the output of an all-reduce, at their places, instead of scratch.
 func sumInOutput(p *plan.Plan) {
 	for _, steps := range p.Lanes {

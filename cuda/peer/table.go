@@ -71,9 +71,9 @@ func (c Choice) String() string {
 }
 
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a process
-// for each, with float32; more ranks follow from four. Beyond 512 MiB rings take over an all_reduce, for its parts are as large
-// as slots then: copy engines bring slices of 32 MiB to the next GPU with 371 GB/s, kernels store 366 there, and 346 to three
-// peers at once. In a graph the engines stand still for longer between two copies: a ring took 20 % more time there, on two.
+// for each, with float32; more ranks follow from four. Beyond 512 MiB rings take over an all_reduce, for its parts are larger than
+// slots then: copy engines bring slices of 32 MiB to the next GPU with 369 GB/s, kernels store 367 there, and 346 to three peers
+// at once. In a graph the engines stand still for longer between two copies: a ring took 20 % more time there, on two.
 // Where lines stand before others of the same sizes, those are for devices without NVLink.
 func DefaultChoices() []Choice {
 	all := []Choice{
@@ -90,7 +90,7 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, MaxSize: 4, Eager: true, Way: Ring, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, MaxSize: 4, Eager: true, Way: Ring, Blocks: 64, Threads: 512},
 		{Coll: plan.AllReduce, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 512},

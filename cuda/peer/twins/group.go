@@ -2,6 +2,7 @@ package twins
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels"
@@ -76,6 +77,22 @@ func (m *member) read(p, n, left uint64) []byte {
 func (m *member) write(p uint64, b []byte, left uint64) {
 	n := min(uint64(len(b)), left)
 	copy(m.Store(p, int(n)), b)
+}
+
+// fillLines is FillLines.
+func fillLines(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.FillArgs](l)
+	of := make([]byte, 0, line)
+	for _, w := range a.Line {
+		of = binary.NativeEndian.AppendUint32(of, w)
+	}
+	l.Each(func(b *cudasim.Block) {
+		b.AwaitBefore()
+		m := &member{Block: b, grid: l.Grid}
+		m.mine(a.Lines, func(i, n uint64) {
+			m.write(a.Out+i*line, bytes.Repeat(of, int(n)), n*line)
+		})
+	})
 }
 
 // copyBytes is CopyBytes.

@@ -124,6 +124,11 @@ struct CopyArgs {
 	u64 out, in, bytes;
 };
 
+struct FillArgs {
+	u64 out, lines;
+	u32 line[4];
+};
+
 struct StridedArgs {
 	u64 out, in, count; // elements
 	u32 dims, size;     // bytes of an element: 1, 2, 4, 8 or 16
@@ -254,6 +259,10 @@ OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);
 SIZE(CopyArgs, 24);
+OFFSET(FillArgs, out, 0);
+OFFSET(FillArgs, lines, 8);
+OFFSET(FillArgs, line, 16);
+SIZE(FillArgs, 32);
 OFFSET(StridedArgs, out, 0);
 OFFSET(StridedArgs, in, 8);
 OFFSET(StridedArgs, count, 16);

@@ -26,6 +26,12 @@ KERNEL void copy(CopyArgs a) {
 	if (worker() < a.bytes - tail) storeByte(a.out + tail + worker(), loadByte(a.in + tail + worker()));
 }
 
+// fill makes all of some lines the same.
+KERNEL void fill(FillArgs a) {
+	awaitBefore();
+	for (u64 i = worker(); i < a.lines; i += workers()) storeLine(a.out + 16 * i, Line{{a.line[0], a.line[1], a.line[2], a.line[3]}});
+}
+
 // copy_strided copies element by element, fewer than 2^32: the element's number is taken apart into coordinates,
 // innermost dimension first.
 KERNEL void copy_strided(StridedArgs a) {
