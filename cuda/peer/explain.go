@@ -24,6 +24,7 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 		return Choice{}, err
 	}
 	b := &backend{size: ranks, options: o, layout: l, linked: linked, multiprocessors: ofH200}
+	b.sortChoices()
 	c := b.pick(coll, bytes)
 	if coll == plan.AllReduce {
 		c.Way = b.fitting(&c, bytes, up((bytes+ranks-1)/ranks, 16))

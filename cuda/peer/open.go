@@ -11,6 +11,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
 )
 
 func init() { pg.RegisterBackend(colligo.CUDA, open) }
@@ -20,6 +21,7 @@ type backend struct {
 	group      *pg.Group
 	rank, size int
 	options    Options
+	choices    [plan.Scatter + 1][]Choice // those of options that fit the group, by collective
 	layout     layout
 	device     *cuda.Device
 	heap       cuda.Pointer
@@ -145,6 +147,7 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 			return err
 		}
 	}
+	b.sortChoices()
 	b.args = newArguments(b)
 	b.startWatch()
 	return b.group.Err()

@@ -177,16 +177,28 @@ func (w Way) Serves(c plan.Coll) bool {
 	return false
 }
 
+// sortChoices picks the lines that fit the group.
+func (b *backend) sortChoices() {
+	for _, c := range b.options.Choices {
+		if b.size <= orAny(c.MaxSize) && (b.linked || !c.needsNVLink()) {
+			b.choices[c.Coll] = append(b.choices[c.Coll], c)
+		}
+	}
+}
+
+func (c *Choice) needsNVLink() bool {
+	return c.Way == Lines || c.Way == Rows && c.Coll == plan.Broadcast
+}
+
 // pick returns the line for an operation. What no line covers goes by tiles.
 func (b *backend) pick(coll plan.Coll, bytes int) Choice { return b.pickFor(coll, bytes, nil, 0) }
 
 // pickFor is pick for a tensor at an address that lies in a window, if w is not nil.
 func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer) Choice {
 	registered := w != nil && w.aligned(at, 16)
-	for i := range b.options.Choices {
-		c := &b.options.Choices[i]
-		if c.Coll == coll && bytes <= orAny(c.MaxBytes) && b.size <= orAny(c.MaxSize) && (registered || !c.Registered) && !(c.Eager && b.captured()) &&
-			(b.linked || c.Way != Lines && (c.Way != Rows || coll == plan.AllReduce)) {
+	for i := range b.choices[coll] {
+		c := &b.choices[coll][i]
+		if bytes <= orAny(c.MaxBytes) && (registered || !c.Registered) && !(c.Eager && b.captured()) {
 			return *c
 		}
 	}
