@@ -187,6 +187,7 @@ func TestKilled(t *testing.T) {
 
 func killOne(t *testing.T, machine *cudasim.Sim, o Options) {
 	const size, victim = 3, 1
+	o.farewell = 5 * time.Second // what the living may take on a busy machine; nobody waits for the dead any longer
 	net, shared := sim.New(sim.Config{Size: size}), store.NewHash()
 	processes := []*cudasim.Process{machine.Process(), machine.Process(), machine.Process()}
 	errs, ready := make(chan error, size), make(chan struct{})
@@ -218,8 +219,8 @@ func killOne(t *testing.T, machine *cudasim.Sim, o Options) {
 		t.Error("before the kill:", err)
 		left--
 	}
+	net.Kill(victim) // first: the dead tell nobody that their driver fails
 	processes[victim].Kill()
-	net.Kill(victim)
 	for range left {
 		if err := <-errs; err != nil {
 			t.Error(err)

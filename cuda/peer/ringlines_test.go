@@ -118,9 +118,6 @@ func TestShortEnd(t *testing.T) {
 // TestLongSlices takes slices that are cut at the end.
 func TestLongSlices(t *testing.T) {
 	t.Parallel()
-	if underRace {
-		t.Skip("as TestRingMoves, with larger slices")
-	}
 	const part = 2*leastCut*ringUnit + 12
 	o := Options{Choices: []Choice{{Coll: plan.AllGather, Way: Ring, Blocks: 3, Threads: 512}}}
 	onRanks(t, simulated(t, 2).Driver(), 2, 2, 2*part+1<<20, o, func(r *rank) error { return r.gathersInPlace(part / 4) })
