@@ -19,6 +19,9 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 	if ranks < 1 || ranks > maxRanks || bytes < 0 {
 		return Choice{}, fmt.Errorf("%v of %d bytes among %d ranks: groups on devices have 1 to %d ranks", coll, bytes, ranks, maxRanks)
 	}
+	if !Packets.Serves(coll) {
+		return Choice{}, fmt.Errorf("%v follows no line of the table", coll)
+	}
 	l, err := newLayout(ranks, o.Memory)
 	if err != nil {
 		return Choice{}, err

@@ -77,6 +77,8 @@ func TestExplainFitting(t *testing.T) {
 	}
 	_, err := Options{}.Explain(plan.AllReduce, 9, 1, true)
 	require.EqualError(t, err, "all_reduce of 1 bytes among 9 ranks: groups on devices have 1 to 8 ranks")
+	_, err = Options{}.Explain(plan.Send, 2, 1, true)
+	require.EqualError(t, err, "send follows no line of the table")
 	_, err = Options{Memory: 1 << 20}.Explain(plan.AllReduce, 8, 1, true)
 	require.ErrorContains(t, err, "too few for 8 ranks")
 }

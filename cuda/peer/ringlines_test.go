@@ -18,7 +18,7 @@ import (
 	"github.com/colligo-go/colligo/ring"
 )
 
-// overLines makes a heap so small that slices of half a slot lie over lines, and moves by rings and lines alone.
+// overLines makes a heap so small that slices need not be long to lie over lines, and moves by rings and lines alone.
 func overLines(size int) Options {
 	return Options{Memory: leastMemory(size), Choices: []Choice{{Coll: plan.AllGather, Way: Ring, Blocks: 3, Threads: 64},
 		{Coll: plan.AllReduce, Way: Lines, Blocks: 128, Threads: 512}, {Coll: plan.Broadcast, Way: Lines, Blocks: 128, Threads: 512}}}
@@ -61,6 +61,14 @@ func (r *rank) byAllLines(root int) error {
 // TestRingLeavesLinesFilled leaves out what makes lines blank behind a ring, and expects that to be noticed.
 func TestRingLeavesLinesFilled(t *testing.T) {
 	t.Parallel()
+	require.NoError(t, ringsThenLines(t, false))
+	err := ringsThenLines(t, true)
+	require.ErrorContains(t, err, "all_reduce float32 sum") // by lines, wrong or without an end
+	require.NotContains(t, err.Error(), "opening the backend")
+}
+
+func ringsThenLines(t *testing.T, filled bool) error {
+	t.Helper()
 	l, err := newLayout(2, leastMemory(2))
 	require.NoError(t, err)
 	sim := kerneled(t, cudasim.Config{Devices: 2, Seed: *seed, Patience: 2 * time.Second})
@@ -68,9 +76,10 @@ func TestRingLeavesLinesFilled(t *testing.T) {
 	d := *sim.Driver()
 	names := &deaf{names: map[cuda.Function]string{}}
 	d.ModuleGetFunction = names.named(sim.Driver())
+	d.GraphExecKernelNodeSetParams = nil // kernels are launched, then
 	launch := d.LaunchKernel
 	d.LaunchKernel = func(f cuda.Function, blocks, threads, shared uint32, s cuda.Stream, args unsafe.Pointer) cuda.Result {
-		if names.of(f) == kernels.FillLines && (*kernels.FillArgs)(args).Lines*16 < uint64(l.lineBytes()) {
+		if filled && names.of(f) == kernels.FillLines && (*kernels.FillArgs)(args).Lines*16 < uint64(l.lineBytes()) {
 			return cuda.Success
 		}
 		return launch(f, blocks, threads, shared, s, args)
@@ -83,8 +92,24 @@ func TestRingLeavesLinesFilled(t *testing.T) {
 			errs <- life(t.Context(), g, &d, i, 16*l.ringSlot, overLines(2), func(r *rank) error { return r.linesAndRings(2*l.ringSlot - 64<<10) })
 		}()
 	}
-	require.Error(t, errors.Join(<-errs, <-errs))
+	err = errors.Join(<-errs, <-errs)
 	sim.Drain()
+	return err
+}
+
+// TestGPURingOverLines is TestRingOverLines on devices.
+func TestGPURingOverLines(t *testing.T) {
+	d, n := gpus(t)
+	for _, size := range sizes(n) {
+		if size < 2 || size > n {
+			continue // as in TestGPURegistered
+		}
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			l, err := newLayout(size, leastMemory(size))
+			require.NoError(t, err)
+			onRanks(t, d, size, n, 4*size*l.ringSlot, overLines(size), func(r *rank) error { return r.linesAndRings(2 * l.ringSlot) })
+		})
+	}
 }
 
 // TestShortEnd checks how the last step of a ring is cut: in what is copied out alone, where it is long, without a gap.
