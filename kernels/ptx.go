@@ -37,7 +37,7 @@ type Family string
 // The families.
 const (
 	LocalFamily  Family = "local"   // ReduceTwo, ReduceMany
-	PacketFamily Family = "packets" // AllReduceOneShot, AllReduceTwoShot, ReduceScatterPackets
+	PacketFamily Family = "packets" // AllReduceOneShot, AllReduceTwoShot, ReduceScatterPackets, ReduceScatterEven
 	TileFamily   Family = "tiles"   // AllReduceTiles, ReduceScatterTiles
 	RowFamily    Family = "rows"    // AllReduceRows, AllReduceRowsTwoShot
 	LineFamily   Family = "lines"   // AllReduceLines

@@ -126,6 +126,16 @@ type ReduceScatterArgs struct {
 	Divisor, Tile uint32
 }
 
+// EvenArgs is ReduceScatterArgs, or ExchangeArgs, of parts of one length. In, Out, Part and Step are multiples of 16.
+type EvenArgs struct {
+	Group   GroupArgs
+	In, Out uint64 // of an exchange, Out has the parts of all ranks in order
+	Part    uint64 // bytes, above 0
+	Step    uint64 // from one rank's part in In to the next one's: 0 if all are sent the same
+	Divisor uint32 // as in ReduceArgs
+	_       uint32
+}
+
 // ExchangeArgs sends SendBytes[d] at Send[d] to the rank at place d, and receives RecvBytes[d] at Recv[d] from it; place 0
 // is a copy. Both ranks of a pair know both lengths. What is received must not overlap what is sent, but place 0 its own.
 type ExchangeArgs struct {

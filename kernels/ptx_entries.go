@@ -21,6 +21,8 @@ const (
 	AllReduceTwoShot     = "all_reduce_two_shot"    // AllReduceArgs; Part at most PacketSlot/4, Bytes above (Size-1)·Part
 	ReduceScatterPackets = "reduce_scatter_packets" // ReduceScatterArgs; each of Bytes at most PacketSlot/2
 	ExchangePackets      = "exchange_packets"       // ExchangeArgs; each of the bytes at most PacketSlot/2
+	ReduceScatterEven    = "reduce_scatter_even"    // EvenArgs; Part at most PacketSlot/2; peers may run ReduceScatterPackets
+	ExchangeEven         = "exchange_even"          // EvenArgs; Part at most PacketSlot/2; peers may run ExchangePackets
 
 	// The row kernels: as the packet kernels, with whole warps, between devices linked by NVLink. BroadcastRows needs the same grid
 	// on all ranks, as AllReduceRows does where Bytes do not fit into Slot.
@@ -61,6 +63,7 @@ var (
 		{AllReduceOneShot, unsafe.Sizeof(AllReduceArgs{})},
 		{AllReduceTwoShot, unsafe.Sizeof(AllReduceArgs{})},
 		{ReduceScatterPackets, unsafe.Sizeof(ReduceScatterArgs{})},
+		{ReduceScatterEven, unsafe.Sizeof(EvenArgs{})},
 	}
 	tileEntries = []Entry{
 		{AllReduceTiles, unsafe.Sizeof(AllReduceArgs{})},
@@ -77,6 +80,7 @@ var (
 		{CopyStrided, unsafe.Sizeof(StridedArgs{})},
 		{FillLines, unsafe.Sizeof(FillArgs{})},
 		{ExchangePackets, unsafe.Sizeof(ExchangeArgs{})},
+		{ExchangeEven, unsafe.Sizeof(EvenArgs{})},
 		{ExchangeTiles, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeTurns, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeDirect, unsafe.Sizeof(DirectExchangeArgs{})},

@@ -27,9 +27,9 @@ type code struct {
 
 // moves are the entry points that know no element type.
 type moves struct {
-	copy, fill, exchangePackets, exchangeTiles    kernel
-	exchangeTurns, exchangeDirect, broadcastChain kernel
-	broadcastRows, broadcastLines                 kernel
+	copy, fill, exchangePackets, exchangeEven, exchangeTiles     kernel
+	exchangeTurns, exchangeDirect, broadcastChain, broadcastRows kernel
+	broadcastLines                                               kernel
 }
 
 // put stores an entry point.
@@ -41,6 +41,8 @@ func (m *moves) put(name string, k kernel) {
 		m.fill = k
 	case kernels.ExchangePackets:
 		m.exchangePackets = k
+	case kernels.ExchangeEven:
+		m.exchangeEven = k
 	case kernels.ExchangeTiles:
 		m.exchangeTiles = k
 	case kernels.ExchangeTurns:
@@ -65,7 +67,8 @@ type reduction struct {
 // reducers are the entry points of a reduction; those of families that were not needed are 0.
 type reducers struct {
 	two                              kernel
-	oneShot, twoShot, scatterPackets kernel
+	oneShot, twoShot                 kernel
+	scatterPackets, scatterEven      kernel
 	tiles, scatterTiles              kernel
 	rows, rowsTwoShot, lines, direct kernel
 }
@@ -97,6 +100,8 @@ func (r *reducers) put(name string, k kernel) {
 		r.twoShot = k
 	case kernels.ReduceScatterPackets:
 		r.scatterPackets = k
+	case kernels.ReduceScatterEven:
+		r.scatterEven = k
 	case kernels.AllReduceTiles:
 		r.tiles = k
 	case kernels.ReduceScatterTiles:

@@ -13,10 +13,8 @@ import (
 // exchangeCall carries out the collectives that only move: every rank sends each peer one range of bytes, or none, and
 // receives one.
 func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	if c.Counts == nil && c.RecvCounts == nil && c.Ins == nil && c.Outs == nil && (c.Coll == plan.AllGather || c.Coll == plan.AllToAll) {
-		bytes := c.Count * c.DType.Size()
-		b.evenParts(c, bytes)
-		return b.exchange(ctx, t, &move{coll: c.Coll, longest: bytes, even: true, out: c.Out, offset: b.rank * bytes}, s)
+	if launched, err := b.even(ctx, t, c, s); launched || err != nil {
+		return err
 	}
 	clear(b.args.exchange.SendBytes[:])
 	clear(b.args.exchange.RecvBytes[:])
@@ -66,22 +64,6 @@ func (b *backend) exchange(ctx context.Context, t cuda.Thread, e *move, s cuda.S
 		return b.exchangeCopies(ctx, t, e, s)
 	default:
 		return b.ringExchange(ctx, t, e, choice, s)
-	}
-}
-
-// evenParts sets what goes to and comes from each rank where one tensor holds all parts and each has so many bytes: what
-// exchangeCall does for any lengths, in fewer steps for what is called most.
-func (b *backend) evenParts(c *pg.Call, bytes int) {
-	a, in, out, step := &b.args.exchange, uint64(addressOf(c.In)), uint64(addressOf(c.Out)), uint64(0)
-	if c.Coll == plan.AllToAll {
-		step = uint64(bytes)
-	}
-	for q, d := 0, b.place(0); q < b.size; q++ {
-		a.Send[d], a.SendBytes[d] = in+uint64(q)*step, uint64(bytes)
-		a.Recv[d], a.RecvBytes[d] = out+uint64(q)*uint64(bytes), uint64(bytes)
-		if d++; d == b.size {
-			d = 0
-		}
 	}
 }
 

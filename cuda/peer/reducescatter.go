@@ -13,8 +13,8 @@ import (
 
 // reduceScatter sends each peer its part and reduces the own one, in rank order: (n-1)/n of all parts' bytes are stored.
 func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	if c.Counts == nil && c.Ins == nil {
-		return b.reduceScatterEven(ctx, t, c, s)
+	if launched, err := b.even(ctx, t, c, s); launched || err != nil {
+		return err
 	}
 	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Count: c.Count, Counts: c.Counts}
 	elem := c.DType.Size()
@@ -26,18 +26,6 @@ func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *pg.Call, 
 		a.Offset[b.place(q)], a.Bytes[b.place(q)] = uint64(in.at(q, shape.PartOff(q))), uint64(n)
 	}
 	return b.scatterReduced(ctx, t, c, longest, s)
-}
-
-// reduceScatterEven is reduceScatter of one tensor that holds all parts, each as long, in fewer steps.
-func (b *backend) reduceScatterEven(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	a, in, bytes := &b.args.scatter, uint64(addressOf(c.In)), c.Count*c.DType.Size()
-	for q, d := 0, b.place(0); q < b.size; q++ {
-		a.Offset[d], a.Bytes[d] = in+uint64(q*bytes), uint64(bytes)
-		if d++; d == b.size {
-			d = 0
-		}
-	}
-	return b.scatterReduced(ctx, t, c, bytes, s)
 }
 
 // reduce is a reduceScatter in which all parts but the root's are empty.

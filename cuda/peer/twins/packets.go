@@ -84,6 +84,34 @@ func exchangePackets(l *cudasim.Launch) {
 	})
 }
 
+// sendEven sends every peer its part, and returns how far apart the planes of packets are.
+func (p *packets) sendEven(a *kernels.EvenArgs) (span uint64) {
+	span = uint64(p.g.PacketSlot) / 2
+	for d := 1; d < p.size(); d++ {
+		from, slot := a.In+uint64(p.rankAt(d))*a.Step, p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))
+		p.mine(lines(a.Part), func(i, n uint64) { p.put(slot, span, i, p.read(from+line*i, n, n*line)) })
+	}
+	p.arrive()
+	return span
+}
+
+// exchangeEven is ExchangeEven.
+func exchangeEven(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.EvenArgs](l)
+	asPackets(l, &a.Group, func(p *packets) {
+		span, rank := p.sendEven(a), uint64(p.g.Rank)
+		p.mine(lines(a.Part), func(i, n uint64) {
+			if in, out := a.In+rank*a.Step, a.Out+rank*a.Part; in != out {
+				p.write(out+line*i, p.read(in+line*i, n, n*line), n*line)
+			}
+			for d := 1; d < p.size(); d++ {
+				q := p.rankAt(d)
+				p.write(a.Out+uint64(q)*a.Part+line*i, p.take(p.slot(p.g.Packets[0], q, int(p.g.Rank)), span, i, n, q), n*line)
+			}
+		})
+	})
+}
+
 // own copies what a rank sends to itself.
 func (m *member) own(a *kernels.ExchangeArgs) {
 	if a.Send[0] == a.Recv[0] {

@@ -113,6 +113,18 @@ func (f folder) twoShot(l *cudasim.Launch) {
 	})
 }
 
+func (f folder) scatterEven(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.EvenArgs](l)
+	asPackets(l, &a.Group, func(p *packets) {
+		span := p.sendEven(a)
+		from := a.In + uint64(p.g.Rank)*a.Step
+		p.mine(lines(a.Part), func(i, n uint64) {
+			sum := f.gather(p, p.g.Packets[0], span, i, n, p.read(from+line*i, n, n*line), n*line, a.Divisor)
+			p.write(a.Out+line*i, sum, n*line)
+		})
+	})
+}
+
 func (f folder) scatterPackets(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.ReduceScatterArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {

@@ -24,7 +24,8 @@ func RegisterDeaf(s *cudasim.Sim, w Wait) error {
 
 func registerMoves(s *cudasim.Sim, w Wait) error {
 	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
-		kernels.CopyBytes: copyBytes, kernels.FillLines: fillLines, kernels.ExchangePackets: exchangePackets, kernels.ExchangeTiles: exchangeTiles,
+		kernels.CopyBytes: copyBytes, kernels.FillLines: fillLines, kernels.ExchangePackets: exchangePackets,
+		kernels.ExchangeEven: exchangeEven, kernels.ExchangeTiles: exchangeTiles,
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
 		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
 	})
@@ -54,7 +55,8 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 	f := folder{kernel, d.Real().Size(), w}
 	twins := map[string]cudasim.Twin{
 		kernels.ReduceTwo: f.reduceTwo, kernels.AllReduceOneShot: f.oneShot, kernels.AllReduceTwoShot: f.twoShot,
-		kernels.ReduceScatterPackets: f.scatterPackets, kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
+		kernels.ReduceScatterPackets: f.scatterPackets, kernels.ReduceScatterEven: f.scatterEven,
+		kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
 		kernels.AllReduceRows: f.rows, kernels.AllReduceRowsTwoShot: f.rowsTwoShot, kernels.AllReduceDirect: f.direct,
 		kernels.AllReduceLines: f.lines,
 	}

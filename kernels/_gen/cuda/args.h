@@ -65,6 +65,14 @@ struct ReduceScatterArgs {
 	u32 divisor, tile;
 };
 
+struct EvenArgs {
+	GroupArgs group;
+	u64 in, out;
+	u64 part; // bytes, a multiple of 16
+	u64 step; // from one rank's part in in to the next, 0 if all are sent the same
+	u32 divisor, unused;
+};
+
 struct ExchangeArgs {
 	GroupArgs group;
 	u64 send[maxRanks];
@@ -202,6 +210,13 @@ OFFSET(ReduceScatterArgs, bytes, 304);
 OFFSET(ReduceScatterArgs, divisor, 368);
 OFFSET(ReduceScatterArgs, tile, 372);
 SIZE(ReduceScatterArgs, 376);
+OFFSET(EvenArgs, group, 0);
+OFFSET(EvenArgs, in, 224);
+OFFSET(EvenArgs, out, 232);
+OFFSET(EvenArgs, part, 240);
+OFFSET(EvenArgs, step, 248);
+OFFSET(EvenArgs, divisor, 256);
+SIZE(EvenArgs, 264);
 OFFSET(ExchangeArgs, group, 0);
 OFFSET(ExchangeArgs, send, 224);
 OFFSET(ExchangeArgs, sendBytes, 288);

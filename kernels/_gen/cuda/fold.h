@@ -80,6 +80,14 @@ template <class E> struct BoolXor : BoolAnd<E> {
 	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s ^ truth(r); }
 };
 
+// inOrder returns what rank q sent, whose number is known to the compiler: mine, or that of a peer, of which v has all in rank order.
+template <class Of> DEVICE Line inOrder(u32 q, u32 rank, Line mine, const Of &v) {
+	Line before = q == 0 ? mine : v(q - 1), here = v(q);
+#pragma unroll
+	for (int i = 0; i < 4; i++) here.w[i] = q < rank ? here.w[i] : q == rank ? mine.w[i] : before.w[i];
+	return here;
+}
+
 // Lines is the state of a line being folded by F.
 template <class F> struct Lines {
 	using Raw = typename F::Element::Raw;

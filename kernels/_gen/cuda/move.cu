@@ -1,6 +1,6 @@
 // The entry points that move bytes and know no element type.
+#include "even.h"
 #include "own.h"
-#include "packets.h"
 #include "tiles.h"
 
 // copy copies bytes between addresses of any alignment that do not overlap.
@@ -60,7 +60,6 @@ KERNEL void copy_strided(StridedArgs a) {
 	}
 }
 
-
 // exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather,
 // scatter and broadcast, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
 // and at most half of packetSlot. What a rank receives must not overlap what it sends, but for its own part.
@@ -94,6 +93,26 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 		u64 bytes = recvBytes.at[d];
 		if (d != 0 && i < Deal::lines(bytes))
 			writeUser(recv.at[d] + 16 * i, p.take(p.slot(peers.at[0], q, g.rank), span, i, q), within(16 * i, 16, bytes));
+	}
+	p.finish();
+}
+
+// exchange_even is exchange_packets of even parts. The own one stays where it is if it is there.
+KERNEL void exchange_even(EvenArgs a) {
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	Line mine = sendEven(p, a);
+	u64 home = a.out + g.rank * a.part;
+	bool moves = a.in + g.rank * a.step != home;
+	for (u64 i = worker(); i < a.part / 16; i += workers()) {
+		if (moves) storeLine(home + 16 * i, ownEven(a, i, mine));
+		Packets::Pair v[maxRanks];
+		p.takeAll(v, g.packetSlot / 2, i);
+#pragma unroll
+		for (u32 k = 0; k < maxRanks - 1; k++) {
+			if (k + 1 >= g.size) break;
+			storeLine(a.out + (k < g.rank ? k : k + 1) * a.part + 16 * i, v[k].line());
+		}
 	}
 	p.finish();
 }

@@ -1,36 +1,26 @@
 // The reducing collectives by packets: compiled for each element type and kind, with ELEMENT, OP and WORD set. Their blocks
 // have 256 threads at most: with 512 some registers would lie in memory.
+#include "even.h"
 #include "fold.h"
-#include "packets.h"
-
 
 // gather folds line i of every rank's slot in the own memory, and mine at its place, in rank order.
-DEVICE Line gather(Packets &p, u64 own, u64 span, u64 i, Line mine, u32 divisor) {
+DEVICE Line gather(Packets &p, u64 span, u64 i, Line mine, u32 divisor) {
 	const GroupArgs &g = p.g;
 	Whole s;
-	if constexpr (unrolled) { // look at all slots at once, until all are there
+	if constexpr (unrolled) {
 		Packets::Pair v[maxRanks];
-		u32 missing;
-		do {
-			missing = maxRanks;
+		p.takeAll(v, span, i);
+		auto from = [&](u32 q) { return inOrder(q, g.rank, mine, [&](u32 k) { return v[k].line(); }); };
+		s.open(from(0));
 #pragma unroll
-			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank) v[q] = p.look(p.slot(own, q, g.rank), span, i);
-#pragma unroll
-			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank && !p.there(v[q])) missing = q;
-		} while (missing < maxRanks && p.watch.again(missing));
-#pragma unroll
-		for (u32 q = 0; q < maxRanks; q++)
-			if (q < g.size) {
-				Line from = q == g.rank ? mine : v[q].line();
-				if (q == 0) s.open(from);
-				else s.fold(from);
-			}
+		for (u32 q = 1; q < maxRanks; q++) {
+			if (q >= g.size) break;
+			s.fold(from(q));
+		}
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
-			Line from = q == g.rank ? mine : p.take(p.slot(own, q, g.rank), span, i, q);
+			Line from = q == g.rank ? mine : p.take(p.slot(g.packets[0], q, g.rank), span, i, q);
 			if (q == 0) s.open(from);
 			else s.fold(from);
 		}
@@ -50,14 +40,16 @@ KERNEL_OF(256) void all_reduce_one_shot(AllReduceArgs a) {
 	for (u64 i = worker(); i < lines; i += workers()) {
 		Line v = i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i);
 #pragma unroll
-		for (u32 d = 1; d < maxRanks; d++)
-			if (d < g.size) p.put(p.slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
+		for (u32 d = 1; d < maxRanks; d++) {
+			if (d >= g.size) break;
+			p.put(p.slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
+		}
 	}
 	p.arrive();
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = a.bytes - 16 * i;
 		Line mine = i == worker() ? first : readUser(a.in + 16 * i, left);
-		writeUser(a.out + 16 * i, gather(p, g.packets[0], span, i, mine, a.divisor), left);
+		writeUser(a.out + 16 * i, gather(p, span, i, mine, a.divisor), left);
 	}
 	p.finish();
 }
@@ -82,7 +74,7 @@ KERNEL_OF(256) void all_reduce_two_shot(AllReduceArgs a) {
 	for (u32 i = (u32)worker(); i < lines; i += (u32)workers()) {
 		u64 at = g.rank * a.part + 16ul * i;
 		if (at >= a.bytes) break;
-		Line v = gather(p, peers.at[0], span, i, readUser(a.in + at, a.bytes - at), a.divisor);
+		Line v = gather(p, span, i, readUser(a.in + at, a.bytes - at), a.divisor);
 #pragma unroll 1
 		for (u32 d = 1; d < g.size; d++) p.put(p.slot(peers.at[d], g.rank, peerAt(g, d)) + results, span, i, v);
 		writeUser(a.out + at, v, a.bytes - at);
@@ -120,7 +112,17 @@ KERNEL_OF(256) void reduce_scatter_packets(ReduceScatterArgs a) {
 	for (u64 i = worker(); i < lines; i += workers()) {
 		u64 left = within(16 * i, 16, a.bytes[0]);
 		Line v = i == worker() ? own : readUser(mine + 16 * i, left);
-		writeUser(a.out + 16 * i, gather(p, g.packets[0], span, i, v, a.divisor), left);
+		writeUser(a.out + 16 * i, gather(p, span, i, v, a.divisor), left);
 	}
+	p.finish();
+}
+
+// reduce_scatter_even is reduce_scatter_packets of even parts.
+KERNEL_OF(256) void reduce_scatter_even(EvenArgs a) {
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	Line mine = sendEven(p, a);
+	for (u64 i = worker(); i < a.part / 16; i += workers())
+		storeLine(a.out + 16 * i, gather(p, g.packetSlot / 2, i, ownEven(a, i, mine), a.divisor));
 	p.finish();
 }

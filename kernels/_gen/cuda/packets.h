@@ -69,6 +69,24 @@ struct Packets {
 		while (!there(p) && watch.again(peer));
 		return p.line();
 	}
+	// takeAll waits for line i from every peer, and looks at all of them at once. They come in rank order.
+	__attribute__((device, always_inline)) void takeAll(Pair (&v)[maxRanks], u64 span, u64 i) {
+		u64 first = g.packets[0] + (u64)((flag & 1) * (g.size - 1)) * g.packetSlot;
+		u32 missing;
+		do {
+			missing = maxRanks;
+#pragma unroll
+			for (u32 k = 0; k < maxRanks - 1; k++) {
+				if (k + 1 >= g.size) break;
+				v[k] = look(first + (u64)k * g.packetSlot, span, i);
+			}
+#pragma unroll
+			for (u32 k = 0; k < maxRanks - 1; k++) {
+				if (k + 1 >= g.size) break;
+				if (!there(v[k])) missing = k < g.rank ? k : k + 1;
+			}
+		} while (missing < maxRanks && watch.again(missing));
+	}
 	__attribute__((device, always_inline)) Line load(u64 p) {
 		Line v;
 		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p) : "memory");

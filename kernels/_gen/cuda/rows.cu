@@ -6,29 +6,29 @@
 DEVICE Line gather(Rows &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) {
 	const GroupArgs &g = r.g;
 	Whole s;
-	if constexpr (unrolled) { // look at all slots at once, until all are there
+	if constexpr (unrolled) { // look at all slots at once, which are in rank order, until all are there
 		Line v[maxRanks];
 		u32 missing;
 		do {
 			missing = maxRanks;
-			u64 slot = r.half(own, number);
 #pragma unroll
-			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank) {
-					v[q] = r.look(slot, i);
-					slot += r.slotBytes;
-				}
-#pragma unroll
-			for (u32 q = 0; q < maxRanks; q++)
-				if (q < g.size && q != g.rank && !r.there(v[q], number)) missing = q;
-		} while (!allLanes(missing == maxRanks) && r.again(missing));
-#pragma unroll
-		for (u32 q = 0; q < maxRanks; q++)
-			if (q < g.size) {
-				Line from = q == g.rank ? mine : v[q];
-				if (q == 0) s.open(from);
-				else s.fold(from);
+			for (u32 k = 0; k < maxRanks - 1; k++) {
+				if (k + 1 >= g.size) break;
+				v[k] = r.look(r.half(own, number) + k * r.slotBytes, i);
 			}
+#pragma unroll
+			for (u32 k = 0; k < maxRanks - 1; k++) {
+				if (k + 1 >= g.size) break;
+				if (!r.there(v[k], number)) missing = k < g.rank ? k : k + 1;
+			}
+		} while (!allLanes(missing == maxRanks) && r.again(missing));
+		auto from = [&](u32 q) { return inOrder(q, g.rank, mine, [&](u32 k) { return v[k]; }); };
+		s.open(from(0));
+#pragma unroll
+		for (u32 q = 1; q < maxRanks; q++) {
+			if (q >= g.size) break;
+			s.fold(from(q));
+		}
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
@@ -58,8 +58,10 @@ KERNEL void all_reduce_rows(RowsArgs a) {
 		if (i >= step) writeQuad(a.out, i - step, gather(r, a.rows[0], atMine, mine, a.divisor, numberMine), a.bytes);
 		if (i >= n.all) break;
 #pragma unroll
-		for (u32 d = 1; d < maxRanks; d++)
-			if (d < g.size) r.put(r.slot(a.rows[d], g.rank, peerAt(g, d), number), at, next, number);
+		for (u32 d = 1; d < maxRanks; d++) {
+			if (d >= g.size) break;
+			r.put(r.slot(a.rows[d], g.rank, peerAt(g, d), number), at, next, number);
+		}
 		mine = next;
 		atMine = at;
 		numberMine = number;
