@@ -154,6 +154,15 @@ type DirectExchangeArgs struct {
 	_                     uint32
 }
 
+// BroadcastArgs sends the Bytes at the root's In to the Out of all others.
+type BroadcastArgs struct {
+	Group   GroupArgs
+	In, Out uint64
+	Bytes   uint64 // 1 at least
+	Root    uint32 // its place
+	_       uint32
+}
+
 // ChainArgs hands the Bytes at the root's In on from rank to rank, into the Out of all others.
 type ChainArgs struct {
 	Group         GroupArgs

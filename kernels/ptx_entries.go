@@ -21,6 +21,7 @@ const (
 	AllReduceTwoShot     = "all_reduce_two_shot"    // AllReduceArgs; Part at most PacketSlot/4, Bytes above (Size-1)·Part
 	ReduceScatterPackets = "reduce_scatter_packets" // ReduceScatterArgs; each of Bytes at most PacketSlot/2
 	ExchangePackets      = "exchange_packets"       // ExchangeArgs; each of the bytes at most PacketSlot/2
+	BroadcastPackets     = "broadcast_packets"      // BroadcastArgs; Bytes at most PacketSlot/2
 	ReduceScatterEven    = "reduce_scatter_even"    // EvenArgs; Part at most PacketSlot/2; peers may run ReduceScatterPackets
 	ExchangeEven         = "exchange_even"          // EvenArgs; Part at most PacketSlot/2; peers may run ExchangePackets
 
@@ -81,6 +82,7 @@ var (
 		{FillLines, unsafe.Sizeof(FillArgs{})},
 		{ExchangePackets, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeEven, unsafe.Sizeof(EvenArgs{})},
+		{BroadcastPackets, unsafe.Sizeof(BroadcastArgs{})},
 		{ExchangeTiles, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeTurns, unsafe.Sizeof(ExchangeArgs{})},
 		{ExchangeDirect, unsafe.Sizeof(DirectExchangeArgs{})},

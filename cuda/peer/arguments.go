@@ -17,6 +17,7 @@ type arguments struct {
 	exchange  kernels.ExchangeArgs
 	even      kernels.EvenArgs
 	into      kernels.DirectExchangeArgs
+	broadcast kernels.BroadcastArgs
 	chain     kernels.ChainArgs
 	rowChain  kernels.RowChainArgs
 	lines     kernels.LinesArgs
@@ -40,7 +41,7 @@ func newArguments(b *backend) *arguments {
 	a.into.Group, a.chain.Group = g, g
 	a.rows.Slot, a.direct.Marks = uint32(l.rowSlot), uint64(kernels.FlagBytes(maxBlocks))
 	a.into.Marks, a.chain.Marks = a.direct.Marks, a.direct.Marks
-	a.allReduce.Group, a.scatter.Group, a.exchange.Group, a.even.Group = g, g, g, g
+	a.allReduce.Group, a.scatter.Group, a.exchange.Group, a.even.Group, a.broadcast.Group = g, g, g, g, g
 	a.lines = kernels.LinesArgs{Group: g, Lines: uint64(b.heap) + uint64(l.lines), Counts: uint64(b.heap) + uint64(l.counts),
 		Signs: uint64(b.heap) + uint64(l.signs), Blank: b.blank, Places: uint32(l.places), Blocks: uint32(l.blocks)}
 	if b.size > 1 {

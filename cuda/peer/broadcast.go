@@ -33,6 +33,11 @@ func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	case Chain:
 		return b.chain(t, c.Root, tensor, &choice, nil, s)
 	}
+	if choice.Way == Packets && bytes <= b.layout.packetSlot/2 {
+		a := &b.args.broadcast
+		a.In, a.Out, a.Bytes, a.Root = uint64(at), uint64(at), uint64(bytes), uint32(b.place(c.Root))
+		return b.code.launch(t, b.code.move.broadcastPackets, choice.threadGrid(bytes), unsafe.Pointer(a), s)
+	}
 	clear(b.args.exchange.SendBytes[:])
 	clear(b.args.exchange.RecvBytes[:])
 	if b.rank != c.Root {

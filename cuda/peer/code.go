@@ -27,9 +27,11 @@ type code struct {
 
 // moves are the entry points that know no element type.
 type moves struct {
-	copy, fill, exchangePackets, exchangeEven, exchangeTiles     kernel
-	exchangeTurns, exchangeDirect, broadcastChain, broadcastRows kernel
-	broadcastLines                                               kernel
+	copy, fill                                      kernel
+	exchangePackets, exchangeEven                   kernel
+	exchangeTiles, exchangeTurns, exchangeDirect    kernel
+	broadcastPackets, broadcastRows, broadcastLines kernel
+	broadcastChain                                  kernel
 }
 
 // put stores an entry point.
@@ -49,6 +51,8 @@ func (m *moves) put(name string, k kernel) {
 		m.exchangeTurns = k
 	case kernels.ExchangeDirect:
 		m.exchangeDirect = k
+	case kernels.BroadcastPackets:
+		m.broadcastPackets = k
 	case kernels.BroadcastChain:
 		m.broadcastChain = k
 	case kernels.BroadcastRows:

@@ -14,15 +14,14 @@ import (
 const opCommands = 2
 
 // repeatMost returns the threads of the largest grid that is launched as a graph, on a host that takes so long to launch a
-// kernel: graphs are for what takes a device less time than its host. A host launches a graph in 1.2 to 1.8 µs, a
-// kernel ahead in 2.3 to 4.5, and all else of an operation takes it 1.3 to 1.6 (one that launched in 3.3 came to 4.8); but
-// between graphs an H200 takes 1.2 µs more, and comes to 3.7 to 3.9 µs for the smallest operations and 4.4 µs for 64 KiB
-// by packets.
+// kernel: graphs are for what takes a device less time than its host. A host launches a graph in 1.1 to 1.8 µs, a
+// kernel ahead in 2.3 to 4.5, and all else of an operation takes it 0.8 to 1.6; but between graphs an H200 takes 1.2 µs more,
+// and comes to 3.1 to 3.3 µs for the smallest operations and 3.3 to 3.9 for 64 KiB by packets.
 func repeatMost(launch time.Duration) int {
 	switch {
-	case launch < 2500*time.Nanosecond:
+	case launch < 2400*time.Nanosecond:
 		return 0
-	case launch < 3000*time.Nanosecond:
+	case launch < 2800*time.Nanosecond:
 		return 1024
 	}
 	return repeatEver

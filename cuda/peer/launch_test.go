@@ -15,7 +15,7 @@ import (
 
 // paces are how long hosts take to launch a kernel: one that is best off without graphs, one with graphs of small grids,
 // one with graphs of larger ones.
-var paces = [3]time.Duration{time.Microsecond, 2800 * time.Nanosecond, 5 * time.Microsecond}
+var paces = [3]time.Duration{time.Microsecond, 2600 * time.Nanosecond, 5 * time.Microsecond}
 
 // TestPace has each kind of host launch a small grid and a larger one, eagerly and into a graph.
 func TestPace(t *testing.T) {

@@ -112,6 +112,39 @@ func exchangeEven(l *cudasim.Launch) {
 	})
 }
 
+// broadcastPackets is BroadcastPackets.
+func broadcastPackets(l *cudasim.Launch) {
+	a := cudasim.Args[kernels.BroadcastArgs](l)
+	asPackets(l, &a.Group, func(p *packets) {
+		span, rank, root := uint64(p.g.PacketSlot)/2, int(p.g.Rank), p.rankAt(int(a.Root))
+		sent := uint64(1)
+		if root == rank {
+			sent = lines(a.Bytes)
+		}
+		p.mine(sent, func(i, n uint64) {
+			b := make([]byte, n*line)
+			if root == rank {
+				b = p.read(a.In+line*i, n, a.Bytes-line*i)
+			}
+			for d := 1; d < p.size(); d++ {
+				p.put(p.slot(p.g.Packets[d], rank, p.rankAt(d)), span, i, b)
+			}
+		})
+		p.arrive()
+		slot := func(q int) uint64 { return p.slot(p.g.Packets[0], q, rank) }
+		if root != rank {
+			p.mine(lines(a.Bytes), func(i, n uint64) {
+				p.write(a.Out+line*i, p.take(slot(root), span, i, n, root), a.Bytes-line*i)
+			})
+		}
+		for d := 1; d < p.size(); d++ {
+			if q := p.rankAt(d); q != root && p.Index == 0 {
+				p.take(slot(q), span, 0, 1, q)
+			}
+		}
+	})
+}
+
 // own copies what a rank sends to itself.
 func (m *member) own(a *kernels.ExchangeArgs) {
 	if a.Send[0] == a.Recv[0] {

@@ -25,7 +25,7 @@ func RegisterDeaf(s *cudasim.Sim, w Wait) error {
 func registerMoves(s *cudasim.Sim, w Wait) error {
 	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
 		kernels.CopyBytes: copyBytes, kernels.FillLines: fillLines, kernels.ExchangePackets: exchangePackets,
-		kernels.ExchangeEven: exchangeEven, kernels.ExchangeTiles: exchangeTiles,
+		kernels.ExchangeEven: exchangeEven, kernels.BroadcastPackets: broadcastPackets, kernels.ExchangeTiles: exchangeTiles,
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
 		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
 	})

@@ -92,6 +92,14 @@ struct DirectExchangeArgs {
 	u32 mark, unused;
 };
 
+struct BroadcastArgs {
+	GroupArgs group;
+	u64 in;           // of the root
+	u64 out;          // of the others
+	u64 bytes;        // 1 at least
+	u32 root, unused; // the root's place
+};
+
 struct ChainArgs {
 	GroupArgs group;
 	u64 in;    // of the root
@@ -232,6 +240,12 @@ OFFSET(DirectExchangeArgs, recv, 352);
 OFFSET(DirectExchangeArgs, marks, 416);
 OFFSET(DirectExchangeArgs, mark, 424);
 SIZE(DirectExchangeArgs, 432);
+OFFSET(BroadcastArgs, group, 0);
+OFFSET(BroadcastArgs, in, 224);
+OFFSET(BroadcastArgs, out, 232);
+OFFSET(BroadcastArgs, bytes, 240);
+OFFSET(BroadcastArgs, root, 248);
+SIZE(BroadcastArgs, 256);
 OFFSET(ChainArgs, group, 0);
 OFFSET(ChainArgs, in, 224);
 OFFSET(ChainArgs, out, 232);

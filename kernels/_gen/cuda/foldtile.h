@@ -15,20 +15,22 @@ template <u32 K, u32 U, class S> DEVICE void foldLines(const GroupArgs &g, u64 (
 			if (at >= bytes) continue;
 			own[u] = readUser(mine + at, bytes - at);
 #pragma unroll
-			for (u32 q = 0; q < K; q++)
-				if (q < g.size && q != g.rank) v[u][q] = streamLine(slots[q] + at);
+			for (u32 q = 0; q < K; q++) {
+				if (q >= g.size) break;
+				if (q != g.rank) v[u][q] = streamLine(slots[q] + at);
+			}
 		}
 #pragma unroll
 		for (u32 u = 0; u < U; u++) {
 			if (i + u * step >= lines) continue;
 			Whole s;
 #pragma unroll
-			for (u32 q = 0; q < K; q++)
-				if (q < g.size) {
-					Line from = q == g.rank ? own[u] : v[u][q];
-					if (q == 0) s.open(from);
-					else s.fold(from);
-				}
+			for (u32 q = 0; q < K; q++) {
+				if (q >= g.size) break;
+				Line from = q == g.rank ? own[u] : v[u][q];
+				if (q == 0) s.open(from);
+				else s.fold(from);
+			}
 			store(i + u * step, s.close(divisor));
 		}
 	}

@@ -17,8 +17,10 @@ KERNEL void all_reduce_lines(LinesArgs a) {
 		auto read = [&](Line(&to)[lineStrips]) {
 			u64 part = q * a.part, bytes = within(part, a.part, a.bytes);
 #pragma unroll
-			for (u32 u = 0; u < lineStrips; u++)
-				if (u < strips) to[u] = readUser(a.in + part + x.at(sweep, u), within(x.at(sweep, u), 16, bytes));
+			for (u32 u = 0; u < lineStrips; u++) {
+				if (u >= strips) break;
+				to[u] = readUser(a.in + part + x.at(sweep, u), within(x.at(sweep, u), 16, bytes));
+			}
 		};
 		read(v);
 		b.put(v, strips);
@@ -30,20 +32,22 @@ KERNEL void all_reduce_lines(LinesArgs a) {
 			if (!b.take(v, strips)) break;
 			if (reduces)
 #pragma unroll
-				for (u32 u = 0; u < lineStrips; u++)
-					if (u < strips) {
-						Whole sum;
-						sum.open(v[u]);
-						sum.fold(own[u]);
-						v[u] = sum.close(whole ? a.divisor : 0);
-					}
-			b.clear();
+				for (u32 u = 0; u < lineStrips; u++) {
+					if (u >= strips) break;
+					Whole sum;
+					sum.open(v[u]);
+					sum.fold(own[u]);
+					v[u] = sum.close(whole ? a.divisor : 0);
+				}
+			b.clear(strips);
 			if (b.on && s < 2 * n - 2) b.put(v, strips);
 			u64 part = q * a.part, bytes = within(part, a.part, a.bytes);
 			if (whole)
 #pragma unroll
-				for (u32 u = 0; u < lineStrips; u++)
-					if (u < strips) writeUser(a.out + part + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, bytes));
+				for (u32 u = 0; u < lineStrips; u++) {
+					if (u >= strips) break;
+					writeUser(a.out + part + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, bytes));
+				}
 		}
 	}
 	b.leave();

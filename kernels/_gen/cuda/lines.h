@@ -46,8 +46,10 @@ struct Sweeps {
 	__attribute__((device, always_inline)) u32 has(u32 sweep) {
 		u32 n = 1;
 #pragma unroll
-		for (u32 u = 1; u < lineStrips; u++)
-			if (u < strips && strip(sweep, u) < all) n = u + 1;
+		for (u32 u = 1; u < lineStrips; u++) {
+			if (u >= strips || strip(sweep, u) >= all) break;
+			n = u + 1;
+		}
 		return n;
 	}
 };
@@ -103,37 +105,55 @@ struct Belt {
 		return v;
 	}
 
+	// lookAll asks for all strips before one is looked at.
+	__attribute__((device, always_inline)) void lookAll(Line (&v)[lineStrips], u32 strips) {
+#pragma unroll
+		for (u32 u = 0; u < lineStrips; u++) {
+			if (u >= strips) break;
+			v[u] = look(u);
+		}
+	}
+
 	// put stores the strips of this step.
 	__attribute__((device, always_inline)) void put(const Line (&v)[lineStrips], u32 strips) {
 #pragma unroll
-		for (u32 u = 0; u < lineStrips; u++)
-			if (u < strips) store(next + (u64)place * span + stripBytes * u, v[u]);
+		for (u32 u = 0; u < lineStrips; u++) {
+			if (u >= strips) break;
+			store(next + (u64)place * span + stripBytes * u, v[u]);
+		}
 	}
 	// take waits for the strips of this step and makes them blank. It looks for the last one first, and so reads less. It returns on.
 	__attribute__((device, always_inline)) bool take(Line (&v)[lineStrips], u32 strips) {
 		while (allLanes(blank(look(strips - 1))) && again(from));
 		bool all;
 		do {
+			lookAll(v, strips);
 			all = true;
 #pragma unroll
-			for (u32 u = 0; u < lineStrips; u++)
-				if (u < strips) {
-					v[u] = look(u);
-					all = all && !blank(v[u]);
-				}
+			for (u32 u = 0; u < lineStrips; u++) {
+				if (u >= strips) break;
+				all = all && !blank(v[u]);
+			}
 		} while (on && !allLanes(all) && again(from));
 #pragma unroll
-		for (u32 u = 0; u < lineStrips; u++)
-			if (u < strips && on) store(here + (u64)place * span + stripBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
+		for (u32 u = 0; u < lineStrips; u++) {
+			if (u >= strips || !on) break;
+			store(here + (u64)place * span + stripBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
+		}
 		return on;
 	}
 	// clear waits until the strips that were taken in this step are read to be blank, and goes on to the next step.
-	__attribute__((device, always_inline)) void clear() {
+	__attribute__((device, always_inline)) void clear(u32 strips) {
 		bool all;
 		do {
+			Line v[lineStrips];
+			lookAll(v, strips);
 			all = true;
 #pragma unroll
-			for (u32 u = 0; u < lineStrips; u++) all = blank(look(u)) && all;
+			for (u32 u = 0; u < lineStrips; u++) {
+				if (u >= strips) break;
+				all = all && blank(v[u]);
+			}
 		} while (!allLanes(all) && again(from));
 		step();
 	}

@@ -117,6 +117,32 @@ KERNEL void exchange_even(EvenArgs a) {
 	p.finish();
 }
 
+// broadcast_packets: the root sends all its data to every peer, and every other rank one packet that says nothing, for every
+// operation sends every peer one at least.
+KERNEL void broadcast_packets(BroadcastArgs a) {
+	const GroupArgs &g = a.group;
+	Packets p(g);
+	u64 span = g.packetSlot / 2, lines = linesOf(a.bytes);
+	u32 root = peerAt(g, a.root);
+	bool sends = root == g.rank;
+	Line first{}; // mostly a thread has one line
+	if (sends && worker() < lines) first = readUser(a.in + 16 * worker(), a.bytes - 16 * worker());
+	p.number();
+	for (u64 i = worker(); i < (sends ? lines : 1); i += workers()) {
+		Line v = i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i);
+#pragma unroll
+		for (u32 d = 1; d < maxRanks; d++) {
+			if (d >= g.size) break;
+			p.put(p.slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
+		}
+	}
+	p.arrive();
+	for (u64 i = worker(); i < lines && !sends; i += workers())
+		writeUser(a.out + 16 * i, p.take(p.slot(g.packets[0], root, g.rank), span, i, root), a.bytes - 16 * i);
+	if (u32 d = 1 + (u32)worker(), q = peerAt(g, d); worker() < g.size - 1 && q != root) p.take(p.slot(g.packets[0], q, g.rank), span, 0, q);
+	p.finish();
+}
+
 // exchange_tiles is exchange_packets for more bytes. In a pair both ranks count as many tiles as the longer way has.
 KERNEL void exchange_tiles(ExchangeArgs a) {
 	SHARED Tiles::Store store;
@@ -164,8 +190,10 @@ KERNEL void broadcast_lines(LinesArgs a) {
 		Line v[lineStrips];
 		if (root) {
 #pragma unroll
-			for (u32 u = 0; u < lineStrips; u++)
-				if (u < strips) v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
+			for (u32 u = 0; u < lineStrips; u++) {
+				if (u >= strips) break;
+				v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
+			}
 		} else if (!b.take(v, strips)) break;
 		if (!last) {
 			if (sweep != 0 && !b.heard(sweep < a.places ? begin : b.number - a.places + 1)) break;
@@ -176,9 +204,11 @@ KERNEL void broadcast_lines(LinesArgs a) {
 			continue;
 		}
 #pragma unroll
-		for (u32 u = 0; u < lineStrips; u++)
-			if (u < strips) writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
-		b.clear();
+		for (u32 u = 0; u < lineStrips; u++) {
+			if (u >= strips) break;
+			writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
+		}
+		b.clear(strips);
 		if (!b.on) break;
 		b.say();
 		b.sign();
