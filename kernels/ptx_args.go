@@ -188,7 +188,7 @@ type RowChainArgs struct {
 }
 
 // LinesArgs folds as AllReduceArgs, in the order of the ring: part q from rank q on. Or it hands the Bytes at the root's In on
-// to the rank after it, and so on. Line memory starts blank, counts and signs start as zeros; all belong to the kernels.
+// to the rank after it, and so on. With two ranks of which one is the root that is a message. Line memory starts blank, counts and signs start as zeros; all belong to the kernels.
 type LinesArgs struct {
 	Group          GroupArgs
 	Lines, Next    uint64 // LineBytes of this rank, and of the next as this device sees them
@@ -201,6 +201,7 @@ type LinesArgs struct {
 	Blocks         uint32 // that line memory is for
 	Divisor        uint32 // as in ReduceArgs
 	Ends           uint32 // of a broadcast: LineRoot, LineLast or 0
+	Before, After  uint32 // places of the ranks that lines come from and go to
 }
 
 // Ends of a broadcast by lines.

@@ -34,7 +34,7 @@ const (
 	// The line kernels: the same grid on all ranks, of whole warps and at most LineWarps in a block, all its blocks fit on the device,
 	// and line memory is for so many; between devices linked by NVLink.
 	AllReduceLines = "all_reduce_lines" // LinesArgs
-	BroadcastLines = "broadcast_lines"  // LinesArgs
+	BroadcastLines = "broadcast_lines"  // LinesArgs; of a message, the same grid on both ranks
 
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
 	// for so many blocks at least.

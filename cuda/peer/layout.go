@@ -14,7 +14,11 @@ const (
 	ringSlots = 2
 	ringLanes = 16 // at most, of the plan of a ring
 	mailSlots = 2  // of a mailbox
-	testBytes = 1 << 10
+
+	mailPlaces = 2         // of the lines of long messages
+	mailBlocks = 32        // at most
+	mailMost   = 128 << 10 // bytes of a slot where long messages go by lines
+	testBytes  = 1 << 10
 
 	largePage   = 2 << 20   // of device memory; copies between processes are slower where a mapping ends within one
 	rowSlotMost = 548 << 10 // has room for 512 KiB of data, and for both shots of 1 MiB among four ranks
@@ -34,7 +38,8 @@ const (
 //	packets   two halves of one slot for each peer
 //	rows      the same for rows
 //	counts    of the warps by lines, then their signs
-//	mail      for each peer a circle of slots
+//	mail      for each peer a mailbox: a circle of slots, then lines for long messages
+//	letters   for each peer counts of the warps that send to it and receive from it, then the signs of both
 //
 // Tiles, lines and rings take turns in one memory, for each is better the more it has. None leaves anything there that an
 // operation after it would read: what tile kernels remember lies in state and flags, a word of a ring is 0 when the ring is
@@ -42,10 +47,11 @@ const (
 // and mailboxes share with nobody: their flags are among the data, or slots stay full from one operation to the next.
 type layout struct {
 	size                                                               int
-	packetSlot, rowSlot, tileSlot, ringSlot, mailSlot                  int
+	packetSlot, rowSlot, tileSlot, ringSlot                            int
+	mailSlot, mailBox, mailBlocks                                      int // mailBox is what a pair has, one way
 	places, blocks                                                     int // of lines
 	state, flags, words, test, packets, rows, lines, tiles, ring, mail int
-	counts, signs                                                      int // of lines
+	counts, signs, letters                                             int // of lines
 	bytes                                                              int
 }
 
@@ -55,13 +61,13 @@ func newLayout(size, memory int) (layout, error) {
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = up(memory/24/(2*size), 64<<10)
 	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*kernels.RowQuad)
-	l.mailSlot = roughly(min(memory*3/128/(size*mailSlots), 2<<20), 4<<10, 32<<10)
+	l.shareMail(memory / 24)
 	if size > 1 {
 		l.places = max(size, linePlaces)
 		l.blocks = min(memory/5/kernels.LineBytes(l.places, 1), lineBlocks)
 	}
 	circles := maxBlocks * 2 * max(size-1, 1)
-	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*mailSlots*l.mailSlot
+	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*(l.mailBox+l.letterBytes())
 	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
 	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 || size > 1 && l.blocks == 0 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
@@ -105,7 +111,8 @@ func (l *layout) placeFrom(next int) {
 	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
 	take(&l.counts, kernels.CountBytes(l.blocks))
 	take(&l.signs, kernels.SignBytes(l.blocks))
-	take(&l.mail, (l.size-1)*mailSlots*l.mailSlot)
+	take(&l.mail, (l.size-1)*l.mailBox)
+	take(&l.letters, (l.size-1)*l.letterBytes())
 	l.bytes = next
 }
 
@@ -133,11 +140,59 @@ func (l *layout) mailFree() (at, n int) {
 // mailAt returns the places of a slot of the mailbox that rank from fills on rank to: data and arrived word on to, free
 // word on from.
 func (l *layout) mailAt(from, to, slot int) (data, arrived, free int) {
-	in, out, at := from*mailSlots+slot, to*mailSlots+slot, from*mailSlots+slot
-	if from > to { // a rank has none for itself
-		at -= mailSlots
+	in, out := from*mailSlots+slot, to*mailSlots+slot
+	data = l.mailbox(from, to) + slot*l.mailSlot
+	return data, l.arrivedWords() + 4*(l.size*ringSlots+in), l.freeWords() + 4*(l.size*ringSlots+out)
+}
+
+// among returns which of a rank's peers another one is.
+func among(peer, rank int) int {
+	if peer > rank {
+		return peer - 1
 	}
-	return l.mail + at*l.mailSlot, l.arrivedWords() + 4*(l.size*ringSlots+in), l.freeWords() + 4*(l.size*ringSlots+out)
+	return peer
+}
+
+// mailbox returns where the mailbox that rank from fills on rank to begins.
+func (l *layout) mailbox(from, to int) int { return l.mail + among(from, to)*l.mailBox }
+
+// shareMail shares memory bytes out among the mailboxes of a rank, and each among slots and lines.
+func (l *layout) shareMail(memory int) {
+	box := memory / max(l.size-1, 1)
+	l.mailSlot = roughly(min(max(box/10, 4<<10), mailMost), 4<<10, 32<<10)
+	l.mailBlocks = min((box-mailSlots*l.mailSlot)/kernels.LineBytes(mailPlaces, 1), mailBlocks)
+	l.mailBox = mailSlots*l.mailSlot + kernels.LineBytes(mailPlaces, l.mailBlocks)
+	if l.mailBlocks <= 0 {
+		l.mailBox = down(box, mailSlots*4<<10)
+		l.withoutLetters()
+	}
+}
+
+// withoutLetters gives the slots of mailboxes all memory: no message goes by lines.
+func (l *layout) withoutLetters() { l.mailSlot, l.mailBlocks = l.mailBox/mailSlots, 0 }
+
+// letterAt returns where the lines of long messages from a rank to another lie on the other; letterCounts and letterSigns where a
+// rank has its counts and signs of those it sends to a peer, or receives from it.
+func (l *layout) letterAt(from, to int) int { return l.mailbox(from, to) + mailSlots*l.mailSlot }
+
+func (l *layout) letterCounts(rank, peer int, sends bool) int {
+	at := l.letters + among(peer, rank)*l.letterBytes()
+	if sends {
+		at += kernels.CountBytes(l.mailBlocks)
+	}
+	return at
+}
+
+func (l *layout) letterSigns(rank, peer int, sends bool) int {
+	at := l.letterCounts(rank, peer, false) + 2*kernels.CountBytes(l.mailBlocks)
+	if sends {
+		at += kernels.SignBytes(l.mailBlocks)
+	}
+	return at
+}
+
+func (l *layout) letterBytes() int {
+	return 2 * (kernels.CountBytes(l.mailBlocks) + kernels.SignBytes(l.mailBlocks))
 }
 
 // numTags counts the words, behind the others, that say what has arrived in a mailbox. See mailTags.
@@ -153,7 +208,7 @@ func (l *layout) mailTags(from, slot int) (check, label int) {
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
 	return fmt.Sprintf("heap %s: packets %s, rows %s, mailboxes %s, tiles %s (%d blocks of %s) and lines %s (%d blocks), or ring %d × %s",
-		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)), f((l.size-1)*mailSlots*l.mailSlot),
+		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)), f((l.size-1)*l.mailBox),
 		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot),
 		f(l.lineBytes()), l.blocks, ringSlots, f(l.ringSlot))
 }

@@ -109,7 +109,7 @@ func TestLinesUnwatched(t *testing.T) {
 // is not ordered any more.
 func TestLinesLeaveNothingOut(t *testing.T) {
 	t.Parallel()
-	missesEach(t, byLines(1), 20_000, map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank, "sign": twins.WaitForSign,
+	missesEach(t, byLines(1), rowsOf(20_000), map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank, "sign": twins.WaitForSign,
 		"entry": twins.WaitForEntry, "last sign": twins.WaitForLastSign})
 }
 

@@ -3,9 +3,11 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -18,6 +20,9 @@ import (
 //	arrived   the code of the message, in the words of all slots: 1 for those after the first
 //	check     mostCode less the code
 //	label     which message it is, and its length, for the error's sake
+//
+// A long message, which would not fit into all slots at once, goes by lines (kernels: a broadcast between two) where devices are
+// linked by NVLink: then its first slot says what it is, and carries nothing. Its sender, a kernel, waits for its receiver.
 //
 // Streams wait for "at least", so arrived and check together wait for equality; and both waits end when words are set
 // to mostCode, which is how a failure ends them whatever they wait for.
@@ -84,6 +89,33 @@ type expectation struct {
 	message
 }
 
+// inSlots returns how many bytes of a message go through the slots: all or none.
+func (b *backend) inSlots(bytes int) int {
+	if b.layout.mailBlocks > 0 && bytes > mailSlots*b.layout.mailSlot {
+		return 0
+	}
+	return bytes
+}
+
+// letterWarps is how many warps a block has that carries a long message: they are spread over the multiprocessors.
+const letterWarps = 4
+
+// letter enqueues this rank's half of a long message, as its root or its last rank.
+func (b *backend) letter(t cuda.Thread, peer int, end uint32, at cuda.Pointer, bytes int, s cuda.Stream) error {
+	l, a, sends := &b.layout, &b.args.letter, end == kernels.LineRoot
+	own, other := uint64(b.heap), uint64(b.peers[peer].at)
+	a.Lines, a.Next = own+uint64(l.letterAt(peer, b.rank)), other+uint64(l.letterAt(b.rank, peer))
+	a.Counts, a.Signs = own+uint64(l.letterCounts(b.rank, peer, sends)), own+uint64(l.letterSigns(b.rank, peer, sends))
+	a.Told = other + uint64(l.letterSigns(peer, b.rank, !sends))
+	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(bytes), end
+	a.Before = uint32(b.place(peer))
+	a.After = a.Before
+	warps := min((bytes+511)/512, l.mailBlocks*kernels.LineWarps)
+	grid := cuda.Grid{Blocks: uint32((warps + letterWarps - 1) / letterWarps), Threads: 32 * letterWarps}
+	// It is no graph: a send and a receive run at the same time, which two launches of one graph do not.
+	return b.code.launchOnce(t, b.code.move.broadcastLines, grid, unsafe.Pointer(a), s)
+}
+
 // send copies a tensor into the mailbox of a peer, slot by slot. Its stream waits for a slot that is not free yet, so
 // messages of more than mailSlots slots need their receiver. Messages of a pair arrive in the order in which they were
 // sent, and must be received in that order: a tag does not let a receive overtake.
@@ -94,8 +126,9 @@ func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	}
 	m.sent++
 	src, to, code := addressOf(c.In), b.peers[c.Peer].at, of.code()
-	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
-		n := min(b.layout.mailSlot, bytes-off)
+	carried := b.inSlots(bytes)
+	for off := 0; off == 0 || off < carried; off += b.layout.mailSlot {
+		n := min(b.layout.mailSlot, carried-off)
 		slot := m.sentSlots % mailSlots
 		data, arrived, free := b.layout.mailAt(b.rank, c.Peer, slot)
 		m.sentSlots++
@@ -113,6 +146,9 @@ func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 			return err
 		}
 		code = 1
+	}
+	if carried < bytes {
+		return b.letter(t, c.Peer, kernels.LineRoot, src, bytes, s)
 	}
 	return nil
 }
@@ -136,8 +172,9 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	}
 	m.expect(of)
 	dst, from, code := addressOf(c.Out), b.peers[c.Peer].at, of.code()
-	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
-		n := min(b.layout.mailSlot, bytes-off)
+	carried := b.inSlots(bytes)
+	for off := 0; off == 0 || off < carried; off += b.layout.mailSlot {
+		n := min(b.layout.mailSlot, carried-off)
 		slot := m.receivedSlots % mailSlots
 		data, arrived, free := b.layout.mailAt(c.Peer, b.rank, slot)
 		m.receivedSlots++
@@ -162,6 +199,9 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 			return err
 		}
 		code = 1
+	}
+	if carried < bytes {
+		return b.letter(t, c.Peer, kernels.LineLast, dst, bytes, s)
 	}
 	return nil
 }

@@ -167,13 +167,13 @@ func (r *rank) anyRows(random *rand.Rand, round, some int) error {
 func TestRowChainLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	o, round := byRows(t, 4, 2)
-	missesEach(t, o, round, map[string]twins.Wait{"nothing": 0, "room": twins.WaitForRoom, "last": twins.WaitForLast,
+	missesEach(t, o, rowsOf(round), map[string]twins.Wait{"nothing": 0, "room": twins.WaitForRoom, "last": twins.WaitForLast,
 		"stranger": twins.WaitForStranger, "greeting": twins.WaitForGreeting})
 }
 
 // missesEach leaves out each of some waits, and expects that it is missed under one seed of some, and that nothing is where none is
 // left out.
-func missesEach(t *testing.T, o Options, round int, waits map[string]twins.Wait) {
+func missesEach(t *testing.T, o Options, f unseen, waits map[string]twins.Wait) {
 	t.Helper()
 	for what, w := range waits {
 		if underRace && w != 0 {
@@ -182,11 +182,11 @@ func missesEach(t *testing.T, o Options, round int, waits map[string]twins.Wait)
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			if w == 0 {
-				require.False(t, missed(t, *seed, w, o, round))
+				require.False(t, missed(t, *seed, w, o, f))
 				return
 			}
 			for i := range uint64(20) {
-				if missed(t, *seed*100+i, w, o, round) {
+				if missed(t, *seed*100+i, w, o, f) {
 					return
 				}
 			}
@@ -195,8 +195,16 @@ func missesEach(t *testing.T, o Options, round int, waits map[string]twins.Wait)
 	}
 }
 
-// missed reports whether the simulator misses a wait among operations of some rounds, all four ranks of which have the options.
-func missed(t *testing.T, seed uint64, w twins.Wait, o Options, round int) bool {
+// unseen calls operations, equal on all ranks, between which no host waits.
+type unseen func(r *rank, random *rand.Rand) error
+
+// rowsOf calls unseenRows.
+func rowsOf(round int) unseen {
+	return func(r *rank, random *rand.Rand) error { return r.unseenRows(random, round) }
+}
+
+// missed reports whether the simulator misses a wait among operations of four ranks, all of which have the options.
+func missed(t *testing.T, seed uint64, w twins.Wait, o Options, f unseen) bool {
 	t.Helper()
 	const size = 4
 	sim := kerneled(t, cudasim.Config{Devices: size, Seed: seed, Patience: 2 * time.Second})
@@ -208,7 +216,7 @@ func missed(t *testing.T, seed uint64, w twins.Wait, o Options, round int) bool 
 	for i, g := range groups {
 		go func() {
 			errs <- life(t.Context(), g, sim.Driver(), i, chainHalf, o, func(r *rank) error {
-				return r.unseenRows(rand.New(rand.NewPCG(seed, 6)), round)
+				return f(r, rand.New(rand.NewPCG(seed, 6)))
 			})
 		}()
 	}

@@ -33,7 +33,7 @@ func newBelts(l *cudasim.Launch, b *cudasim.Block, w Wait) *belts {
 		binary.LittleEndian.PutUint32(x.blank[4*i:], word)
 	}
 	for i := range uint32(b.Threads / 32) {
-		w := belt{index: uint32(b.Index)*kernels.LineWarps + i}
+		w := belt{index: uint32(b.Index)*b.Threads/32 + i}
 		count := a.Counts + 8*uint64(w.index)
 		w.number, w.place = x.LoadVolatile32(count), x.LoadVolatile32(count+4)
 		x.belts = append(x.belts, w)
@@ -61,7 +61,7 @@ func (x *belts) put(w *belt, strips [][]byte) {
 func (x *belts) take(w *belt, n uint32) (strips [][]byte) {
 	for u := range n {
 		b := make([]byte, stripBytes)
-		x.wait(x.rankAt(x.size()-1), func() bool { return x.LoadLines(x.at(x.a.Lines, w, u), b, x.blank) })
+		x.wait(x.rankAt(int(x.a.Before)), func() bool { return x.LoadLines(x.at(x.a.Lines, w, u), b, x.blank) })
 		strips = append(strips, b)
 	}
 	for u := range n {
@@ -101,7 +101,7 @@ func (x *belts) sign() {
 
 func (x *belts) heard(w *belt, n uint32, which Wait) {
 	if x.without != which {
-		x.wait(x.rankAt(1), func() bool { return int32(x.LoadVolatile32(x.a.Signs+4*uint64(w.index))-n) >= 0 })
+		x.wait(x.rankAt(int(x.a.After)), func() bool { return int32(x.LoadVolatile32(x.a.Signs+4*uint64(w.index))-n) >= 0 })
 	}
 }
 

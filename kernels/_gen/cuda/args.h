@@ -134,6 +134,7 @@ struct LinesArgs {
 	u32 places, blocks; // of line memory; size places at least
 	u32 divisor;        // as in ReduceArgs
 	u32 ends;           // of broadcasts: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
+	u32 before, after;  // places of the ranks that lines come from and go to
 };
 
 struct CopyArgs {
@@ -283,7 +284,9 @@ OFFSET(LinesArgs, places, 312);
 OFFSET(LinesArgs, blocks, 316);
 OFFSET(LinesArgs, divisor, 320);
 OFFSET(LinesArgs, ends, 324);
-SIZE(LinesArgs, 328);
+OFFSET(LinesArgs, before, 328);
+OFFSET(LinesArgs, after, 332);
+SIZE(LinesArgs, 336);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

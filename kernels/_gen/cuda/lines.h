@@ -22,6 +22,9 @@
 // Who has left a broadcast knows that all of its steps are cleared at the next rank: a sender by the last sign; the last rank,
 // which puts nothing, because what it took came from that next one, the root, after it had entered.
 //
+// A message is a broadcast from one rank to one other, in memory, counts and signs that are for such messages alone. It ends when the
+// last sign has come; nothing that the sender tells the receiver beside is looked at.
+//
 // Signs may pass 0. All operations sign the numbers with which they begin, so none is behind by more than one operation's steps.
 // A warp that was stopped puts, signs and keeps nothing more.
 #pragma once
@@ -68,14 +71,14 @@ struct Belt {
 
 	__attribute__((device, always_inline)) Belt(const LinesArgs &a, u32 (&numbers)[lineWarps])
 		: a(a), numbers(numbers), span(a.blocks * lineWarps * lineStrips * stripBytes), watch{a.group.stop} {
-		u32 w = block() * lineWarps + thread() / 32;
+		u32 w = (u32)(worker() / 32);
 		u64 mine = (u64)w * lineStrips * stripBytes + 16 * lane();
 		here = a.lines + mine;
 		next = a.next + mine;
 		count = a.counts + 8 * w;
 		signs = a.signs + 4 * w;
-		from = peerAt(a.group, a.group.size - 1);
-		to = peerAt(a.group, 1);
+		from = peerAt(a.group, a.before);
+		to = peerAt(a.group, a.after);
 		awaitBefore();
 		number = watchWord(count);
 		place = watchWord(count + 4);
@@ -172,7 +175,7 @@ struct Belt {
 		if (!first()) return;
 		together();
 		u32 n = said();
-		if (has() && n != signedFor) postWord(a.told + 4 * (block() * lineWarps + lane()), n);
+		if (has() && n != signedFor) postWord(a.told + 4 * (block() * (threads() / 32) + lane()), n);
 		signedFor = n;
 	}
 	// signAll signs until all warps of the block have done some steps since begin, which is said() as it was before.

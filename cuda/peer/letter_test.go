@@ -1,0 +1,146 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+)
+
+// letterMemory is so little that a message of some 100 KiB takes all places of its lines several times.
+const letterMemory = 12 << 20
+
+// TestLetters sends long messages among short ones, alone and from graphs, by linked devices and by such as are not.
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4) {
+		for _, linked := range []bool{true, false} {
+			t.Run(fmt.Sprintf("ranks=%d/linked=%v", size, linked), func(t *testing.T) {
+				t.Parallel()
+				d := *simulated(t, size).Driver()
+				if !linked {
+					d.DeviceGetP2PAttribute = func(cuda.P2PAttribute, cuda.DeviceID, cuda.DeviceID) (int, cuda.Result) { return 0, cuda.Success }
+				}
+				onRanks(t, &d, size, size, chainHalf, Options{Memory: letterMemory}, func(r *rank) error { return r.letters(75_000) })
+			})
+		}
+	}
+}
+
+// letters checks messages of about n elements.
+func (r *rank) letters(n int) error {
+	for _, n := range []int{n, 100, n - 1, n / 2, n + 7, 1, n} {
+		if err := r.mail(n); err != nil {
+			return err
+		}
+	}
+	d := colligo.Int32
+	next, prev := (r.g.Rank()+1)%r.g.Size(), (r.g.Rank()+r.g.Size()-1)%r.g.Size()
+	out, in := r.tensor(0, d, 0, n), r.tensor(1, d, 0, n)
+	own, theirs := values(d, colligo.KindSum, r.g.Rank(), n), values(d, colligo.KindSum, prev, n)
+	if err := r.put(out, own); err != nil {
+		return err
+	}
+	return r.tryCaptured(3, in, own, in, theirs, func() error {
+		s, v := r.g.SendAsync(r.ctx, out, next, 0), r.g.RecvAsync(r.ctx, in, prev, 0)
+		return first(s.Wait(r.ctx), v.Wait(r.ctx))
+	})
+}
+
+// TestLettersLeaveNothingOut is TestLinesLeaveNothingOut for messages. What overwrites lines that nobody has taken may also hang.
+func TestLettersLeaveNothingOut(t *testing.T) {
+	t.Parallel()
+	// That the next rank has entered a broadcast says that it has ended the one before; of a message its sender knows that.
+	missesEach(t, Options{Memory: letterMemory, Timeout: 5 * time.Second}, unseenLetters, map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank,
+		"sign": twins.WaitForSign, "last sign": twins.WaitForLastSign})
+}
+
+// unseenLetters has two ranks, then two others, send one another messages of all lengths.
+func unseenLetters(r *rank, random *rand.Rand) error {
+	x, y := r.tensor(0, colligo.Float32, 0, 100_000), r.tensor(1, colligo.Float32, 0, 100_000)
+	if err := first(r.put(x, make([]byte, x.Size())), r.put(y, make([]byte, y.Size()))); err != nil {
+		return err
+	}
+	for range 30 {
+		from, to := random.IntN(r.g.Size()), random.IntN(r.g.Size()-1)
+		if to >= from {
+			to++
+		}
+		n := []int{1, 9_000, 20_000, 50_000, 100_000}[random.IntN(5)]
+		var err error
+		switch r.g.Rank() {
+		case from:
+			err = r.g.Send(r.ctx, x.Slice(0, n), to, 0)
+		case to:
+			err = r.g.Recv(r.ctx, y.Slice(0, n), from, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.synchronize()
+}
+
+// TestLetterAlone sends a long message that nobody receives: the error names who is late, and nothing spins on.
+func TestLetterAlone(t *testing.T) {
+	t.Parallel()
+	onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: time.Second}, func(r *rank) error {
+		x := r.tensor(0, colligo.Float32, 0, 100_000)
+		if err := first(r.put(x, make([]byte, x.Size())), r.mail(10)); err != nil || r.g.Rank() == 1 {
+			return first(err, r.failed("waits for rank 1"))
+		}
+		err := r.g.SendAsync(r.ctx, x, 1, 0).Synchronize(r.ctx)
+		if err == nil {
+			return errors.New("nobody has received it, and it is done")
+		}
+		return contains(err, "it waits for rank 1")
+	})
+}
+
+// TestGPULetters is TestLetters on devices, of a small heap and of the usual one.
+func TestGPULetters(t *testing.T) {
+	d, n := gpus(t)
+	for _, size := range sizes(n) {
+		if size < 2 || size > n {
+			continue // as in TestGPURegistered
+		}
+		for _, memory := range []int{letterMemory, 0} {
+			t.Run(fmt.Sprintf("ranks=%d/memory=%d", size, memory), func(t *testing.T) {
+				onRanks(t, d, size, n, gpuHalf, Options{Memory: memory}, func(r *rank) error {
+					return first(r.letters(75_000), r.letters(10_000_001))
+				})
+			})
+		}
+	}
+}
+
+// TestMailboxes holds the shares of mailboxes against one another.
+func TestMailboxes(t *testing.T) {
+	for size := 2; size <= maxRanks; size++ {
+		l, err := newLayout(size, DefaultMemory)
+		require.NoError(t, err)
+		require.Positive(t, l.mailBlocks)
+		used := map[int]bool{}
+		for q := range size {
+			if q == 0 {
+				continue
+			}
+			require.LessOrEqual(t, l.letterAt(q, 0), l.mailbox(q, 0)+l.mailBox)
+			for _, at := range []int{l.mailbox(q, 0), l.letterAt(q, 0), l.letterCounts(0, q, true), l.letterCounts(0, q, false),
+				l.letterSigns(0, q, true), l.letterSigns(0, q, false)} {
+				require.False(t, used[at])
+				used[at] = true
+				require.Less(t, at, l.bytes)
+			}
+		}
+		l.withoutLetters()
+		require.Equal(t, l.mailBox, mailSlots*l.mailSlot)
+	}
+}
