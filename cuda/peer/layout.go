@@ -15,10 +15,10 @@ const (
 	ringLanes = 16 // at most, of the plan of a ring
 	mailSlots = 2  // of a mailbox
 
-	mailPlaces = 2         // of the lines of long messages
-	mailBlocks = 32        // at most
-	mailMost   = 128 << 10 // bytes of a slot where long messages go by lines
-	testBytes  = 1 << 10
+	letterPlaces = 2         // of the lines of long messages
+	letterBlocks = 32        // at most
+	mailMost     = 128 << 10 // bytes of a slot where long messages go by lines
+	testBytes    = 1 << 10
 
 	largePage   = 2 << 20   // of device memory; copies between processes are slower where a mapping ends within one
 	rowSlotMost = 548 << 10 // has room for 512 KiB of data, and for both shots of 1 MiB among four ranks
@@ -48,7 +48,7 @@ const (
 type layout struct {
 	size                                                               int
 	packetSlot, rowSlot, tileSlot, ringSlot                            int
-	mailSlot, mailBox, mailBlocks                                      int // mailBox is what a pair has, one way
+	mailSlot, mailBox, mailBlocks                                      int // mailBox is what a pair has one way, lines of so many blocks among it
 	places, blocks                                                     int // of lines
 	state, flags, words, test, packets, rows, lines, tiles, ring, mail int
 	counts, signs, letters                                             int // of lines
@@ -160,8 +160,8 @@ func (l *layout) mailbox(from, to int) int { return l.mail + among(from, to)*l.m
 func (l *layout) shareMail(memory int) {
 	box := memory / max(l.size-1, 1)
 	l.mailSlot = roughly(min(max(box/10, 4<<10), mailMost), 4<<10, 32<<10)
-	l.mailBlocks = min((box-mailSlots*l.mailSlot)/kernels.LineBytes(mailPlaces, 1), mailBlocks)
-	l.mailBox = mailSlots*l.mailSlot + kernels.LineBytes(mailPlaces, l.mailBlocks)
+	l.mailBlocks = min((box-mailSlots*l.mailSlot)/kernels.LineBytes(letterPlaces, 1), letterBlocks)
+	l.mailBox = mailSlots*l.mailSlot + kernels.LineBytes(letterPlaces, l.mailBlocks)
 	if l.mailBlocks <= 0 {
 		l.mailBox = down(box, mailSlots*4<<10)
 		l.withoutLetters()

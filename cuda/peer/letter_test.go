@@ -91,7 +91,7 @@ func unseenLetters(r *rank, random *rand.Rand) error {
 // TestLetterAlone sends a long message that nobody receives: the error names who is late, and nothing spins on.
 func TestLetterAlone(t *testing.T) {
 	t.Parallel()
-	onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: time.Second}, func(r *rank) error {
+	onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: 3 * time.Second}, func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 100_000)
 		if err := first(r.put(x, make([]byte, x.Size())), r.mail(10)); err != nil || r.g.Rank() == 1 {
 			return first(err, r.failed("waits for rank 1"))

@@ -106,7 +106,10 @@ func (b *backend) letter(t cuda.Thread, peer int, end uint32, at cuda.Pointer, b
 	own, other := uint64(b.heap), uint64(b.peers[peer].at)
 	a.Lines, a.Next = own+uint64(l.letterAt(peer, b.rank)), other+uint64(l.letterAt(b.rank, peer))
 	a.Counts, a.Signs = own+uint64(l.letterCounts(b.rank, peer, sends)), own+uint64(l.letterSigns(b.rank, peer, sends))
-	a.Told = other + uint64(l.letterSigns(peer, b.rank, !sends))
+	a.Told = other + uint64(l.letterSigns(peer, b.rank, true))
+	if sends {
+		a.Told = own + uint64(l.letterSigns(b.rank, peer, false)) // nobody is before it
+	}
 	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(bytes), end
 	a.Before = uint32(b.place(peer))
 	a.After = a.Before

@@ -109,7 +109,7 @@ func (b *backend) blankLetters(t cuda.Thread, s cuda.Stream) error {
 		if q == b.rank || b.layout.mailBlocks == 0 {
 			continue
 		}
-		if err := b.blankAt(t, b.layout.letterAt(q, b.rank), kernels.LineBytes(mailPlaces, b.layout.mailBlocks), s); err != nil {
+		if err := b.blankAt(t, b.layout.letterAt(q, b.rank), kernels.LineBytes(letterPlaces, b.layout.mailBlocks), s); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@
 // which puts nothing, because what it took came from that next one, the root, after it had entered.
 //
 // A message is a broadcast from one rank to one other, in memory, counts and signs that are for such messages alone. It ends when the
-// last sign has come; nothing that the sender tells the receiver beside is looked at.
+// last sign has come. Nobody is before the sender; what it signs nobody reads.
 //
 // Signs may pass 0. All operations sign the numbers with which they begin, so none is behind by more than one operation's steps.
 // A warp that was stopped puts, signs and keeps nothing more.

@@ -60,8 +60,8 @@ KERNEL void copy_strided(StridedArgs a) {
 	}
 }
 
-// exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather,
-// scatter and broadcast, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
+// exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather and
+// scatter, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
 // and at most half of packetSlot. What a rank receives must not overlap what it sends, but for its own part.
 KERNEL void exchange_packets(ExchangeArgs a) {
 	SHARED Turned peers, send, sendBytes, recv, recvBytes;
@@ -129,12 +129,7 @@ KERNEL void broadcast_packets(BroadcastArgs a) {
 	if (sends && worker() < lines) first = readUser(a.in + 16 * worker(), a.bytes - 16 * worker());
 	p.number();
 	for (u64 i = worker(); i < (sends ? lines : 1); i += workers()) {
-		Line v = i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i);
-#pragma unroll
-		for (u32 d = 1; d < maxRanks; d++) {
-			if (d >= g.size) break;
-			p.put(p.slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
-		}
+		p.putAll(span, i, i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i));
 	}
 	p.arrive();
 	for (u64 i = worker(); i < lines && !sends; i += workers())

@@ -38,12 +38,7 @@ KERNEL_OF(256) void all_reduce_one_shot(AllReduceArgs a) {
 	if (worker() < lines) first = readUser(a.in + 16 * worker(), a.bytes - 16 * worker());
 	p.number();
 	for (u64 i = worker(); i < lines; i += workers()) {
-		Line v = i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i);
-#pragma unroll
-		for (u32 d = 1; d < maxRanks; d++) {
-			if (d >= g.size) break;
-			p.put(p.slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
-		}
+		p.putAll(span, i, i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i));
 	}
 	p.arrive();
 	for (u64 i = worker(); i < lines; i += workers()) {

@@ -49,6 +49,14 @@ struct Packets {
 		store(slot + 16 * i, v.w[0], v.w[1]);
 		store(slot + span + 16 * i, v.w[2], v.w[3]);
 	}
+	// putAll stores the same line for every peer.
+	__attribute__((device, always_inline)) void putAll(u64 span, u64 i, Line v) {
+#pragma unroll
+		for (u32 d = 1; d < maxRanks; d++) {
+			if (d >= g.size) break; // each branch that is taken costs: not one for each rank that there could be
+			put(slot(g.packets[d], g.rank, peerAt(g, d)), span, i, v);
+		}
+	}
 	__attribute__((device, always_inline)) void store(u64 p, u32 a, u32 b) {
 		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%2};" ::"l"(p), "r"(a), "r"(flag), "r"(b) : "memory");
 	}
