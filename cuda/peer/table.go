@@ -104,6 +104,7 @@ func DefaultChoices() []Choice {
 			all = append(all,
 				Choice{Coll: c, MaxBytes: 8 << 10, Way: Packets, Blocks: 8, Threads: 128},
 				Choice{Coll: c, MaxBytes: 64 << 10, Way: Packets, Blocks: 128, Threads: 256},
+				Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 256},
 				Choice{Coll: c, MaxBytes: 512 << 10, Way: Rows, Blocks: 64, Threads: 512},
 				Choice{Coll: c, MaxBytes: 128 << 20, Way: Lines, Blocks: 128, Threads: 512},
 				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
