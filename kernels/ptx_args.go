@@ -198,7 +198,7 @@ type LinesArgs struct {
 	Part           uint64 // as in AllReduceArgs
 	Blank          [4]uint32
 	Places         uint32 // Size at least
-	Blocks         uint32 // that line memory is for
+	Blocks         uint32 // that line memory is for, of LineWarps each
 	Divisor        uint32 // as in ReduceArgs
 	Ends           uint32 // of a broadcast: LineRoot, LineLast or 0
 	Before, After  uint32 // places of the ranks that lines come from and go to

@@ -32,7 +32,7 @@ const (
 	BroadcastRows        = "broadcast_rows"           // RowChainArgs; Slot holds a quad for each warp, or all that there are
 
 	// The line kernels: the same grid on all ranks, of whole warps and at most LineWarps in a block, all its blocks fit on the device,
-	// and line memory is for so many; between devices linked by NVLink.
+	// and line memory is for so many warps; between devices linked by NVLink.
 	AllReduceLines = "all_reduce_lines" // LinesArgs
 	BroadcastLines = "broadcast_lines"  // LinesArgs; of a message, the same grid on both ranks
 

@@ -23,31 +23,34 @@ func (b *backend) even(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.St
 	if bytes == 0 || bytes > b.layout.packetSlot/2 || (bytes|int(in|out))%16 != 0 {
 		return false, nil
 	}
-	var w *window
-	if c.Coll != plan.ReduceScatter {
-		w = b.window(out, c.Out.Size())
-	}
-	choice := b.pickFor(c.Coll, bytes, w, out)
-	if choice.Way != Packets {
-		return false, nil
-	}
 	a.In, a.Out, a.Part, a.Step = uint64(in), uint64(out), uint64(bytes), uint64(bytes)
 	switch c.Coll {
 	case plan.ReduceScatter:
-		if c.Op.Kind() == colligo.KindPremulSum {
-			return false, nil
-		}
-		r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), kernels.PacketFamily)
-		if err != nil {
-			return true, err
-		}
-		a.Divisor = b.divisor(c.Op)
-		return true, b.code.launch(t, r.scatterEven, choice.packetGrid(bytes, b.multiprocessors), unsafe.Pointer(a), s)
+		return b.evenSum(ctx, t, c, bytes, s)
 	case plan.AllGather:
 		a.Step = 0
 	case plan.AllToAll:
 	default:
 		return false, nil
 	}
+	choice := b.pickFor(c.Coll, bytes, b.window(out, c.Out.Size()), out)
+	if choice.Way != Packets {
+		return false, nil
+	}
 	return true, b.code.launch(t, b.code.move.exchangeEven, choice.threadGrid(bytes), unsafe.Pointer(a), s)
+}
+
+// evenSum is even for a reduce_scatter. Its table is the general one's, which knows no registered tensors.
+func (b *backend) evenSum(ctx context.Context, t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) (launched bool, err error) {
+	choice := b.pick(c.Coll, bytes)
+	if choice.Way != Packets || c.Op.Kind() == colligo.KindPremulSum {
+		return false, nil
+	}
+	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), kernels.PacketFamily)
+	if err != nil {
+		return false, err
+	}
+	a := &b.args.even
+	a.Divisor = b.divisor(c.Op)
+	return true, b.code.launch(t, r.scatterEven, choice.packetGrid(bytes, b.multiprocessors), unsafe.Pointer(a), s)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/kernels"
 )
 
 // letterMemory is so little that a message of some 100 KiB takes all places of its lines several times.
@@ -24,11 +25,23 @@ func TestLetters(t *testing.T) {
 		for _, linked := range []bool{true, false} {
 			t.Run(fmt.Sprintf("ranks=%d/linked=%v", size, linked), func(t *testing.T) {
 				t.Parallel()
-				d := *simulated(t, size).Driver()
+				d, launched := spied(simulated(t, size).Driver())
 				if !linked {
 					d.DeviceGetP2PAttribute = func(cuda.P2PAttribute, cuda.DeviceID, cuda.DeviceID) (int, cuda.Result) { return 0, cuda.Success }
 				}
-				onRanks(t, &d, size, size, chainHalf, Options{Memory: letterMemory}, func(r *rank) error { return r.letters(75_000) })
+				onRanks(t, d, size, size, chainHalf, Options{Memory: letterMemory}, func(r *rank) error {
+					if err := r.mail(100); err != nil { // behind it code is loaded, which launches, too
+						return err
+					}
+					if err := r.g.Barrier(r.ctx); err != nil {
+						return err
+					}
+					if r.g.Rank() == 0 {
+						launched.clear()
+					}
+					return first(r.g.Barrier(r.ctx), r.letters(75_000))
+				})
+				require.Equal(t, linked, launched.has(kernels.BroadcastLines))
 			})
 		}
 	}
@@ -132,7 +145,8 @@ func TestMailboxes(t *testing.T) {
 			if q == 0 {
 				continue
 			}
-			require.LessOrEqual(t, l.letterAt(q, 0), l.mailbox(q, 0)+l.mailBox)
+			require.Equal(t, l.mailbox(q, 0)+l.mailBox, l.letterAt(q, 0)+kernels.LineBytes(letterPlaces, l.mailBlocks))
+			require.LessOrEqual(t, l.letterSigns(0, q, true)+kernels.SignBytes(l.mailBlocks), l.bytes)
 			for _, at := range []int{l.mailbox(q, 0), l.letterAt(q, 0), l.letterCounts(0, q, true), l.letterCounts(0, q, false),
 				l.letterSigns(0, q, true), l.letterSigns(0, q, false)} {
 				require.False(t, used[at])

@@ -59,7 +59,9 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	b.leaving = "peer/leaving/" + all[0].Nonce
 	b.blank = all[0].Blank
 	setup := b.streams.setup.stream
-	if err := first(b.blankLines(t, b.layout.lineBytes(), setup), b.blankLetters(t, setup), t.Synchronize(setup)); err != nil {
+	l := &b.layout
+	if err := first(b.blankLines(t, l.lines, l.lineBytes(), setup), b.blankLines(t, l.mail, (b.size-1)*l.mailBox, setup),
+		t.Synchronize(setup)); err != nil {
 		return err
 	}
 	b.peers = make([]mapping, b.size)
@@ -98,25 +100,8 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 	return a, nil
 }
 
-// blankLines fills the first bytes of line memory as all of it is while nothing is on its way.
-func (b *backend) blankLines(t cuda.Thread, bytes int, s cuda.Stream) error {
-	return b.blankAt(t, b.layout.lines, bytes, s)
-}
-
-// blankLetters fills the line memory of long messages so.
-func (b *backend) blankLetters(t cuda.Thread, s cuda.Stream) error {
-	for q := range b.size {
-		if q == b.rank || b.layout.mailBlocks == 0 {
-			continue
-		}
-		if err := b.blankAt(t, b.layout.letterAt(q, b.rank), kernels.LineBytes(letterPlaces, b.layout.mailBlocks), s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *backend) blankAt(t cuda.Thread, at, bytes int, s cuda.Stream) error {
+// blankLines fills some bytes of the heap as line memory is while nothing is on its way.
+func (b *backend) blankLines(t cuda.Thread, at, bytes int, s cuda.Stream) error {
 	a := &kernels.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
 	return t.Launch(b.code.move.fill.Function, moveGrid(bytes), unsafe.Pointer(a), s)
 }

@@ -273,7 +273,7 @@ func (r *ringRun) take(st *plan.Step, slot cuda.Pointer, s cuda.Stream) error {
 func (r *ringRun) finish(s cuda.Stream) error {
 	fold, signal := &r.streams.ring.fold, &r.streams.ring.signal
 	if over := r.layout.overLines(r.second); over > 0 {
-		if err := first(r.t.WaitEvent(s, r.streams.ring.folded[r.secondLane]), r.blankLines(r.t, over, s)); err != nil {
+		if err := first(r.t.WaitEvent(s, r.streams.ring.folded[r.secondLane]), r.blankLines(r.t, r.layout.lines, over, s)); err != nil {
 			return err
 		}
 	}

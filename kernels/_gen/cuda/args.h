@@ -131,7 +131,7 @@ struct LinesArgs {
 	u64 in, out, bytes;
 	u64 part; // as in AllReduceArgs
 	u32 blank[4];
-	u32 places, blocks; // of line memory; size places at least
+	u32 places, blocks; // of line memory; size places at least, lineWarps in a block
 	u32 divisor;        // as in ReduceArgs
 	u32 ends;           // of broadcasts: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
 	u32 before, after;  // places of the ranks that lines come from and go to
