@@ -99,6 +99,8 @@ func sourceWay(w peer.Way) string {
 		return "Tiles"
 	case peer.Ring:
 		return "Ring"
+	case peer.Follow:
+		return "Follow"
 	case peer.Rows:
 		return "Rows"
 	case peer.RowsTwoShot:

@@ -106,7 +106,7 @@ func TestWayOf(t *testing.T) {
 	require.Equal(t, "rows", wayOf(table, plan.AllReduce, 2, 512<<10, false, false))
 	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, false, false))
 	require.Equal(t, "lines", wayOf(table, plan.AllReduce, 4, 16<<20, false, false))
-	require.Equal(t, "copies", wayOf(table, plan.AllReduce, 4, 256<<20, true, false))
+	require.Equal(t, "follow", wayOf(table, plan.AllReduce, 4, 256<<20, true, false))
 	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, true, false))
 	require.Equal(t, "pair", wayOf(table, plan.Send, 4, 8, false, false))
 }

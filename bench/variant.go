@@ -118,7 +118,7 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 			}
 		default:
 			l.Way, l.Tile, found = peer.Way(o.algo), cmp.Or(l.Tile, tunedTile), true
-			if l.Way == peer.Ring {
+			if l.Way == peer.Ring || l.Way == peer.Follow {
 				l.Tile = 0 // slices as large as slots
 			}
 		}

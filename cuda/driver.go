@@ -6,7 +6,8 @@ import "unsafe"
 // version behind. The functions return the driver's result beside what it writes through pointers. They may be called from
 // any goroutine; those that work on the current context need a Thread around them.
 type Driver struct {
-	Path string // file the table was read from, or what stands in for it
+	Path     string // file the table was read from, or what stands in for it
+	Blocking bool   // each launch waits for its kernel's end, as CUDA_LAUNCH_BLOCKING=1 asks for
 
 	GetErrorName     func(Result) string
 	GetErrorString   func(Result) string

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 )
 
@@ -21,6 +22,7 @@ var opened = sync.OnceValues(func() (*Driver, error) {
 		return nil, err
 	}
 	d := l.driver()
+	d.Blocking = os.Getenv("CUDA_LAUNCH_BLOCKING") == "1"
 	if err := d.check("cuInit", -1, d.Init()); err != nil {
 		return nil, fmt.Errorf("%w (driver %s)", err, d.Path)
 	}

@@ -20,7 +20,9 @@ func TestTableIsComplete(t *testing.T) {
 	require.Len(t, asked, int(numSymbols))
 	d := reflect.ValueOf(*l.driver())
 	for i := range d.NumField() {
-		require.False(t, d.Field(i).IsZero(), "%s is not bound", d.Type().Field(i).Name)
+		if f := d.Field(i); f.Kind() == reflect.Func {
+			require.False(t, f.IsNil(), "%s is not bound", d.Type().Field(i).Name)
+		}
 	}
 	require.Equal(t, "/lib/fake.so", l.driver().Path)
 }

@@ -41,6 +41,7 @@ const (
 	TileFamily   Family = "tiles"   // AllReduceTiles, ReduceScatterTiles
 	RowFamily    Family = "rows"    // AllReduceRows, AllReduceRowsTwoShot
 	LineFamily   Family = "lines"   // AllReduceLines
+	FollowFamily Family = "follow"  // AllReduceFollow
 	DirectFamily Family = "direct"  // AllReduceDirect
 )
 

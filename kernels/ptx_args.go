@@ -210,6 +210,52 @@ const (
 	LineLast = 2
 )
 
+// FollowArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
+// this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
+// kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at
+// Go has become 1, which their stream makes 0 again before. Slots start blank and end so; words start as 0 and end so. An operation
+// begins when all ranks have ended the one before.
+type FollowArgs struct {
+	Group          GroupArgs
+	Slots, Next    uint64 // this rank's slots, and those of the next as this device sees them
+	Counts         uint64 // a word for each block, of this rank; no peer writes there
+	Freed, Told    uint64 // the word that the next rank tells this one, and that of the rank before
+	Go             uint64 // two words of this rank
+	In, Out, Bytes uint64
+	Part           uint64 // as in AllReduceArgs
+	Slot, Slice    uint64 // from one slot to the other, and the longest slice, a multiple of 16
+	Head           uint64 // a multiple of LineSpan, or longer than any slice
+	Blank          [4]uint32
+	Steps, Folds   uint32
+	Divisor        uint32 // as in ReduceArgs
+	_              uint32
+}
+
+// Slices returns how many slices a part is cut into.
+func (a *FollowArgs) Slices() int { return int((a.Part + a.Slice - 1) / a.Slice) }
+
+// Sent returns where the k-th slice that this rank sends lies in the tensor, and its length; Taken the k-th that it takes.
+func (a *FollowArgs) Sent(k int) (at, bytes uint64) { return a.slice(k, 0) }
+
+// Taken is described with Sent.
+func (a *FollowArgs) Taken(k int) (at, bytes uint64) { return a.slice(k, 1) }
+
+func (a *FollowArgs) slice(k, taken int) (at, bytes uint64) {
+	n, size := a.Slices(), int(a.Group.Size)
+	part := uint64((int(a.Group.Rank)+2*size-k/n-taken)%size) * a.Part
+	at = part + uint64(k%n)*a.Slice
+	if end := min(part+a.Part, a.Bytes); at < end {
+		bytes = min(a.Slice, end-at)
+	}
+	return at, bytes
+}
+
+// Copied returns what an engine sends of a slice that is so long: the bytes from one place to another, or none.
+func (a *FollowArgs) Copied(bytes uint64) (from, to uint64) {
+	from = min(a.Head, bytes)
+	return from, max(bytes/16*16, from)
+}
+
 // CopyArgs copies Bytes from In to Out, which do not overlap.
 type CopyArgs struct{ Out, In, Bytes uint64 }
 

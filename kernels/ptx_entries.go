@@ -36,6 +36,11 @@ const (
 	AllReduceLines = "all_reduce_lines" // LinesArgs
 	BroadcastLines = "broadcast_lines"  // LinesArgs; of a message, the same grid on both ranks
 
+	// The kernels that go behind copy engines: the same grid on all ranks, of whole warps and two blocks at least, which all fit on the
+	// device; between devices linked by NVLink. Whoever launches them has the engines send the rest of each slice.
+	AllReduceFollow = "all_reduce_follow" // FollowArgs
+	AllGatherFollow = "all_gather_follow" // FollowArgs; Folds 0, Part a multiple of 16
+
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
 	// for so many blocks at least.
 	AllReduceTiles     = "all_reduce_tiles"     // AllReduceArgs
@@ -75,6 +80,7 @@ var (
 		{AllReduceRowsTwoShot, unsafe.Sizeof(RowsArgs{})},
 	}
 	lineEntries   = []Entry{{AllReduceLines, unsafe.Sizeof(LinesArgs{})}}
+	followEntries = []Entry{{AllReduceFollow, unsafe.Sizeof(FollowArgs{})}}
 	directEntries = []Entry{{AllReduceDirect, unsafe.Sizeof(DirectArgs{})}}
 	moveEntries   = []Entry{
 		{CopyBytes, unsafe.Sizeof(CopyArgs{})},
@@ -89,6 +95,7 @@ var (
 		{BroadcastChain, unsafe.Sizeof(ChainArgs{})},
 		{BroadcastRows, unsafe.Sizeof(RowChainArgs{})},
 		{BroadcastLines, unsafe.Sizeof(LinesArgs{})},
+		{AllGatherFollow, unsafe.Sizeof(FollowArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},
@@ -96,6 +103,15 @@ var (
 		{FindNaN, unsafe.Sizeof(FindNaNArgs{})},
 	}
 )
+
+// UsesTiles reports whether an entry point leaves something in tile memory.
+func UsesTiles(name string) bool {
+	switch name {
+	case AllReduceTiles, ReduceScatterTiles, ExchangeTiles, ExchangeTurns, BroadcastChain, AllReduceDirect:
+		return true
+	}
+	return false
+}
 
 func familyEntries(f Family) []Entry {
 	switch f {
@@ -109,6 +125,8 @@ func familyEntries(f Family) []Entry {
 		return rowEntries
 	case LineFamily:
 		return lineEntries
+	case FollowFamily:
+		return followEntries
 	case DirectFamily:
 		return directEntries
 	}

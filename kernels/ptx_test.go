@@ -30,7 +30,7 @@ func everyModule(t *testing.T, f func(m Module)) {
 }
 
 func everyFamily(t *testing.T, d colligo.DType, k colligo.OpKind, f func(m Module)) {
-	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily, RowFamily, LineFamily, DirectFamily} {
+	for _, family := range []Family{LocalFamily, PacketFamily, TileFamily, RowFamily, LineFamily, FollowFamily, DirectFamily} {
 		m, err := ReduceModule(d, k, family)
 		_, _, want := k.Check(d)
 		require.Equal(t, want, err)
@@ -91,7 +91,7 @@ func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", PTXTarg
 func TestArgsAreLaidOutAsInC(t *testing.T) {
 	structs := map[string]reflect.Type{}
 	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, EvenArgs{}, BroadcastArgs{}, RowsArgs{}, DirectArgs{}, DirectExchangeArgs{},
-		ChainArgs{}, RowChainArgs{}, LinesArgs{}, ExchangeArgs{}, CopyArgs{}, StridedArgs{}, FillArgs{}, UnaryArgs{}, FindNaNArgs{}} {
+		ChainArgs{}, RowChainArgs{}, LinesArgs{}, FollowArgs{}, ExchangeArgs{}, CopyArgs{}, StridedArgs{}, FillArgs{}, UnaryArgs{}, FindNaNArgs{}} {
 		structs[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	fields := map[string]int{}

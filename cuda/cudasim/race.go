@@ -164,8 +164,11 @@ func (t *touch) after(a *access) bool {
 	if a.kind == blanking && a.epoch <= t.by.pending.at(a.slot) {
 		return true // who stores now has heard from the block after a fence of it
 	}
-	if a.kind != plain && a.kind != blanking && t.access.kind != plain {
-		return a.epoch <= t.by.seen.at(a.slot)
+	switch over := a.epoch <= t.by.seen.at(a.slot); {
+	case a.kind == source && t.write, a.kind == copied && (t.access.kind == packet || t.access.kind == blanking):
+		return over
+	case a.kind >= flag && a.kind <= packet && t.access.kind >= flag && t.access.kind <= blanking:
+		return over
 	}
 	return a.epoch <= t.by.hb.at(a.slot)
 }

@@ -15,7 +15,9 @@ func TestEveryFunctionIsThere(t *testing.T) {
 	r := newRig(t, cudasim.Config{})
 	table := reflect.ValueOf(r.sim.Driver()).Elem()
 	for i := range table.NumField() {
-		require.Falsef(t, table.Field(i).IsZero(), "%s is missing", table.Type().Field(i).Name)
+		if f := table.Field(i); f.Kind() == reflect.Func {
+			require.Falsef(t, f.IsNil(), "%s is missing", table.Type().Field(i).Name)
+		}
 	}
 }
 

@@ -54,12 +54,15 @@ func (c *call) memcpyAsync(dst, src cuda.Pointer, bytes int, st *stream) cuda.Re
 		if !ok {
 			return finished
 		}
-		how := plain
+		how, stored := source, (*stamp)(nil)
 		if to.host() { // host code may look at flags while they are stored: each word is old or new
 			how = flag
 		}
 		s.touch(o.who(), from, b, bytes, how, false, nil)
-		s.touch(o.who(), to, a, bytes, plain, true, nil)
+		if !to.host() {
+			stored = o.queue.actor.relaxed()
+		}
+		s.touch(o.who(), to, a, bytes, copied, true, stored)
 		copy(to.data[a:a+bytes], from.data[b:b+bytes])
 		return finished
 	})

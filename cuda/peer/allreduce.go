@@ -42,6 +42,8 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 		return b.reduceRows(ctx, t, o, s)
 	case Lines:
 		return b.reduceLines(ctx, t, o, s)
+	case Follow:
+		return b.reduceFollow(ctx, t, o, s)
 	case Direct:
 		return b.reduceDirect(ctx, t, o, s)
 	case Copies:
@@ -77,6 +79,9 @@ func (b *backend) fitting(c *Choice, bytes, part int) Way {
 	}
 	if way == Copies && short {
 		way = Direct
+	}
+	if way == Follow && (short || b.blocking) {
+		way = Lines
 	}
 	return way
 }

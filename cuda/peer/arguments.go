@@ -22,6 +22,7 @@ type arguments struct {
 	rowChain  kernels.RowChainArgs
 	lines     kernels.LinesArgs
 	letter    kernels.LinesArgs
+	follow    kernels.FollowArgs
 	reduce    kernels.ReduceArgs
 	copy      kernels.CopyArgs
 	unary     kernels.UnaryArgs
@@ -49,9 +50,18 @@ func newArguments(b *backend) *arguments {
 	if b.size > 1 {
 		a.lines.Next = uint64(b.peers[(b.rank+1)%b.size].at) + uint64(l.lines)
 		a.lines.Told = uint64(b.peers[(b.rank+b.size-1)%b.size].at) + uint64(l.signs)
+		a.follow = b.followArguments(g)
 	}
 	a.reduce.Sources = 2
 	return a
+}
+
+// followArguments returns those of what goes behind copy engines.
+func (b *backend) followArguments(g kernels.GroupArgs) kernels.FollowArgs {
+	l, here := &b.layout, uint64(b.heap)
+	before, next := uint64(b.peers[(b.rank+b.size-1)%b.size].at), uint64(b.peers[(b.rank+1)%b.size].at)
+	return kernels.FollowArgs{Group: g, Slots: here + uint64(l.ring), Next: next + uint64(l.ring), Slot: uint64(l.ringSlot),
+		Counts: here + uint64(l.follow), Freed: here + uint64(l.freed()), Told: before + uint64(l.freed()), Go: here + uint64(l.arrivedWords()), Blank: b.blank}
 }
 
 // place returns where a rank stands in arrays that are turned.

@@ -177,7 +177,7 @@ func TestSelfTestFails(t *testing.T) {
 // TestKilled ends the process of one rank while all reduce. The others hear that it is lost, and their kernels end.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring} {
+	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			killOne(t, stoppable(t, 3), small(way))

@@ -20,6 +20,8 @@ type code struct {
 	modules []cuda.Module
 	move    moves
 	reduce  map[reduction]*reducers
+	spoilt  bool      // tiles or a ring have been where slots of Follow are blank
+	spoils  bool      // and a graph may have them do so at any time
 	last    reduction // asked for last, and its kernels
 	lastOf  *reducers
 	scale   map[colligo.DType]cuda.Function
@@ -31,7 +33,7 @@ type moves struct {
 	exchangePackets, exchangeEven                   kernel
 	exchangeTiles, exchangeTurns, exchangeDirect    kernel
 	broadcastPackets, broadcastRows, broadcastLines kernel
-	broadcastChain                                  kernel
+	broadcastChain, gatherFollow                    kernel
 }
 
 // put stores an entry point.
@@ -59,6 +61,8 @@ func (m *moves) put(name string, k kernel) {
 		m.broadcastRows = k
 	case kernels.BroadcastLines:
 		m.broadcastLines = k
+	case kernels.AllGatherFollow:
+		m.gatherFollow = k
 	}
 }
 
@@ -75,6 +79,7 @@ type reducers struct {
 	scatterPackets, scatterEven      kernel
 	tiles, scatterTiles              kernel
 	rows, rowsTwoShot, lines, direct kernel
+	follow                           kernel
 }
 
 func (r *reducers) has(f kernels.Family) bool {
@@ -87,6 +92,8 @@ func (r *reducers) has(f kernels.Family) bool {
 		return r.rows.Function != 0
 	case kernels.LineFamily:
 		return r.lines.Function != 0
+	case kernels.FollowFamily:
+		return r.follow.Function != 0
 	case kernels.DirectFamily:
 		return r.direct.Function != 0
 	}
@@ -116,6 +123,8 @@ func (r *reducers) put(name string, k kernel) {
 		r.rowsTwoShot = k
 	case kernels.AllReduceLines:
 		r.lines = k
+	case kernels.AllReduceFollow:
+		r.follow = k
 	case kernels.AllReduceDirect:
 		r.direct = k
 	}
@@ -158,6 +167,7 @@ func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(nam
 		if err != nil {
 			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
 		}
+		k.spoils = kernels.UsesTiles(e.Name)
 		put(e.Name, k)
 	}
 	return nil

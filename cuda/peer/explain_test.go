@@ -19,8 +19,8 @@ import (
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	by := map[Way]string{Packets: kernels.AllReduceOneShot, TwoShot: kernels.AllReduceTwoShot, Tiles: kernels.AllReduceTiles,
-		Ring: kernels.ReduceTwo, Rows: kernels.AllReduceRows, RowsTwoShot: kernels.AllReduceRowsTwoShot}
-	for _, way := range []Way{Packets, TwoShot, Ring} {
+		Ring: kernels.ReduceTwo, Follow: kernels.AllReduceFollow, Lines: kernels.AllReduceLines, Rows: kernels.AllReduceRows, RowsTwoShot: kernels.AllReduceRowsTwoShot}
+	for _, way := range []Way{Packets, TwoShot, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			o := small(way)

@@ -21,7 +21,7 @@ import (
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
 func TestMissingRank(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring} {
+	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			o := small(way)

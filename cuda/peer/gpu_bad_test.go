@@ -76,7 +76,7 @@ func TestGPUOtherMessage(t *testing.T) {
 // TestGPUMissingRank leaves one rank out, by the ways in which kernels wait and in which streams do.
 func TestGPUMissingRank(t *testing.T) {
 	d, n := gpus(t)
-	for _, way := range []Way{Packets, Tiles, Ring} {
+	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			o := small(way)
 			o.Timeout = time.Second

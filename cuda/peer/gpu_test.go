@@ -84,7 +84,7 @@ func TestGPU(t *testing.T) {
 func TestGPUWays(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {
-		for _, way := range []Way{Packets, TwoShot, Tiles, Ring} {
+		for _, way := range []Way{Packets, TwoShot, Tiles, Ring, Follow} {
 			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
 				o := Options{Choices: []Choice{{Coll: plan.AllReduce, Way: way, Blocks: 32, Threads: 512}}}
 				onRanks(t, d, size, n, gpuHalf, o, func(r *rank) error {

@@ -69,7 +69,7 @@ func (r *rank) launch(g cuda.GraphExec) error {
 
 func TestGraph(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, TwoShot, Tiles, Ring} {
+	for _, way := range []Way{Packets, TwoShot, Tiles, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			onSim(t, 3, small(way), func(r *rank) error { return first(r.replayed(5000), r.replayed(30_000)) },
@@ -184,7 +184,7 @@ func (r *rank) synchronize() error {
 
 func TestCaptureFirst(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring} {
+	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			onSim(t, 2, small(way), (*rank).capturedFirst, reduction{colligo.Float32, colligo.KindMax})
@@ -287,7 +287,7 @@ func TestReadCaptured(t *testing.T) {
 // what was at first, and not only for what is on the stream of the capture.
 func TestCaptureBetween(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring} {
+	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
 		for _, legacy := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/legacy=%v", way, legacy), func(t *testing.T) {
 				t.Parallel()

@@ -38,7 +38,8 @@ const (
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
 	cuda.Function
-	again *cuda.Repeat
+	again  *cuda.Repeat
+	spoils bool // it leaves tiles
 }
 
 // repeats makes graphs of kernels and gives them back.
@@ -97,13 +98,13 @@ func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 // kernel returns f, whose parameter is a struct of args bytes, with its graph.
 func (r *repeats) kernel(t cuda.Thread, f cuda.Function, args uintptr) (kernel, error) {
 	if !r.wanted {
-		return kernel{f, nil}, nil
+		return kernel{Function: f}, nil
 	}
 	x, err := t.NewRepeat(f, args, r.with)
 	if err == nil {
 		r.all = append(r.all, x)
 	}
-	return kernel{f, x}, err
+	return kernel{Function: f, again: x}, err
 }
 
 func (r *repeats) free(t cuda.Thread) error {
@@ -118,6 +119,11 @@ func (r *repeats) free(t cuda.Thread) error {
 // launch enqueues a kernel that waits itself for what is before it on the stream, where the device has that: those by
 // packets, rows and tiles, and the copy.
 func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
+	if k.spoils {
+		if err := c.spoil(t, s); err != nil {
+			return err
+		}
+	}
 	if threads := int(g.Blocks * g.Threads); k.again != nil && threads <= repeatEver {
 		c.repeats.count++
 		if n := c.repeats.sampled(); n >= 0 {
@@ -133,6 +139,17 @@ func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer,
 		}
 	}
 	return c.launchOnce(t, k, g, args, s)
+}
+
+// spoil notes that what is enqueued on s leaves something where slots are blank.
+func (c *code) spoil(t cuda.Thread, s cuda.Stream) error {
+	c.spoilt = true
+	if c.spoils {
+		return nil
+	}
+	var err error
+	c.spoils, _, err = capture(t, s)
+	return err
 }
 
 // sampled returns which launch of a sample this one is, something negative if it is none.

@@ -19,6 +19,7 @@ const (
 	letterBlocks = 32        // at most
 	mailMost     = 128 << 10 // bytes of a slot where long messages go by lines
 	testBytes    = 1 << 10
+	followBytes  = 4 * maxBlocks
 
 	largePage   = 2 << 20   // of device memory; copies between processes are slower where a mapping ends within one
 	rowSlotMost = 548 << 10 // has room for 512 KiB of data, and for both shots of 1 MiB among four ranks
@@ -38,6 +39,7 @@ const (
 //	packets   two halves of one slot for each peer
 //	rows      the same for rows
 //	counts    of the warps by lines, then their signs
+//	follow    counts of the blocks that go behind copy engines, then what the next rank has freed of its slots
 //	mail      for each peer a mailbox: a circle of slots, then lines for long messages
 //	letters   for each peer counts of the warps that send to it and receive from it, then the signs of both
 //
@@ -52,6 +54,7 @@ type layout struct {
 	places, blocks                                                     int // of lines
 	state, flags, words, test, packets, rows, lines, tiles, ring, mail int
 	counts, signs, letters                                             int // of lines
+	follow                                                             int
 	bytes                                                              int
 }
 
@@ -111,6 +114,7 @@ func (l *layout) placeFrom(next int) {
 	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
 	take(&l.counts, kernels.CountBytes(l.blocks))
 	take(&l.signs, kernels.SignBytes(l.blocks))
+	take(&l.follow, followBytes+4)
 	take(&l.mail, (l.size-1)*l.mailBox)
 	take(&l.letters, (l.size-1)*l.letterBytes())
 	l.bytes = next
@@ -128,6 +132,9 @@ func (l *layout) freeWords() int    { return l.words + 4*l.numWords()/2 }
 func (l *layout) ringAt(to, slot int) (data, arrived, free int) {
 	return l.ring + slot*l.ringSlot, l.arrivedWords() + 4*slot, l.freeWords() + 4*(to*ringSlots+slot)
 }
+
+// freed returns where the next rank tells how far its slots are free.
+func (l *layout) freed() int { return l.follow + followBytes }
 
 // overLines returns how many bytes of lines the first n bytes of the second slot lie over.
 func (l *layout) overLines(n int) int { return min(max(l.ring+l.ringSlot+n-l.lines, 0), l.lineBytes()) }

@@ -58,6 +58,7 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	b.joinFamily(own.Process + all[0].Nonce)
 	b.leaving = "peer/leaving/" + all[0].Nonce
 	b.blank = all[0].Blank
+	b.code.spoilt = true // the heap is zeros
 	setup := b.streams.setup.stream
 	l := &b.layout
 	if err := first(b.blankLines(t, l.lines, l.lineBytes(), setup), b.blankLines(t, l.mail, (b.size-1)*l.mailBox, setup),
@@ -103,7 +104,7 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 // blankLines fills some bytes of the heap as line memory is while nothing is on its way.
 func (b *backend) blankLines(t cuda.Thread, at, bytes int, s cuda.Stream) error {
 	a := &kernels.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
-	return t.Launch(b.code.move.fill.Function, moveGrid(bytes), unsafe.Pointer(a), s)
+	return t.Launch(b.code.move.fill.Function, cuda.Grid{Blocks: uint32(min(bytes/(512*64)+1, 256)), Threads: 512}, unsafe.Pointer(a), s)
 }
 
 // exchange gives every rank what all of them tell.

@@ -38,7 +38,7 @@ func TestProcesses(t *testing.T) {
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring} {
+	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()
 			onSim(t, 3, small(way), func(r *rank) error { return r.wander(50_000) })

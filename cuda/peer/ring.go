@@ -157,7 +157,7 @@ func (r *ringRun) enqueue(p *plan.Plan, s cuda.Stream) error {
 func (r *ringRun) begin(sends int, s cuda.Stream) error {
 	streams := &r.streams.ring
 	e := streams.copy.event
-	err := r.t.Record(e, s)
+	err := first(r.code.spoil(r.t, s), r.t.Record(e, s))
 	if sends > 0 && err == nil {
 		err = r.t.WaitEvent(streams.copy.stream, e)
 	}

@@ -81,7 +81,7 @@ func allWays() Options {
 	o := Options{Memory: 24 << 20, Choices: []Choice{
 		line(plan.AllReduce, Packets, 4<<10, 0), line(plan.AllReduce, Rows, 16<<10, 0), line(plan.AllReduce, RowsTwoShot, 32<<10, 0),
 		line(plan.AllReduce, Lines, 48<<10, 0), line(plan.AllReduce, Direct, 200<<10, 1<<10), line(plan.AllReduce, Copies, 0, 64<<10),
-		line(plan.AllReduce, Tiles, 100<<10, 1<<10), line(plan.AllReduce, Ring, 0, 64<<10),
+		line(plan.AllReduce, Tiles, 100<<10, 1<<10), line(plan.AllReduce, Follow, 300<<10, 64<<10), line(plan.AllReduce, Ring, 0, 64<<10),
 		line(plan.Broadcast, Direct, 8<<10, 1<<10), line(plan.Broadcast, Packets, 2<<10, 0),
 		line(plan.Broadcast, Rows, 12<<10, 0), line(plan.Broadcast, Lines, 24<<10, 0), line(plan.Broadcast, Chain, 0, 1<<10),
 	}}

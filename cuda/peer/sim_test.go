@@ -65,7 +65,7 @@ func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.
 // small makes little heaps, so that tiles, slots and marks wrap around early, with one way for everything.
 func small(way Way) Options {
 	o, tile := Options{Memory: 24 << 20}, 1<<10
-	if way == Ring {
+	if way == Ring || way == Follow {
 		tile = 4 * ringUnit
 	}
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
@@ -88,7 +88,7 @@ func onSim(t *testing.T, size int, o Options, f func(*rank) error, reductions ..
 func TestAllReduce(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(1, 2, 3, 4, 8) {
-		for _, way := range []Way{Packets, TwoShot, Tiles, Ring} {
+		for _, way := range []Way{Packets, TwoShot, Tiles, Ring, Follow} {
 			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
 				t.Parallel()
 				onSim(t, size, small(way), func(r *rank) error {

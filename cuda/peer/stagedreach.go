@@ -18,12 +18,14 @@ type berth struct {
 	Host   string // empty if unknown
 	Memory int    // must be equal on all ranks, as must Staged
 	Staged bool
+
+	Blocking bool // each launch waits for its kernel
 }
 
 // survey returns why the ranks cannot reach each other's memory, as far as that is known before they have tried, the same
 // on all of them. No rank returns before all have called it.
 func (b *backend) survey(ctx context.Context) (why string, err error) {
-	own := &berth{Host: b.options.host, Memory: b.options.Memory, Staged: b.options.Staged}
+	own := &berth{Host: b.options.host, Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
 	if own.Host == "" {
 		own.Host = bootID()
 	}
@@ -32,6 +34,7 @@ func (b *backend) survey(ctx context.Context) (why string, err error) {
 		return "", fmt.Errorf("before opening: %w", err)
 	}
 	for q, x := range all {
+		b.blocking = b.blocking || x.Blocking
 		switch {
 		case x.Staged != own.Staged || x.Memory != own.Memory:
 			return "", fmt.Errorf("rank %d was opened with other options: %d bytes of memory, staged %v; here %d, %v", q, x.Memory,

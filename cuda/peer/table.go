@@ -22,6 +22,7 @@ const (
 	Lines   Way = "lines"   // from rank to rank, all of 16 bytes are data; all_reduce: round the ring
 	Tiles   Way = "tiles"   // one kernel, pushed tiles and barriers by block
 	Direct  Way = "direct"  // registered tensors: stored in the peers' outputs; all_reduce from tiles, broadcast in a chain
+	Follow  Way = "follow"  // copy engines round the ring, and one kernel that goes behind them
 	Ring    Way = "ring"    // copy engines and fold kernels, round the ring; all_to_all: to one peer after the other
 
 	Turns Way = "turns" // all_gather, all_to_all: tiles, to one peer after the other; tiles where lengths differ
@@ -33,14 +34,14 @@ const (
 
 // Choice is a line of the table: the way of operations of a collective in groups of at most MaxSize ranks with at most
 // MaxBytes. The bytes are those of the whole tensor of all_reduce, broadcast and reduce, else of the longest part. Zero
-// bounds nothing. The first line that fits is taken; one by lines, and of a broadcast one by rows, fits devices linked by
-// NVLink alone. All ranks must have the same table.
+// bounds nothing. The first line that fits is taken; one by lines or behind engines, and of a broadcast one by rows,
+// fits devices linked by NVLink alone. All ranks must have the same table.
 type Choice struct {
 	Coll       plan.Coll
 	MaxSize    int
 	MaxBytes   int
 	Way        Way
-	Blocks     int  // at most; of a ring's fold kernels
+	Blocks     int  // at most; of a ring's fold kernels; behind engines one more
 	Threads    int  // of a block
 	Registered bool // for tensors alone that lie in registered memory, at multiples of 16
 	Eager      bool // not where a graph captures the operation, as it then does on all ranks
@@ -71,10 +72,9 @@ func (c Choice) String() string {
 }
 
 // DefaultChoices is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a process
-// for each, with float32; more ranks follow from four. Beyond 512 MiB rings take over an all_reduce, for its parts are larger than
-// slots then: copy engines are faster than kernels' stores where slices are long (1 GiB on two H200, by bench -tune: 2,889 µs
-// by a ring, 2,993 by lines). In a graph the engines stand still for longer between two copies: a ring took 20 % more time there, on two.
-// Where lines stand before others of the same sizes, those are for devices without NVLink.
+// for each, with float32; more ranks follow from four. Beyond 128 MiB copy engines take over an all_reduce, for they are faster than
+// kernels' stores where slices are long (1 GiB on two H200, by bench -tune: 2,779 µs with a kernel behind them, 2,887 with one for
+// each slice, 3,001 by lines). Where ways that need NVLink stand before others of the same sizes, those are for devices without it.
 func DefaultChoices() []Choice {
 	all := []Choice{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Way: Packets, Blocks: 8, Threads: 128},
@@ -84,14 +84,13 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, MaxBytes: 1 << 20, MaxSize: 2, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: RowsTwoShot, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Lines, Blocks: 128, Threads: 512},
+		{Coll: plan.AllReduce, Way: Follow, Blocks: 32, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, MaxBytes: 128 << 20, Way: Direct, Blocks: 128, Threads: 256},
 		{Coll: plan.AllReduce, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
-		{Coll: plan.AllReduce, MaxBytes: 512 << 20, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, Registered: true, Way: Direct, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, MaxBytes: 128 << 20, Way: Tiles, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxSize: 4, Eager: true, Way: Ring, Blocks: 64, Threads: 512},
-		{Coll: plan.AllReduce, Way: Lines, Blocks: 128, Threads: 512},
 		{Coll: plan.AllReduce, MaxSize: 2, Way: Tiles, Blocks: 256, Threads: 256},
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 512},
 	}
@@ -162,6 +161,8 @@ func (w Way) Serves(c plan.Coll) bool {
 	switch w {
 	case TwoShot, RowsTwoShot:
 		return c == plan.AllReduce
+	case Follow:
+		return c == plan.AllReduce
 	case Rows, Lines:
 		return c == plan.AllReduce || c == plan.Broadcast
 	case Ring, Copies:
@@ -188,7 +189,7 @@ func (b *backend) sortChoices() {
 }
 
 func (c *Choice) needsNVLink() bool {
-	return c.Way == Lines || c.Way == Rows && c.Coll == plan.Broadcast
+	return c.Way == Lines || c.Way == Follow || c.Way == Rows && c.Coll == plan.Broadcast
 }
 
 // pick returns the line for an operation. What no line covers goes by tiles.

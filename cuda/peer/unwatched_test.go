@@ -25,7 +25,7 @@ func anyWays(seed uint64, size int) Options {
 	for i := range o.Choices {
 		c := &o.Choices[i]
 		c.Blocks, c.Threads = 1+random.IntN(5), 64*(1+random.IntN(2))
-		if c.Way != Ring && c.Way != Copies {
+		if c.Way != Ring && c.Way != Copies && c.Way != Follow {
 			c.Tile = []int{0, 1 << 10, 2 << 10, 4 << 10}[random.IntN(4)]
 		}
 	}

@@ -43,9 +43,13 @@ func (m *member) size() int         { return int(m.g.Size) }
 
 // wait polls until the condition holds, or the group is stopped; then it names the rank it waited for.
 func (m *member) wait(peer int, condition func() bool) {
-	if m.stopped {
-		return
+	if !m.stopped && !m.until(condition) && !condition() {
+		m.StoreVolatile32(m.g.Stop+4+4*uint64(peer), 1)
 	}
+}
+
+// until polls until the condition holds, or the group is stopped; then it returns false.
+func (m *member) until(condition func() bool) bool {
 	m.Poll(func() bool {
 		if condition() {
 			return true
@@ -53,9 +57,7 @@ func (m *member) wait(peer int, condition func() bool) {
 		m.stopped = m.LoadVolatile32(m.g.Stop) != 0
 		return m.stopped
 	})
-	if m.stopped && !condition() {
-		m.StoreVolatile32(m.g.Stop+4+4*uint64(peer), 1)
-	}
+	return !m.stopped
 }
 
 // mine calls f for the runs of lines that fall to this block's threads.

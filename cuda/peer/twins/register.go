@@ -28,6 +28,7 @@ func registerMoves(s *cudasim.Sim, w Wait) error {
 		kernels.ExchangeEven: exchangeEven, kernels.BroadcastPackets: broadcastPackets, kernels.ExchangeTiles: exchangeTiles,
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
 		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
+		kernels.AllGatherFollow: gatherFollow{w}.run,
 	})
 }
 
@@ -58,10 +59,10 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 		kernels.ReduceScatterPackets: f.scatterPackets, kernels.ReduceScatterEven: f.scatterEven,
 		kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
 		kernels.AllReduceRows: f.rows, kernels.AllReduceRowsTwoShot: f.rowsTwoShot, kernels.AllReduceDirect: f.direct,
-		kernels.AllReduceLines: f.lines,
+		kernels.AllReduceLines: f.lines, kernels.AllReduceFollow: f.follow,
 	}
 	for _, family := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily, kernels.RowFamily,
-		kernels.LineFamily, kernels.DirectFamily} {
+		kernels.LineFamily, kernels.FollowFamily, kernels.DirectFamily} {
 		m, err := kernels.ReduceModule(d, k, family)
 		if err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// Wait is one that a kernel by rows or lines cannot do without, but for the zero Wait, which is none.
+// Wait is one that a kernel by rows or lines, or behind engines, cannot do without, but for the zero Wait, which is none.
 type Wait int
 
 // The waits, first those of BroadcastRows.
@@ -19,6 +19,9 @@ const (
 	WaitForSign     // BroadcastLines: for the sign that a place is free again
 	WaitForEntry    // for the first sign of the operation
 	WaitForLastSign // before a sender leaves
+
+	WaitForFreed // behind engines: before a head is sent
+	WaitForTaken // before an engine sends what was folded here
 )
 
 // rowChain is BroadcastRows without a wait.

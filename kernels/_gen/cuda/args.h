@@ -137,6 +137,22 @@ struct LinesArgs {
 	u32 before, after;  // places of the ranks that lines come from and go to
 };
 
+struct FollowArgs {
+	GroupArgs group;
+	u64 slots, next;    // two slots of this rank, and of the next one
+	u64 counts;         // a word for each block, of this rank
+	u64 freed, told;    // the word that the next rank tells this one, and that of the rank before
+	u64 go;             // two words of this rank that a stream waits for
+	u64 in, out, bytes; // in and out are those of the whole tensor
+	u64 part;           // as in AllReduceArgs
+	u64 slot, slice;    // from one slot to the other, and the longest slice: a multiple of 16
+	u64 head;           // that the kernel sends of each slice: a multiple of spanBytes, or all
+	u32 blank[4];
+	u32 steps, folds; // and in how many of them, the first ones, lines are folded
+	u32 divisor;      // as in ReduceArgs
+	u32 unused;
+};
+
 struct CopyArgs {
 	u64 out, in, bytes;
 };
@@ -287,6 +303,25 @@ OFFSET(LinesArgs, ends, 324);
 OFFSET(LinesArgs, before, 328);
 OFFSET(LinesArgs, after, 332);
 SIZE(LinesArgs, 336);
+OFFSET(FollowArgs, group, 0);
+OFFSET(FollowArgs, slots, 224);
+OFFSET(FollowArgs, next, 232);
+OFFSET(FollowArgs, counts, 240);
+OFFSET(FollowArgs, freed, 248);
+OFFSET(FollowArgs, told, 256);
+OFFSET(FollowArgs, go, 264);
+OFFSET(FollowArgs, in, 272);
+OFFSET(FollowArgs, out, 280);
+OFFSET(FollowArgs, bytes, 288);
+OFFSET(FollowArgs, part, 296);
+OFFSET(FollowArgs, slot, 304);
+OFFSET(FollowArgs, slice, 312);
+OFFSET(FollowArgs, head, 320);
+OFFSET(FollowArgs, blank, 328);
+OFFSET(FollowArgs, steps, 344);
+OFFSET(FollowArgs, folds, 348);
+OFFSET(FollowArgs, divisor, 352);
+SIZE(FollowArgs, 360);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

@@ -101,6 +101,15 @@ DEVICE u32 watchWord(u64 p) {
 
 DEVICE void postWord(u64 p, u32 v) { asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
+// releaseWord stores a word after all that this thread knows of, acquireWord reads one before all that it will do.
+DEVICE void releaseWord(u64 p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+
+DEVICE u32 acquireWord(u64 p) {
+	u32 v;
+	asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
 // readUser reads the line at p, of which only the first left bytes exist; the others are 0. p has any alignment.
 DEVICE Line readUser(u64 p, u64 left) {
 	if (left >= 16 && p % 16 == 0) return loadLine(p);

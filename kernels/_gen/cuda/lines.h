@@ -34,6 +34,17 @@ constexpr u32 lineStrips = 4; // of a step, at most
 constexpr u32 lineWarps = 16; // of a block
 constexpr u32 stripBytes = 512;
 
+// putLine stores a line where somebody looks for it, lookLine looks, and isLine compares.
+DEVICE void putLine(u64 p, Line v) {
+	asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3]) : "memory");
+}
+DEVICE Line lookLine(u64 p) {
+	Line v;
+	asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p) : "memory");
+	return v;
+}
+DEVICE bool isLine(Line v, const u32 (&of)[4]) { return ((v.w[0] ^ of[0]) | (v.w[1] ^ of[1]) | (v.w[2] ^ of[2]) | (v.w[3] ^ of[3])) == 0; }
+
 // Sweeps deals the strips of so many bytes to all warps of the grid, as many to each in every sweep, but for the last one.
 struct Sweeps {
 	u32 warp, warps, all, strips, count;
@@ -93,20 +104,8 @@ struct Belt {
 	// again is Watch's for the warp.
 	__attribute__((device, always_inline)) bool again(u32 peer) { return on = allLanes(lane() != 0 || watch.again(peer)); }
 
-	__attribute__((device, always_inline)) bool blank(Line v) {
-		return ((v.w[0] ^ a.blank[0]) | (v.w[1] ^ a.blank[1]) | (v.w[2] ^ a.blank[2]) | (v.w[3] ^ a.blank[3])) == 0;
-	}
-	__attribute__((device, always_inline)) void store(u64 p, Line v) {
-		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3]) : "memory");
-	}
-	__attribute__((device, always_inline)) Line look(u32 u) {
-		Line v;
-		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-					 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
-					 : "l"(here + (u64)place * span + stripBytes * u)
-					 : "memory");
-		return v;
-	}
+	__attribute__((device, always_inline)) bool blank(Line v) { return isLine(v, a.blank); }
+	__attribute__((device, always_inline)) Line look(u32 u) { return lookLine(here + (u64)place * span + stripBytes * u); }
 
 	// lookAll asks for all strips before one is looked at.
 	__attribute__((device, always_inline)) void lookAll(Line (&v)[lineStrips], u32 strips) {
@@ -122,7 +121,7 @@ struct Belt {
 #pragma unroll
 		for (u32 u = 0; u < lineStrips; u++) {
 			if (u >= strips) break;
-			store(next + (u64)place * span + stripBytes * u, v[u]);
+			putLine(next + (u64)place * span + stripBytes * u, v[u]);
 		}
 	}
 	// take waits for the strips of this step and makes them blank. It looks for the last one first, and so reads less. It returns on.
@@ -141,7 +140,7 @@ struct Belt {
 #pragma unroll
 		for (u32 u = 0; u < lineStrips; u++) {
 			if (u >= strips || !on) break;
-			store(here + (u64)place * span + stripBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
+			putLine(here + (u64)place * span + stripBytes * u, Line{{a.blank[0], a.blank[1], a.blank[2], a.blank[3]}});
 		}
 		return on;
 	}

@@ -170,7 +170,7 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 
 #include "relay.h"
 #include "rowchain.h"
-#include "lines.h"
+#include "follow.h"
 
 // broadcast_lines: the root puts, the others hand on what they take, but for the last one.
 KERNEL void broadcast_lines(LinesArgs a) {
@@ -212,3 +212,6 @@ KERNEL void broadcast_lines(LinesArgs a) {
 	if (b.on && !last) b.heard(b.number);
 	b.leave();
 }
+
+// all_gather_follow: parts go round as all_reduce_follow's do when they are whole. In is where this rank's part would be if all lay there.
+KERNEL void all_gather_follow(FollowArgs a) { follow(a, Keep{}); }

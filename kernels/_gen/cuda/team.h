@@ -7,13 +7,12 @@ DEVICE u64 wordOf(Tiles &t, u32 phase, u32 d) { return t.flags[d] + 4 * (((u64)b
 
 // post tells the rank at place d a number of this operation, reach waits for its. One thread of a team calls them.
 DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
-	asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(wordOf(t, phase, d)), "r"(t.base[d] + n) : "memory");
+	releaseWord(wordOf(t, phase, d), t.base[d] + n);
 }
 DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
-	u32 q = peerAt(t.g, d), v;
+	u32 q = peerAt(t.g, d);
 	u64 at = t.flags[0] + 4 * (((u64)block() * 2 + phase) * maxRanks + q);
-	do asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
-	while ((i32)(v - (t.base[d] + n)) < 0 && t.watch.again(q));
+	while ((i32)(acquireWord(at) - (t.base[d] + n)) < 0 && t.watch.again(q));
 }
 
 DEVICE void barSync(u32 barrier, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }

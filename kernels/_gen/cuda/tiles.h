@@ -57,7 +57,7 @@ struct Tiles {
 		if (d == 0 || d >= g.size || j >= count(d)) return;
 		u64 at = flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + g.rank);
 		if (phase == 0 && j == 0) postWord(at + 4 * maxRanks, base[d]);
-		asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(base[d] + j + 1) : "memory");
+		releaseWord(at, base[d] + j + 1);
 	}
 	// signalBoth tells each peer that its tile j of phase 0 is there, if there are more than j, and tile j-1 of phase 1: one
 	// fence for both.
@@ -73,10 +73,9 @@ struct Tiles {
 	template <class C> __attribute__((device, always_inline)) void wait(u32 phase, u32 j, C count) {
 		u32 d = thread();
 		if (d != 0 && d < g.size && j < count(d)) {
-			u32 q = peerAt(g, d), v;
+			u32 q = peerAt(g, d);
 			u64 at = flags[0] + 4 * (((u64)block() * 2 + phase) * maxRanks + q);
-			do asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
-			while ((i32)(v - (base[d] + j + 1)) < 0 && watch.again(q));
+			while ((i32)(acquireWord(at) - (base[d] + j + 1)) < 0 && watch.again(q));
 		}
 		sync();
 	}

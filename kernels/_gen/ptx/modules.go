@@ -53,7 +53,7 @@ var kinds = map[class][]struct {
 }
 
 // families are the sources that are compiled for each type and kind.
-var families = []string{"local", "packets", "tiles", "rows", "lines", "direct"}
+var families = []string{"local", "packets", "tiles", "rows", "lines", "follow", "direct"}
 
 func archives() []*archive {
 	all := []*archive{{name: "move", modules: []*module{{name: "move", source: "move.cu"}}}}

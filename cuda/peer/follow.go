@@ -1,0 +1,116 @@
+package peer
+
+import (
+	"context"
+	"math"
+	"unsafe"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// Follow is a ring of copy engines with one kernel that goes behind them (kernels/_gen/cuda/follow.h has how, and why it is right).
+// Beside the caller's stream, on which the kernel is, there are two of the ring's:
+//
+//	gate  wait for the kernel's word; make it 0 again; record that the slice may go
+//	copy  wait until the slice may go; copy it, but for its head
+//
+// The kernel is enqueued first: what the streams wait for only comes from it, and it waits for what they bring. So all three run at
+// once, or none ends; where each launch waits for its kernel's end (CUDA_LAUNCH_BLOCKING), all ranks take lines instead.
+//
+// Slots. They are those of rings, and must be blank. The kernel leaves them so, but tiles and rings do not; after those, all
+// is made blank before. A graph may be replayed after anything, so in a capture it always is.
+//
+// The end. A rank's kernel ends when it has all that it was sent, and then the slots of the next rank may still be full. So the ranks
+// meet behind it, and then all copies have been taken, too. That the caller's stream waits for those besides is for captures, to
+// which the other streams must come back.
+
+// followHead is how much of each slice the kernel sends, which engines would do in the time between two copies. On two H200, 1 GiB
+// by slots of 43 MiB: heads of 2, 3, 4 and 6 MiB 2,797, 2,761, 2,763 and 2,772 µs, none 2,903; a single copy of it 2,742.
+const followHead = 3 << 20
+
+// followCommands is how many commands the gate stream gets for a slice.
+const followCommands = 4
+
+// reduceFollow is an all-reduce: a reduce-scatter in the output, then an all-gather.
+func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.FollowFamily)
+	if err != nil {
+		return err
+	}
+	a := &b.args.follow
+	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
+	a.Steps, a.Folds = uint32(2*b.size-2), uint32(b.size-1)
+	return b.followEngines(ctx, t, r.follow, &o.choice, s)
+}
+
+// followEngines enqueues what args.follow says.
+func (b *backend) followEngines(ctx context.Context, t cuda.Thread, k kernel, choice *Choice, s cuda.Stream) error {
+	if err := b.makeRing(ctx, t); err != nil {
+		return err
+	}
+	a, streams := &b.args.follow, &b.streams.ring
+	b.cutSlices(choice)
+	streams.around = false
+	grid := cuda.Grid{Blocks: uint32(min(choice.Blocks, b.multiprocessors-1)) + 1, Threads: uint32(choice.Threads)}
+	if err := first(b.blankSlots(t, s), t.Record(streams.gate.event, s), b.code.launchOnce(t, k, grid, unsafe.Pointer(a), s)); err != nil {
+		return err
+	}
+	if a.Head < a.Slice {
+		if err := first(t.WaitEvent(streams.gate.stream, streams.gate.event), b.copySlices(t), follow(t, s, streams.copy.stream, streams.copy.event)); err != nil {
+			return err
+		}
+	}
+	return b.meetPeers(t, s)
+}
+
+// cutSlices cuts parts into slices of about one length, at least two, each as large as a slot at most. If this rank's tensors do
+// not lie at multiples of 16, the kernel sends all.
+func (b *backend) cutSlices(choice *Choice) {
+	a, most := &b.args.follow, b.layout.ringSlot
+	if choice.Tile > 0 {
+		most = min(most, up(choice.Tile, kernels.LineSpan))
+	}
+	part := int(a.Part)
+	slices := max((part+most-1)/most, 2)
+	slice := up((part+slices-1)/slices, kernels.LineSpan)
+	a.Slice, a.Head = uint64(slice), uint64(min(followHead, down(slice/2, kernels.LineSpan)))
+	if (a.In|a.Out)%16 != 0 {
+		a.Head = math.MaxUint64
+	}
+}
+
+// copySlices has the engines send their share of each slice when the kernel lets it go.
+func (b *backend) copySlices(t cuda.Thread) error {
+	a, gate, copies := &b.args.follow, &b.streams.ring.gate, &b.streams.ring.copy
+	for k := range int(a.Steps) * a.Slices() {
+		at, bytes := a.Sent(k)
+		from, to := a.Copied(bytes)
+		if from == to {
+			continue
+		}
+		out, slot := a.In, uint64(k%ringSlots)
+		if k >= a.Slices() {
+			out = a.Out
+		}
+		word := cuda.Pointer(a.Go + 4*slot)
+		if err := first(t.Wait32(gate.stream, word, 1), t.Write32(gate.stream, word, 0), follow(t, copies.stream, gate.stream, gate.event),
+			t.Copy(cuda.Pointer(a.Next+slot*a.Slot+from), cuda.Pointer(out+at+from), int(to-from), copies.stream),
+			b.weigh(t, gate.stream, followCommands)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blankSlots makes the slots blank if something else may lie there.
+func (b *backend) blankSlots(t cuda.Thread, s cuda.Stream) error {
+	captured := b.captured()
+	if !b.code.spoilt && !b.code.spoils && !captured {
+		return nil
+	}
+	if !captured {
+		b.code.spoilt = false
+	}
+	return b.blankLines(t, b.layout.ring, ringSlots*b.layout.ringSlot, s)
+}

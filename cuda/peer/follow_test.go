@@ -1,0 +1,234 @@
+package peer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// following takes Follow for all sums from some size on, in slices of so many bytes at most, and lines and tiles for others.
+func following(blocks, slice int) Options {
+	return Options{Memory: 24 << 20, Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 40 << 10, Way: Lines, Blocks: blocks, Threads: 64},
+		{Coll: plan.AllReduce, MaxBytes: 100 << 10, Way: Tiles, Blocks: blocks, Threads: 64},
+		{Coll: plan.AllReduce, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice}}}
+}
+
+// TestFollow takes lengths around whole lines, spans and slices, at all alignments, with tiles and lines before and between.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 5, 8) {
+		for _, blocks := range []int{1, 3} {
+			t.Run(fmt.Sprintf("ranks=%d/blocks=%d", size, blocks), func(t *testing.T) {
+				t.Parallel()
+				onSim(t, size, following(blocks, 20<<10), func(r *rank) error {
+					for i, n := range []int{120_000, 300, 131_072, 131_073, 30_000, 200_001, 11_000, 180_003} {
+						c := trial{dtype: colligo.Uint8, op: colligo.Max, count: n, shift: 16 * (i % 2), async: i%2 == 1}
+						if i >= 3 {
+							c.shift = i % 5
+						}
+						if err := r.allReduce(c); err != nil {
+							return err
+						}
+					}
+					return nil
+				}, reduction{colligo.Uint8, colligo.KindMax})
+			})
+		}
+	}
+}
+
+// TestFollowApart has some ranks' tensors at multiples of 16 and others' not, so that some send by engines and some by stores.
+func TestFollowApart(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			onSim(t, size, following(2, 0), func(r *rank) error {
+				for odd := range size {
+					c := trial{dtype: colligo.Float32, op: colligo.Sum, count: 50_001}
+					if r.g.Rank() == odd {
+						c.shift = 1
+					}
+					if err := r.allReduce(c); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestFollowTypes reduces each type by each operation.
+func TestFollowTypes(t *testing.T) {
+	t.Parallel()
+	f, all := each(thinned(allTypes(17_001)))
+	o := following(2, 16<<10)
+	o.Choices = o.Choices[2:]
+	onSim(t, 2, o, f, all...)
+}
+
+// TestFollowUnwatched enqueues sums in an order that a seed picks, of all ways that share memory with this one, with no host between
+// them, some in a graph that is replayed.
+func TestFollowUnwatched(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4) {
+		for i := range seeds(4) {
+			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+i), func(t *testing.T) {
+				t.Parallel()
+				of := *seed*100 + i
+				o := following(1+int(i)%3, 16<<10)
+				o.Choices = append(o.Choices, Choice{Coll: plan.AllGather, Way: Ring, Blocks: 3, Threads: 64})
+				onRanks(t, seeded(t, size, of).Driver(), size, size, simHalf, o, func(r *rank) error {
+					return r.unseenSums(rand.New(rand.NewPCG(of, 6)))
+				})
+			})
+		}
+	}
+}
+
+// unseenSums sums and gathers, some of it in a graph.
+func (r *rank) unseenSums(random *rand.Rand) error {
+	x := r.tensor(0, colligo.Float32, 0, 120_000)
+	if err := first(r.put(x, make([]byte, x.Size())), r.put(r.tensor(1, colligo.Float32, 0, 120_000), make([]byte, x.Size()))); err != nil {
+		return err
+	}
+	some := func(n int) error {
+		for range n {
+			n := []int{300, 6000, 20_000, 50_000, 50_001, 120_000}[random.IntN(6)]
+			if err := r.anyCall([]int{0, 7, 7, 7}[random.IntN(4)], 0, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, n := range []int{6000, 20_000, 50_000} {
+		if err := first(r.anyCall(0, 0, n), r.anyCall(7, 0, n)); err != nil {
+			return err
+		}
+	}
+	if err := r.synchronize(); err != nil {
+		return err
+	}
+	graph, err := r.captured(func() error { return some(5) })
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if err := first(some(4), r.launch(graph), r.launch(graph), some(2), r.launch(graph)); err != nil {
+			return err
+		}
+	}
+	return first(r.synchronize(), r.giveBack(graph))
+}
+
+// TestFollowLeavesNothingOut leaves out each wait, of streams and of the kernel, and expects the simulator to find that something is
+// not ordered any more.
+func TestFollowLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	for what, leave := range map[string]func(x *deaf, r *rank, s *ringStreams){
+		"nothing":     func(*deaf, *rank, *ringStreams) {},
+		"go":          func(x *deaf, _ *rank, s *ringStreams) { x.words[s.gate.stream] = true },
+		"the gate":    func(x *deaf, _ *rank, s *ringStreams) { x.events[s.copy.stream] = true },
+		"the meeting": func(x *deaf, r *rank, _ *ringStreams) { x.meets[r.stream] = 1 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			leaveOut(t, Follow, what == "nothing", leave)
+		})
+	}
+	missesEach(t, following(2, 0), func(r *rank, random *rand.Rand) error { return r.unseenSums(random) }, map[string]twins.Wait{
+		"nothing": 0, "freed": twins.WaitForFreed, "room": twins.WaitForRoom, "taken": twins.WaitForTaken})
+}
+
+// TestFollowBlocked has one rank's driver wait for each kernel: no rank may have a kernel wait for what is enqueued after it.
+func TestFollowBlocked(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, 2)
+	d, launched := spied(sim.Process().Driver())
+	slow := *sim.Process().Driver()
+	slow.Blocking = true
+	drivers := []*cuda.Driver{d, &slow}
+	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, following(2, 0), func(r *rank) error {
+		return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 50_000})
+	})
+	require.True(t, launched.has(kernels.AllReduceLines))
+	require.False(t, launched.has(kernels.AllReduceFollow))
+}
+
+// TestSlices checks that what a rank sends the next one takes, that all parts are whole, and that a slot has room for a slice.
+func TestSlices(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{2, 3, 4, 8} {
+		l, err := newLayout(size, DefaultMemory)
+		require.NoError(t, err)
+		for _, bytes := range []int{1 << 20, 1<<28 + 5, 1<<30 - 3} {
+			for _, tile := range []int{0, 1 << 20} {
+				b := &backend{size: size, layout: l, args: &arguments{}}
+				b.args.follow = kernels.FollowArgs{Bytes: uint64(bytes), Part: uint64(up((bytes+size-1)/size, 16)), Steps: uint32(2*size - 2)}
+				b.cutSlices(&Choice{Tile: tile})
+				requireSlices(t, b)
+			}
+		}
+	}
+}
+
+func requireSlices(t *testing.T, b *backend) {
+	a := b.args.follow
+	require.LessOrEqual(t, int(a.Slice), b.layout.ringSlot)
+	require.GreaterOrEqual(t, a.Slices(), 2)
+	a.Group.Size = uint32(b.size)
+	total := uint64(0)
+	for rank := range b.size {
+		a.Group.Rank = uint32(rank)
+		next := a
+		next.Group.Rank = uint32((rank + 1) % b.size)
+		for k := range int(a.Steps) * a.Slices() {
+			at, bytes := a.Sent(k)
+			at2, bytes2 := next.Taken(k)
+			require.Equal(t, []uint64{at, bytes}, []uint64{at2, bytes2})
+			if from, to := a.Copied(bytes); from < to {
+				require.Zero(t, from%kernels.LineSpan)
+				require.Less(t, bytes-to, uint64(16))
+			}
+			if k < a.Slices() {
+				total += bytes
+			}
+		}
+	}
+	require.Equal(t, a.Bytes, total)
+}
+
+// TestGPUFollow sums on devices, with slices as large as slots and smaller ones, with tiles between them, aligned and not, and from
+// graphs.
+func TestGPUFollow(t *testing.T) {
+	d, n := gpus(t)
+	for _, size := range sizes(n) {
+		if size < 2 || size > n {
+			continue // as in TestGPURegistered
+		}
+		for _, slice := range []int{0, 1 << 20} {
+			t.Run(fmt.Sprintf("ranks=%d/slice=%d", size, slice), func(t *testing.T) {
+				o := Options{Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: Tiles, Blocks: 64, Threads: 512},
+					{Coll: plan.AllReduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice}}}
+				onRanks(t, d, size, n, 80<<20, o, func(r *rank) error {
+					for i, n := range []int{1 << 24, 200_000, 5_000_001, 16_000_000, 100_000, 3_000_003, 3_000_000} {
+						c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: i % 3, async: i%2 == 1}
+						if err := r.allReduce(c); err != nil {
+							return err
+						}
+					}
+					return first(r.replayed(4_000_000), r.replayed(2_000_001))
+				})
+			})
+		}
+	}
+}
