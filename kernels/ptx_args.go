@@ -215,39 +215,67 @@ const (
 // kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at
 // Go has become 1, which their stream makes 0 again before. Slots start blank and end so; words start as 0 and end so. An operation
 // begins when all ranks have ended the one before.
+//
+// Or a chain hands one part on, from the root to the rank after it, and so on: the one step of it. Outs begins with that tensor then.
 type FollowArgs struct {
-	Group          GroupArgs
-	Slots, Next    uint64 // this rank's slots, and those of the next as this device sees them
-	Counts         uint64 // a word for each block, of this rank; no peer writes there
-	Freed, Told    uint64 // the word that the next rank tells this one, and that of the rank before
-	Go             uint64 // two words of this rank
-	In, Out, Bytes uint64
-	Part           uint64 // as in AllReduceArgs
-	Slot, Slice    uint64 // from one slot to the other, and the longest slice, a multiple of 16
-	Head           uint64 // a multiple of LineSpan, or longer than any slice
-	Blank          [4]uint32
-	Steps, Folds   uint32
-	Divisor        uint32 // as in ReduceArgs
-	_              uint32
+	Group        GroupArgs
+	Slots, Next  uint64           // this rank's slots, and those of the next as this device sees them
+	Counts       uint64           // a word for each block, of this rank; no peer writes there
+	Freed, Told  uint64           // the word that the next rank tells this one, and that of the rank before
+	Go           uint64           // two words of this rank
+	In, Bytes    uint64           // In is that of the whole tensor; of one that is gathered there is this rank's part alone
+	Outs         [MaxRanks]uint64 // of parts
+	Part         uint64           // as in AllReduceArgs
+	Slot, Slice  uint64           // from one slot to the other, and the longest slice, a multiple of 16
+	Head         uint64           // a multiple of LineSpan, or longer than any slice
+	Blank        [4]uint32
+	Steps, Folds uint32
+	Divisor      uint32 // as in ReduceArgs
+	Chain        uint32 // ChainRoot, ChainMiddle or ChainLast, or 0 in a ring
 }
+
+// What a rank is in a chain.
+const (
+	ChainRoot = 1 + iota
+	ChainMiddle
+	ChainLast
+)
 
 // Slices returns how many slices a part is cut into.
 func (a *FollowArgs) Slices() int { return int((a.Part + a.Slice - 1) / a.Slice) }
 
-// Sent returns where the k-th slice that this rank sends lies in the tensor, and its length; Taken the k-th that it takes.
-func (a *FollowArgs) Sent(k int) (at, bytes uint64) { return a.slice(k, 0) }
+// A Slice of FollowArgs is some bytes of a part. It was read at In if nobody had sent it before, and lies at Out since.
+type Slice struct{ In, Out, Bytes uint64 }
+
+// Sent returns the k-th slice that this rank sends, Taken the k-th that it takes.
+func (a *FollowArgs) Sent(k int) Slice { return a.slice(k, 0) }
 
 // Taken is described with Sent.
-func (a *FollowArgs) Taken(k int) (at, bytes uint64) { return a.slice(k, 1) }
+func (a *FollowArgs) Taken(k int) Slice { return a.slice(k, 1) }
 
-func (a *FollowArgs) slice(k, taken int) (at, bytes uint64) {
-	n, size := a.Slices(), int(a.Group.Size)
-	part := uint64((int(a.Group.Rank)+2*size-k/n-taken)%size) * a.Part
-	at = part + uint64(k%n)*a.Slice
-	if end := min(part+a.Part, a.Bytes); at < end {
-		bytes = min(a.Slice, end-at)
+func (a *FollowArgs) slice(k, taken int) Slice {
+	if at := uint64(k) * a.Slice; a.Chain != 0 {
+		return Slice{In: a.In + at, Out: a.Outs[0] + at, Bytes: min(a.Slice, a.Bytes-at)}
 	}
-	return at, bytes
+	n, size := a.Slices(), int(a.Group.Size)
+	d := (2*size - k/n - taken) % size
+	part, at := uint64((int(a.Group.Rank)+d)%size)*a.Part, uint64(k%n)*a.Slice
+	s := Slice{In: a.In + part + at, Out: a.Outs[d] + at}
+	if end := min(part+a.Part, a.Bytes); part+at < end {
+		s.Bytes = min(a.Slice, end-part-at)
+	}
+	return s
+}
+
+// Own returns how many slices this rank sends as they were at In.
+func (a *FollowArgs) Own() int {
+	switch a.Chain {
+	case 0:
+		return a.Slices()
+	case ChainRoot:
+		return int(a.Steps) * a.Slices()
+	}
+	return 0
 }
 
 // Copied returns what an engine sends of a slice that is so long: the bytes from one place to another, or none.

@@ -39,7 +39,7 @@ const (
 	// The kernels that go behind copy engines: the same grid on all ranks, of whole warps and two blocks at least, which all fit on the
 	// device; between devices linked by NVLink. Whoever launches them has the engines send the rest of each slice.
 	AllReduceFollow = "all_reduce_follow" // FollowArgs
-	AllGatherFollow = "all_gather_follow" // FollowArgs; Folds 0, Part a multiple of 16
+	MoveFollow      = "move_follow"       // FollowArgs; Folds 0; in a ring Part a multiple of 16
 
 	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
 	// for so many blocks at least.
@@ -95,7 +95,7 @@ var (
 		{BroadcastChain, unsafe.Sizeof(ChainArgs{})},
 		{BroadcastRows, unsafe.Sizeof(RowChainArgs{})},
 		{BroadcastLines, unsafe.Sizeof(LinesArgs{})},
-		{AllGatherFollow, unsafe.Sizeof(FollowArgs{})},
+		{MoveFollow, unsafe.Sizeof(FollowArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/colligo-go/colligo"
@@ -12,7 +13,7 @@ import (
 
 // broadcast sends all bytes to each peer, or, of large tensors, hands rows, lines or tiles on from rank to rank, so that none sends
 // them more than once. A hop costs least by rows, but a sixteenth of what they carry is flags, and most by tiles.
-func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) broadcast(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	tensor := c.Out
 	if b.rank == c.Root {
 		tensor = c.In
@@ -28,6 +29,8 @@ func (b *backend) broadcast(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 		return b.rowChain(t, c.Root, tensor, &choice, s)
 	case Lines:
 		return b.lineChain(t, c.Root, tensor, &choice, s)
+	case Follow:
+		return b.broadcastFollow(ctx, t, c.Root, tensor, &choice, s)
 	case Direct:
 		return b.chain(t, c.Root, tensor, &choice, w, s)
 	case Chain:
@@ -101,10 +104,13 @@ func (b *backend) lineChain(t cuda.Thread, root int, x colligo.Tensor, choice *C
 	return b.code.launch(t, b.code.move.broadcastLines, b.lineGrid(choice, x.Size()), unsafe.Pointer(a), s)
 }
 
-// fittingChain returns a broadcast's way, which is by lines where rows do not fit.
+// fittingChain returns a broadcast's way, which is by lines where another does not fit.
 func (b *backend) fittingChain(c *Choice, bytes int) Way {
-	if c.Way == Rows {
+	switch {
+	case c.Way == Rows:
 		return b.fittingRows(c, bytes, 0, false)
+	case c.Way == Follow && (bytes < leastPart || b.blocking):
+		return Lines
 	}
 	return c.Way
 }

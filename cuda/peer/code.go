@@ -33,7 +33,7 @@ type moves struct {
 	exchangePackets, exchangeEven                   kernel
 	exchangeTiles, exchangeTurns, exchangeDirect    kernel
 	broadcastPackets, broadcastRows, broadcastLines kernel
-	broadcastChain, gatherFollow                    kernel
+	broadcastChain, moveFollow                      kernel
 }
 
 // put stores an entry point.
@@ -61,8 +61,8 @@ func (m *moves) put(name string, k kernel) {
 		m.broadcastRows = k
 	case kernels.BroadcastLines:
 		m.broadcastLines = k
-	case kernels.AllGatherFollow:
-		m.gatherFollow = k
+	case kernels.MoveFollow:
+		m.moveFollow = k
 	}
 }
 

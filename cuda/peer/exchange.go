@@ -62,6 +62,8 @@ func (b *backend) exchange(ctx context.Context, t cuda.Thread, e *move, s cuda.S
 		return b.launchExchange(t, e, s)
 	case choice.Way == Copies:
 		return b.exchangeCopies(ctx, t, e, s)
+	case choice.Way == Follow:
+		return b.gatherFollow(ctx, t, e, choice, s)
 	default:
 		return b.ringExchange(ctx, t, e, choice, s)
 	}
@@ -121,7 +123,7 @@ func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	}
 	at := addressOf(e.out)
 	w := b.window(at, e.out.Size())
-	choice := b.pickFor(e.coll, e.longest, w, at)
+	choice := b.pickFor(e.coll, e.longest, w, at, Follow)
 	if choice.Way == Direct || choice.Way == Copies {
 		return b.exchangeDirect(t, e, &choice, w, s)
 	}

@@ -34,11 +34,11 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 		return c, nil
 	}
 	switch {
-	case coll == plan.Broadcast && c.Way == Rows:
+	case coll == plan.Broadcast && (c.Way == Rows || c.Way == Follow):
 		c.Way = b.fittingChain(&c, bytes)
 	case c.Way == Packets && bytes > l.packetSlot/2:
 		c.Way = Tiles
-	case c.Way == Ring && bytes < leastPart:
+	case (c.Way == Ring || c.Way == Follow) && bytes < leastPart:
 		c.Way = Turns
 	}
 	return c, nil

@@ -14,11 +14,15 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// following takes Follow for all sums from some size on, in slices of so many bytes at most, and lines and tiles for others.
+// following takes Follow for all sums from some size on, and gathers, in slices of so many bytes at most, and lines and tiles for
+// others.
 func following(blocks, slice int) Options {
 	return Options{Memory: 24 << 20, Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 40 << 10, Way: Lines, Blocks: blocks, Threads: 64},
 		{Coll: plan.AllReduce, MaxBytes: 100 << 10, Way: Tiles, Blocks: blocks, Threads: 64},
-		{Coll: plan.AllReduce, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice}}}
+		{Coll: plan.AllReduce, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
+		{Coll: plan.AllGather, MaxBytes: 100 << 10, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
+		{Coll: plan.Broadcast, MaxBytes: 10 << 10, Way: Lines, Blocks: blocks, Threads: 64},
+		{Coll: plan.Broadcast, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice}}}
 }
 
 // TestFollow takes lengths around whole lines, spans and slices, at all alignments, with tiles and lines before and between.
@@ -67,12 +71,63 @@ func TestFollowApart(t *testing.T) {
 	}
 }
 
+// TestFollowGathers gathers parts around whole spans and slices, in place and not, aligned and not, from one tensor and many.
+func TestFollowGathers(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 8) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			d, launched := spied(simulated(t, size).Driver())
+			onRanks(t, d, size, size, simHalf, following(2, 20<<10), func(r *rank) error {
+				for _, n := range []int{8 << 10, 2048, 5004, 5000, 20_000} {
+					if err := first(r.gathersInPlace(n), r.gathers(n, 4*(n%8)), r.moves(n), r.lists(n)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			require.True(t, launched.has(kernels.MoveFollow))
+		})
+	}
+}
+
+// gathers checks an all_gather of n elements that lie so many from the beginning.
+func (r *rank) gathers(n, shift int) error {
+	d := colligo.Int32
+	var whole []byte
+	for q := range r.g.Size() {
+		whole = append(whole, values(d, colligo.KindSum, q, n)...)
+	}
+	in, out := r.tensor(0, d, shift, n), r.tensor(1, d, 0, n*r.g.Size())
+	return r.tryCaptured(2, in, values(d, colligo.KindSum, r.g.Rank(), n), out, whole, func() error { return r.g.AllGatherInto(r.ctx, out, in) })
+}
+
+// TestFollowBroadcasts broadcasts lengths around whole lines, spans and slices, from all roots, at all alignments, also from graphs.
+func TestFollowBroadcasts(t *testing.T) {
+	t.Parallel()
+	for _, size := range fewer(2, 3, 4, 8) {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			d, launched := spied(simulated(t, size).Driver())
+			onRanks(t, d, size, size, simHalf, following(2, 20<<10), func(r *rank) error {
+				for i, n := range []int{40_000, 61_440, 61_441, 500, 10_241, 163_841, 20_480} {
+					if err := first(r.broadcastBytes(n, 16*(i%2), i%size), r.broadcastBytes(n, i, (i+1)%size)); err != nil {
+						return err
+					}
+				}
+				return r.broadcastGraph(50_000)
+			})
+			require.True(t, launched.has(kernels.MoveFollow))
+		})
+	}
+}
+
 // TestFollowTypes reduces each type by each operation.
 func TestFollowTypes(t *testing.T) {
 	t.Parallel()
 	f, all := each(thinned(allTypes(17_001)))
 	o := following(2, 16<<10)
-	o.Choices = o.Choices[2:]
+	o.Choices = o.Choices[2:3]
 	onSim(t, 2, o, f, all...)
 }
 
@@ -95,7 +150,7 @@ func TestFollowUnwatched(t *testing.T) {
 	}
 }
 
-// unseenSums sums and gathers, some of it in a graph.
+// unseenSums sums, gathers and broadcasts, some of it in a graph.
 func (r *rank) unseenSums(random *rand.Rand) error {
 	x := r.tensor(0, colligo.Float32, 0, 120_000)
 	if err := first(r.put(x, make([]byte, x.Size())), r.put(r.tensor(1, colligo.Float32, 0, 120_000), make([]byte, x.Size()))); err != nil {
@@ -104,14 +159,14 @@ func (r *rank) unseenSums(random *rand.Rand) error {
 	some := func(n int) error {
 		for range n {
 			n := []int{300, 6000, 20_000, 50_000, 50_001, 120_000}[random.IntN(6)]
-			if err := r.anyCall([]int{0, 7, 7, 7}[random.IntN(4)], 0, n); err != nil {
+			if err := r.anyCall([]int{0, 2, 7, 7}[random.IntN(4)], random.IntN(r.g.Size()), n); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, n := range []int{6000, 20_000, 50_000} {
-		if err := first(r.anyCall(0, 0, n), r.anyCall(7, 0, n)); err != nil {
+		if err := first(r.anyCall(0, 0, n), r.anyCall(2, 0, n), r.anyCall(7, 0, n)); err != nil {
 			return err
 		}
 	}
@@ -192,15 +247,15 @@ func requireSlices(t *testing.T, b *backend) {
 		next := a
 		next.Group.Rank = uint32((rank + 1) % b.size)
 		for k := range int(a.Steps) * a.Slices() {
-			at, bytes := a.Sent(k)
-			at2, bytes2 := next.Taken(k)
-			require.Equal(t, []uint64{at, bytes}, []uint64{at2, bytes2})
-			if from, to := a.Copied(bytes); from < to {
+			cut := a.Sent(k)
+			require.Equal(t, cut.In, next.Taken(k).In)
+			require.Equal(t, cut.Bytes, next.Taken(k).Bytes)
+			if from, to := a.Copied(cut.Bytes); from < to {
 				require.Zero(t, from%kernels.LineSpan)
-				require.Less(t, bytes-to, uint64(16))
+				require.Less(t, cut.Bytes-to, uint64(16))
 			}
 			if k < a.Slices() {
-				total += bytes
+				total += cut.Bytes
 			}
 		}
 	}
@@ -218,7 +273,9 @@ func TestGPUFollow(t *testing.T) {
 		for _, slice := range []int{0, 1 << 20} {
 			t.Run(fmt.Sprintf("ranks=%d/slice=%d", size, slice), func(t *testing.T) {
 				o := Options{Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: Tiles, Blocks: 64, Threads: 512},
-					{Coll: plan.AllReduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice}}}
+					{Coll: plan.AllReduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
+					{Coll: plan.AllGather, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
+					{Coll: plan.Broadcast, Way: Follow, Blocks: 32, Threads: 512, Tile: slice}}}
 				onRanks(t, d, size, n, 80<<20, o, func(r *rank) error {
 					for i, n := range []int{1 << 24, 200_000, 5_000_001, 16_000_000, 100_000, 3_000_003, 3_000_000} {
 						c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: i % 3, async: i%2 == 1}
@@ -226,7 +283,7 @@ func TestGPUFollow(t *testing.T) {
 							return err
 						}
 					}
-					return first(r.replayed(4_000_000), r.replayed(2_000_001))
+					return first(r.broadcastBytes(50_000_001, 0, 1), r.broadcastBytes(3_000_000, 5, 0), r.broadcastGraph(10_000_000), r.gathersInPlace(1<<20), r.gathers(2_000_000, 0), r.gathers(1_000_000, 1), r.replayed(4_000_000), r.replayed(2_000_001))
 				})
 			})
 		}

@@ -83,11 +83,15 @@ func allWays() Options {
 		line(plan.AllReduce, Lines, 48<<10, 0), line(plan.AllReduce, Direct, 200<<10, 1<<10), line(plan.AllReduce, Copies, 0, 64<<10),
 		line(plan.AllReduce, Tiles, 100<<10, 1<<10), line(plan.AllReduce, Follow, 300<<10, 64<<10), line(plan.AllReduce, Ring, 0, 64<<10),
 		line(plan.Broadcast, Direct, 8<<10, 1<<10), line(plan.Broadcast, Packets, 2<<10, 0),
-		line(plan.Broadcast, Rows, 12<<10, 0), line(plan.Broadcast, Lines, 24<<10, 0), line(plan.Broadcast, Chain, 0, 1<<10),
+		line(plan.Broadcast, Rows, 12<<10, 0), line(plan.Broadcast, Lines, 24<<10, 0), line(plan.Broadcast, Follow, 80<<10, 20<<10), line(plan.Broadcast, Chain, 0, 1<<10),
 	}}
 	for _, c := range []plan.Coll{plan.AllGather, plan.AllToAll} {
 		o.Choices = append(o.Choices, line(c, Packets, 2<<10, 0), line(c, Direct, 4<<10, 0), line(c, Turns, 20<<10, 1<<10),
-			line(c, Copies, 40<<10, 0), line(c, Ring, 0, 32<<10))
+			line(c, Copies, 40<<10, 0))
+		if c == plan.AllGather {
+			o.Choices = append(o.Choices, line(c, Follow, 60<<10, 8<<10))
+		}
+		o.Choices = append(o.Choices, line(c, Ring, 0, 32<<10))
 	}
 	return o
 }

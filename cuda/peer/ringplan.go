@@ -106,7 +106,10 @@ func (b *backend) enginesFor(e *move) *Choice {
 	at := addressOf(e.out)
 	w := b.window(at, e.out.Size())
 	c := b.pickFor(e.coll, e.longest, w, at)
-	if c.Way == Ring || c.Way == Copies && w.whole {
+	if c.Way == Follow && (!e.even || e.longest%16 != 0 || b.blocking) {
+		c = b.pickFor(e.coll, e.longest, w, at, Follow)
+	}
+	if c.Way == Ring || c.Way == Follow || c.Way == Copies && w.whole {
 		return &c
 	}
 	return nil

@@ -82,7 +82,7 @@ func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda
 	case plan.Reduce:
 		return b.reduce(ctx, t, c, s)
 	case plan.Broadcast:
-		return b.broadcast(t, c, s)
+		return b.broadcast(ctx, t, c, s)
 	case plan.AllGather, plan.AllToAll, plan.Gather, plan.Scatter:
 		return b.exchangeCall(ctx, t, c, s)
 	case plan.Send:

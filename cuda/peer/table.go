@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/colligo-go/colligo"
@@ -95,41 +96,52 @@ func DefaultChoices() []Choice {
 		{Coll: plan.AllReduce, Way: Tiles, Blocks: 256, Threads: 512},
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast, plan.Reduce} {
-		all = append(all, Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 8, Threads: 128})
-		switch c {
-		case plan.AllGather:
-			all = append(all, Choice{Coll: c, MaxBytes: 16 << 10, Way: Packets, Blocks: 128, Threads: 128})
-		case plan.Broadcast:
-			all = append(all,
-				Choice{Coll: c, MaxBytes: 8 << 10, Way: Packets, Blocks: 8, Threads: 128},
-				Choice{Coll: c, MaxBytes: 64 << 10, Way: Packets, Blocks: 128, Threads: 256},
-				Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 256},
-				Choice{Coll: c, MaxBytes: 512 << 10, Way: Rows, Blocks: 64, Threads: 512},
-				Choice{Coll: c, MaxBytes: 128 << 20, Way: Lines, Blocks: 128, Threads: 512},
-				Choice{Coll: c, MaxSize: 2, Way: Chain, Blocks: 128, Threads: 512},
-				Choice{Coll: c, Way: Lines, Blocks: 128, Threads: 512})
-		}
+		all = append(all, choicesOf(c)...)
+	}
+	return all
+}
+
+// choicesOf returns those of a collective other than all_reduce.
+func choicesOf(c plan.Coll) (all []Choice) {
+	all = append(all, Choice{Coll: c, MaxBytes: 4 << 10, Way: Packets, Blocks: 8, Threads: 128})
+	switch c {
+	case plan.AllGather:
+		all = append(all, Choice{Coll: c, MaxBytes: 16 << 10, Way: Packets, Blocks: 128, Threads: 128})
+	case plan.Broadcast:
 		all = append(all,
-			Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 128, Threads: 256},
-			Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 512})
-		switch c {
-		case plan.AllGather, plan.AllToAll:
+			Choice{Coll: c, MaxBytes: 8 << 10, Way: Packets, Blocks: 8, Threads: 128},
+			Choice{Coll: c, MaxBytes: 64 << 10, Way: Packets, Blocks: 128, Threads: 256},
+			Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 256},
+			Choice{Coll: c, MaxBytes: 512 << 10, Way: Rows, Blocks: 64, Threads: 512},
+			Choice{Coll: c, MaxBytes: 128 << 20, Way: Lines, Blocks: 128, Threads: 512},
+			Choice{Coll: c, MaxSize: 2, Way: Follow, Blocks: 32, Threads: 512},
+			Choice{Coll: c, Way: Lines, Blocks: 128, Threads: 512})
+	}
+	all = append(all,
+		Choice{Coll: c, MaxBytes: 256 << 10, Way: Packets, Blocks: 128, Threads: 256},
+		Choice{Coll: c, MaxBytes: 512 << 10, MaxSize: 2, Way: Packets, Blocks: 128, Threads: 512})
+	switch c {
+	case plan.AllGather, plan.AllToAll:
+		all = append(all,
+			Choice{Coll: c, Registered: true, MaxBytes: 32 << 20, Way: Direct, Blocks: 256, Threads: 256},
+			Choice{Coll: c, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
+			Choice{Coll: c, MaxBytes: 1 << 20, Way: Turns, Blocks: 128, Threads: 512})
+		if c == plan.AllGather {
 			all = append(all,
-				Choice{Coll: c, Registered: true, MaxBytes: 32 << 20, Way: Direct, Blocks: 256, Threads: 256},
-				Choice{Coll: c, Registered: true, Eager: true, Way: Copies, Blocks: 128, Threads: 512},
-				Choice{Coll: c, MaxBytes: 1 << 20, Way: Turns, Blocks: 128, Threads: 512},
-				Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10})
-		case plan.Broadcast:
-			all = append(all,
-				Choice{Coll: c, MaxBytes: 96 << 20, Way: Chain, Blocks: 64, Threads: 512, Tile: 24 << 10},
-				Choice{Coll: c, Way: Chain, Blocks: 128, Threads: 512})
-		case plan.ReduceScatter:
-			all = append(all,
-				Choice{Coll: c, MaxBytes: 32 << 20, Way: Tiles, Blocks: 128, Threads: 512},
-				Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 512})
-		default:
-			all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
+				Choice{Coll: c, MaxBytes: 24 << 20, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10},
+				Choice{Coll: c, Way: Follow, Blocks: 32, Threads: 512})
 		}
+		all = append(all, Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10})
+	case plan.Broadcast:
+		all = append(all,
+			Choice{Coll: c, MaxBytes: 96 << 20, Way: Chain, Blocks: 64, Threads: 512, Tile: 24 << 10},
+			Choice{Coll: c, Way: Chain, Blocks: 128, Threads: 512})
+	case plan.ReduceScatter:
+		all = append(all,
+			Choice{Coll: c, MaxBytes: 32 << 20, Way: Tiles, Blocks: 128, Threads: 512},
+			Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 512})
+	default:
+		all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
 	}
 	return all
 }
@@ -162,7 +174,7 @@ func (w Way) Serves(c plan.Coll) bool {
 	case TwoShot, RowsTwoShot:
 		return c == plan.AllReduce
 	case Follow:
-		return c == plan.AllReduce
+		return c == plan.AllReduce || c == plan.AllGather || c == plan.Broadcast
 	case Rows, Lines:
 		return c == plan.AllReduce || c == plan.Broadcast
 	case Ring, Copies:
@@ -195,12 +207,12 @@ func (c *Choice) needsNVLink() bool {
 // pick returns the line for an operation. What no line covers goes by tiles.
 func (b *backend) pick(coll plan.Coll, bytes int) Choice { return b.pickFor(coll, bytes, nil, 0) }
 
-// pickFor is pick for a tensor at an address that lies in a window, if w is not nil.
-func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer) Choice {
+// pickFor is pick for a tensor at an address that lies in a window, if w is not nil, without some ways.
+func (b *backend) pickFor(coll plan.Coll, bytes int, w *window, at cuda.Pointer, without ...Way) Choice {
 	registered := w != nil && w.aligned(at, 16)
 	for i := range b.choices[coll] {
 		c := &b.choices[coll][i]
-		if bytes <= orAny(c.MaxBytes) && (registered || !c.Registered) && !(c.Eager && b.captured()) {
+		if bytes <= orAny(c.MaxBytes) && (registered || !c.Registered) && !(c.Eager && b.captured()) && !slices.Contains(without, c.Way) {
 			return *c
 		}
 	}

@@ -47,12 +47,15 @@ func (f folder) follow(l *cudasim.Launch) {
 	})
 }
 
-// gatherFollow is AllGatherFollow without a wait.
-type gatherFollow struct{ without Wait }
+// moveFollow is MoveFollow without a wait.
+type moveFollow struct{ without Wait }
 
-func (g gatherFollow) run(l *cudasim.Launch) { follow(l, g.without, nil) }
+func (m moveFollow) run(l *cudasim.Launch) { follow(l, m.without, nil) }
 
 func (x *follower) count() int { return int(x.a.Steps) * x.a.Slices() }
+
+func (x *follower) takes() bool { return x.a.Chain != kernels.ChainRoot }
+func (x *follower) sends() bool { return x.a.Chain != kernels.ChainLast }
 
 // spans calls f for the bytes of so many that the block's warps move at a time.
 func (x *follower) spans(bytes uint64, f func(at, n uint64)) {
@@ -67,11 +70,16 @@ func (x *follower) spans(bytes uint64, f func(at, n uint64)) {
 }
 
 func (x *follower) run() {
-	x.send(0)
+	ahead := min(x.a.Own(), 1)
+	if ahead > 0 {
+		x.send(0)
+	}
 	for k := range x.count() {
-		x.take(k)
-		if k+1 < x.count() {
-			x.send(k + 1)
+		if x.takes() {
+			x.take(k)
+		}
+		if x.sends() && k+ahead < x.count() {
+			x.send(k + ahead)
 		}
 		if !x.stopped {
 			x.StoreRelease32(x.a.Counts+4*uint64(x.Index), uint32(k+1))
@@ -81,13 +89,17 @@ func (x *follower) run() {
 
 // send stores the head of a slice, and what is behind its last whole line.
 func (x *follower) send(k int) {
-	at, bytes := x.a.Sent(k)
-	from, to := x.a.In+at, x.a.Next+uint64(k%2)*x.a.Slot
-	if k >= x.a.Slices() {
-		from = x.a.Out + at
+	s := x.a.Sent(k)
+	from, to, bytes := s.In, x.a.Next+uint64(k%2)*x.a.Slot, s.Bytes
+	if k >= x.a.Own() {
+		from = s.Out
+	}
+	freed := k
+	if x.a.Chain != 0 && k > 0 {
+		freed++
 	}
 	if x.without != WaitForFreed {
-		x.wait(x.rankAt(1), func() bool { return x.free(k) })
+		x.wait(x.rankAt(1), func() bool { return x.free(freed) })
 	}
 	head, end := x.a.Copied(bytes)
 	x.spans(bytes, func(i, n uint64) {
@@ -103,12 +115,12 @@ func (x *follower) send(k int) {
 
 // take takes a slice.
 func (x *follower) take(k int) {
-	at, bytes := x.a.Taken(k)
+	s := x.a.Taken(k)
 	slot, step := x.a.Slots+uint64(k%2)*x.a.Slot, uint32(k/x.a.Slices())
-	x.spans(bytes, func(i, n uint64) {
+	x.spans(s.Bytes, func(i, n uint64) {
 		var own []byte
 		if step < x.a.Folds && !x.stopped {
-			own = x.read(x.a.In+at+i, lines(n), n)[:n]
+			own = x.read(s.In+i, lines(n), n)[:n]
 		}
 		come := make([]byte, n)
 		x.wait(x.rankAt(x.size()-1), func() bool { return x.LoadLines(slot+i, come, x.blank) })
@@ -121,13 +133,18 @@ func (x *follower) take(k int) {
 		if own != nil {
 			come = x.fold(own, come, step+1 == x.a.Folds)
 		}
-		x.write(x.a.Out+at+i, come, n)
+		x.write(s.Out+i, come, n)
 	})
 }
 
 // steer is what the last block does.
 func (x *follower) steer() {
-	x.StoreRelease32(x.a.Told, 1)
+	if x.takes() {
+		x.StoreRelease32(x.a.Told, 1)
+	}
+	if !x.sends() {
+		x.gone = x.count()
+	}
 	for x.taken < x.count() || x.gone < x.count() {
 		if !x.until(x.advance) {
 			return
@@ -154,20 +171,19 @@ func (x *follower) free(k int) bool { return x.LoadAcquire32(x.a.Freed) >= uint3
 func (x *follower) advance() bool {
 	if x.taken < x.count() && x.through(uint32(x.taken+1)) {
 		x.taken++
-		if x.taken+2 <= x.count() {
+		if x.takes() && (x.taken+2 <= x.count() || x.taken < x.count() && x.a.Chain != 0) {
 			x.StoreRelease32(x.a.Told, uint32(x.taken+1))
 		}
 		return true
 	}
-	k, n := x.gone, x.a.Slices()
+	k, n := x.gone, x.a.Own()
 	if k == x.count() || k >= n && x.taken <= k-n && x.without != WaitForTaken {
 		return false
 	}
 	if x.without != WaitForRoom && !x.free(k) {
 		return false
 	}
-	_, bytes := x.a.Sent(k)
-	if from, to := x.a.Copied(bytes); from < to {
+	if from, to := x.a.Copied(x.a.Sent(k).Bytes); from < to {
 		x.StoreRelease32(x.a.Go+4*uint64(k%2), 1)
 	}
 	x.gone++

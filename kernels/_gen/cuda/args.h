@@ -137,20 +137,23 @@ struct LinesArgs {
 	u32 before, after;  // places of the ranks that lines come from and go to
 };
 
+enum { chainRoot = 1, chainMiddle, chainLast };
+
 struct FollowArgs {
 	GroupArgs group;
 	u64 slots, next;    // two slots of this rank, and of the next one
 	u64 counts;         // a word for each block, of this rank
 	u64 freed, told;    // the word that the next rank tells this one, and that of the rank before
 	u64 go;             // two words of this rank that a stream waits for
-	u64 in, out, bytes; // in and out are those of the whole tensor
+	u64 in, bytes;      // in is that of the whole tensor
+	u64 outs[maxRanks]; // of parts, turned
 	u64 part;           // as in AllReduceArgs
 	u64 slot, slice;    // from one slot to the other, and the longest slice: a multiple of 16
 	u64 head;           // that the kernel sends of each slice: a multiple of spanBytes, or all
 	u32 blank[4];
 	u32 steps, folds; // and in how many of them, the first ones, lines are folded
 	u32 divisor;      // as in ReduceArgs
-	u32 unused;
+	u32 chain;        // chainRoot, chainMiddle or chainLast of one, or 0
 };
 
 struct CopyArgs {
@@ -311,17 +314,18 @@ OFFSET(FollowArgs, freed, 248);
 OFFSET(FollowArgs, told, 256);
 OFFSET(FollowArgs, go, 264);
 OFFSET(FollowArgs, in, 272);
-OFFSET(FollowArgs, out, 280);
-OFFSET(FollowArgs, bytes, 288);
-OFFSET(FollowArgs, part, 296);
-OFFSET(FollowArgs, slot, 304);
-OFFSET(FollowArgs, slice, 312);
-OFFSET(FollowArgs, head, 320);
-OFFSET(FollowArgs, blank, 328);
-OFFSET(FollowArgs, steps, 344);
-OFFSET(FollowArgs, folds, 348);
-OFFSET(FollowArgs, divisor, 352);
-SIZE(FollowArgs, 360);
+OFFSET(FollowArgs, bytes, 280);
+OFFSET(FollowArgs, outs, 288);
+OFFSET(FollowArgs, part, 352);
+OFFSET(FollowArgs, slot, 360);
+OFFSET(FollowArgs, slice, 368);
+OFFSET(FollowArgs, head, 376);
+OFFSET(FollowArgs, blank, 384);
+OFFSET(FollowArgs, steps, 400);
+OFFSET(FollowArgs, folds, 404);
+OFFSET(FollowArgs, divisor, 408);
+OFFSET(FollowArgs, chain, 412);
+SIZE(FollowArgs, 416);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

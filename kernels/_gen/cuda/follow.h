@@ -6,13 +6,16 @@
 // done. Who takes a slice does not see which of the two sent a line. A rank whose tensors are no multiples of 16 sends all by
 // stores, for its engine would not keep lines together, and the end of a tensor that is no whole line goes so as well.
 //
-// The steps are a ring's: in step j rank r sends part r-j, and takes part r-j-1, a part cut into as many slices on all ranks. A
+// Ring. The steps are a ring's: in step j rank r sends part r-j, and takes part r-j-1, a part cut into as many slices on all ranks. A
 // slice that is sent in a step was taken in the one before, at the same place of the part, by the same warps. So what a thread
 // sends it has written itself, and a thread needs to know nothing of others but that memory is free. Slices go to two slots by turns.
 //
+// Chain. From the root on each rank hands a slice on when it has taken it; the last one keeps it. Where nobody takes anything that
+// would tell when the engine is done, the next rank does: a head waits until that one has taken the slice before.
+//
 // The last block is the clerk. It looks how many slices each of the others is through with, and says
 //   told  to the rank before: 1 when this kernel runs, so that nothing from before uses the slots; j+2 when all have taken slice j.
-//         Slice k may be sent when that has come to k, or to 1: its slot is blank then.
+//         Slice k may be sent when that has come to k, or to 1: its slot is blank then. The root tells nothing.
 //   go    to the copy stream, in a word for each slot: the engine may send its share of slice k. Its slot is free, and all blocks
 //         have written what they took of it. The stream makes the word 0 before it copies; so when the next rank has taken that
 //         slice, the word is free for slice k+2.
@@ -35,30 +38,38 @@ struct Keep {
 
 struct Follower {
 	struct Slice {
-		u64 at, bytes; // in the tensor
+		u64 in, out, bytes; // where it lies, and its length
 	};
 	const FollowArgs &a;
+	Turned &outs;
 	u32 per, count; // slices of a part, and of all steps
+	u32 own;        // slices that are sent as they were before anything was taken
+	bool takes, sends;
 	u64 mine, step; // where this warp's lines of a slice begin, and how far they are apart
 	u32 from, to;   // ranks
 	Watch watch;
 	bool on = true; // it was not stopped
 
-	__attribute__((device, always_inline)) Follower(const FollowArgs &a) : a(a), watch{a.group.stop} {
+	__attribute__((device, always_inline)) Follower(const FollowArgs &a, Turned &outs) : a(a), outs(outs), watch{a.group.stop} {
 		per = (u32)((a.part + a.slice - 1) / a.slice);
 		count = a.steps * per;
+		own = a.chain == 0 ? per : a.chain == chainRoot ? count : 0;
+		takes = a.chain != chainRoot;
+		sends = a.chain != chainLast;
 		mine = worker() / 32 * spanBytes;
 		step = (u64)(blocks() - 1) * (threads() / 32) * spanBytes;
 		from = peerAt(a.group, a.group.size - 1);
 		to = peerAt(a.group, 1);
+		outs.fill(a.outs);
+		sync();
 		awaitBefore();
 	}
 
 	// slice returns the one that this rank sends as its k-th, or takes, where taken is 1.
 	__attribute__((device, always_inline)) Slice slice(u32 k, u32 taken) {
-		u32 q = (a.group.rank + 2 * a.group.size - k / per - taken) % a.group.size;
-		u64 at = q * a.part + k % per * a.slice;
-		return {at, within(at, a.slice, smaller((q + 1) * a.part, a.bytes))};
+		u32 d = a.chain != 0 ? 0 : (2 * a.group.size - k / per - taken) % a.group.size;
+		u64 part = a.chain != 0 ? 0 : peerAt(a.group, d) * a.part, at = k % per * a.slice;
+		return {a.in + part + at, outs.at[d] + at, within(at, a.slice, within(part, a.part, a.bytes))};
 	}
 	// stored returns how many of its first bytes the kernel sends.
 	__attribute__((device, always_inline)) u64 stored(Slice s) { return smaller(a.head, s.bytes); }
@@ -70,11 +81,12 @@ struct Follower {
 
 	// run is what the blocks do but for the last.
 	template <class F> __attribute__((device, always_inline)) void run(F fold) {
-		send(0);
+		u32 ahead = own != 0 ? 1 : 0;
+		if (ahead != 0) send(0);
 #pragma unroll 1
 		for (u32 k = 0; k < count; k++) {
-			take(k, fold);
-			if (k + 1 < count) send(k + 1);
+			if (takes) take(k, fold);
+			if (sends && k + ahead < count) send(k + ahead);
 			sync();
 			if (thread() == 0 && on) releaseWord(a.counts + 4 * block(), k + 1);
 		}
@@ -83,19 +95,19 @@ struct Follower {
 	// send stores the head of a slice, and what is behind its last whole line.
 	__attribute__((device, always_inline)) void send(u32 k) {
 		Slice s = slice(k, 0);
-		u64 out = (k < per ? a.in : a.out) + s.at, to = slot(a.next, k), head = stored(s), end = s.bytes / 16 * 16;
-		while (on && !free(k) && again(this->to));
+		u64 from = k < own ? s.in : s.out, to = slot(a.next, k), head = stored(s), end = s.bytes / 16 * 16;
+		while (on && !free(a.chain != 0 && k != 0 ? k + 1 : k) && again(this->to));
 #pragma unroll 1
 		for (u64 o = mine; on && o < head; o += step) {
 			Line v[lineStrips];
 #pragma unroll
-			for (u32 u = 0; u < lineStrips; u++) v[u] = readUser(out + line(o, u), within(line(o, u), 16, s.bytes));
+			for (u32 u = 0; u < lineStrips; u++) v[u] = readUser(from + line(o, u), within(line(o, u), 16, s.bytes));
 #pragma unroll
 			for (u32 u = 0; u < lineStrips; u++)
 				if (line(o, u) < s.bytes) putLine(to + line(o, u), v[u]);
 		}
 		if (!on || end == s.bytes || end < head || end / spanBytes * spanBytes % step != mine || end / 16 % 32 != lane()) return;
-		putLine(to + end, readUser(out + end, s.bytes - end));
+		putLine(to + end, readUser(from + end, s.bytes - end));
 	}
 
 	// take takes a slice.
@@ -108,7 +120,7 @@ struct Follower {
 			Line v[lineStrips], own[lineStrips];
 			if (folds)
 #pragma unroll
-				for (u32 u = 0; u < lineStrips; u++) own[u] = readUser(a.in + s.at + line(o, u), within(line(o, u), 16, s.bytes));
+				for (u32 u = 0; u < lineStrips; u++) own[u] = readUser(s.in + line(o, u), within(line(o, u), 16, s.bytes));
 			if (!await(v, in, o, s.bytes)) return;
 #pragma unroll
 			for (u32 u = 0; u < lineStrips; u++)
@@ -116,7 +128,7 @@ struct Follower {
 #pragma unroll
 			for (u32 u = 0; u < lineStrips; u++)
 				if (line(o, u) < s.bytes)
-					writeUser(a.out + s.at + line(o, u), folds ? fold(own[u], v[u], whole) : v[u], within(line(o, u), 16, s.bytes));
+					writeUser(s.out + line(o, u), folds ? fold(own[u], v[u], whole) : v[u], within(line(o, u), 16, s.bytes));
 		}
 	}
 
@@ -150,13 +162,13 @@ struct Follower {
 
 	// steer is what one warp of the last block does. Whom it waits for, the others say.
 	__attribute__((device, always_inline)) void steer() {
-		u32 taken = 0, gone = 0;
-		say(a.told, 1);
+		u32 taken = 0, gone = sends ? 0 : count, most = a.chain != 0 ? count : count - 1; // that anybody waits for
+		if (takes) say(a.told, 1);
 		while (taken < count || gone < count) {
 			if (taken < count && through(taken + 1)) {
 				taken++;
-				if (taken + 2 <= count) say(a.told, taken + 1);
-			} else if (gone < count && (gone < per || taken > gone - per) && free(gone)) {
+				if (takes && taken < most) say(a.told, taken + 1);
+			} else if (gone < count && (gone < own || taken > gone - own) && free(gone)) {
 				if (copied(slice(gone, 0))) say(a.go + 4 * (gone % 2), 1);
 				gone++;
 			} else if ((++watch.spins & 65535) == 0 && !allLanes(watchWord(a.group.stop) == 0)) return;
@@ -167,7 +179,8 @@ struct Follower {
 };
 
 template <class F> DEVICE void follow(const FollowArgs &a, F fold) {
-	Follower f(a);
+	SHARED Turned outs;
+	Follower f(a, outs);
 	if (block() + 1 < blocks()) f.run(fold);
 	else if (thread() < 32) f.steer();
 }

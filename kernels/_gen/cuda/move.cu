@@ -213,5 +213,5 @@ KERNEL void broadcast_lines(LinesArgs a) {
 	b.leave();
 }
 
-// all_gather_follow: parts go round as all_reduce_follow's do when they are whole. In is where this rank's part would be if all lay there.
-KERNEL void all_gather_follow(FollowArgs a) { follow(a, Keep{}); }
+// move_follow: parts that nobody folds go round, or one goes down a chain.
+KERNEL void move_follow(FollowArgs a) { follow(a, Keep{}); }
