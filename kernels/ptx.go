@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"fmt"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -108,7 +109,8 @@ func (m Module) Name() string { return m.archive.name + "/" + m.module.name }
 // Entries returns the entry points. The slice is shared and must not be changed.
 func (m Module) Entries() []Entry { return m.entries }
 
-// PTX returns the module's source for the driver's compiler, decompressed anew by each call. It is for all devices.
+// PTX returns the module's source for the driver's compiler, a copy of the caller's own. It is for all devices. What it is taken from,
+// some 2 MB for an element type, is decompressed once in a process.
 func (m Module) PTX() ([]byte, error) {
 	ptx, err := m.source()
 	return bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";\n"), nil), err
@@ -125,24 +127,37 @@ func (m Module) AheadPTX() ([]byte, error) {
 	return ptx, err
 }
 
+// source returns the module's source, which is shared and must not be changed.
 func (m Module) source() ([]byte, error) {
-	packed, err := ptxFiles.ReadFile("ptx/" + m.archive.name + ".ptx.zst")
+	once, _ := unpacked.LoadOrStore(m.archive, sync.OnceValues(m.archive.unpack))
+	all, err := once.(func() ([]byte, error))()
 	if err != nil {
 		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+	}
+	return all[m.module.start:m.module.end], nil
+}
+
+// unpacked has what the archives hold that were asked for.
+var unpacked sync.Map
+
+func (a *ptxArchive) unpack() ([]byte, error) {
+	packed, err := ptxFiles.ReadFile("ptx/" + a.name + ".ptx.zst")
+	if err != nil {
+		return nil, err
 	}
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
 	if err != nil {
-		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+		return nil, err
 	}
 	defer r.Close()
-	all, err := r.DecodeAll(packed, make([]byte, 0, m.archive.bytes))
+	all, err := r.DecodeAll(packed, make([]byte, 0, a.bytes))
 	if err != nil {
-		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+		return nil, err
 	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256(all)); sum != m.archive.sum || len(all) != m.archive.bytes {
-		return nil, fmt.Errorf("kernels: module %s: the archive's %d bytes have sum %s, not %s", m.Name(), len(all), sum, m.archive.sum)
+	if sum := fmt.Sprintf("%x", sha256.Sum256(all)); sum != a.sum || len(all) != a.bytes {
+		return nil, fmt.Errorf("the archive's %d bytes have sum %s, not %s", len(all), sum, a.sum)
 	}
-	return bytes.Clone(all[m.module.start:m.module.end]), nil
+	return all, nil
 }
 
 // A ptxField is the offset of a C++ struct's field, or the size of the struct if it has no name.

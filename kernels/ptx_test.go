@@ -137,9 +137,10 @@ func TestDamagedArchiveIsAnError(t *testing.T) {
 	a.sum = strings.Repeat("0", 64)
 	_, err := Module{&a, m.module, nil}.PTX()
 	require.ErrorContains(t, err, "kernels: module move/move: the archive's")
-	a.name = "absent"
-	_, err = Module{&a, m.module, nil}.PTX()
-	require.ErrorContains(t, err, "absent")
+	b := *m.archive
+	b.name = "absent"
+	_, err = Module{&b, m.module, nil}.PTX()
+	require.ErrorContains(t, err, "absent.ptx.zst")
 }
 
 // TestAheadPTX holds the two forms of a module apart by target and by the instruction that waits.
