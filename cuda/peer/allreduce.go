@@ -80,7 +80,7 @@ func (b *backend) fitting(c *Choice, bytes, part int) Way {
 	if way == Copies && short {
 		way = Direct
 	}
-	if way == Follow && (short || b.blocking) {
+	if way == Follow && (short || b.serial) {
 		way = Lines
 	}
 	return way

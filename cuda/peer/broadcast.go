@@ -109,7 +109,7 @@ func (b *backend) fittingChain(c *Choice, bytes int) Way {
 	switch {
 	case c.Way == Rows:
 		return b.fittingRows(c, bytes, 0, false)
-	case c.Way == Follow && (bytes < leastPart || b.blocking):
+	case c.Way == Follow && (bytes < leastPart || b.serial):
 		return Lines
 	}
 	return c.Way

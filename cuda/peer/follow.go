@@ -16,8 +16,9 @@ import (
 //	gate  wait for the kernel's word; make it 0 again; record that the slice may go
 //	copy  wait until the slice may go; copy it, but for its head
 //
-// The kernel is enqueued first: what the streams wait for only comes from it, and it waits for what they bring. So all three run at
-// once, or none ends; where each launch waits for its kernel's end (CUDA_LAUNCH_BLOCKING), all ranks take lines instead.
+// The kernel is enqueued first: what the streams wait for comes from it alone, and it waits for what they bring. So all three run at
+// once, or none ends. All ranks take lines instead where that is not sure: where each launch waits for its kernel's end
+// (CUDA_LAUNCH_BLOCKING), and where ranks share a device, for what one's stream waits for can keep the other's kernel from beginning.
 //
 // Slots. They are those of rings, and must be blank. The kernel leaves them so, but tiles and rings do not; after those, all
 // is made blank before. A graph may be replayed after anything, so in a capture what is needed always is, and elsewhere, too, once a
@@ -27,12 +28,15 @@ import (
 // meet behind it, and then all copies have been taken, too. That the caller's stream waits for those besides is for captures, to
 // which the other streams must come back.
 
-// followHead is how much of each slice the kernel sends, which engines would do in the time between two copies. On two H200, 1 GiB
-// by slots of 43 MiB: heads of 2, 3, 4 and 6 MiB 2,797, 2,761, 2,763 and 2,772 µs, none 2,903; a single copy of it 2,742.
+// followHead is how much of each slice the kernel sends: what takes it about as long as an engine needs from one copy to the next, with
+// the gate between. A little more costs little, for kernel and engine are on the same link then, and less leaves that idle.
 const followHead = 3 << 20
 
 // followCommands is how many commands the gate stream gets for a slice.
 const followCommands = 4
+
+// ownBlocks copy a rank's own part while those of others come.
+const ownBlocks = 16
 
 // reduceFollow is an all-reduce: a reduce-scatter in the output, then an all-gather.
 func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
@@ -49,8 +53,8 @@ func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cud
 	return b.followEngines(ctx, t, r.follow, &o.choice, s)
 }
 
-// gatherFollow is an all-gather of even parts. The own part is copied meanwhile, by few blocks: 512 MiB of two H200 each take
-// 1,453 µs beside a copy on 64 blocks, and 1,408 beside one on 12 or 24.
+// gatherFollow is an all-gather of even parts. The own part is copied meanwhile, by few blocks: more would take memory's time from
+// what comes in, and be done too early.
 func (b *backend) gatherFollow(ctx context.Context, t cuda.Thread, e *move, choice *Choice, s cuda.Stream) error {
 	a, x, part := &b.args.follow, &b.args.exchange, uint64(e.longest)
 	a.In, a.Bytes, a.Part, a.Outs = x.Send[0]-uint64(b.rank)*part, uint64(b.size)*part, part, x.Recv
@@ -61,7 +65,7 @@ func (b *backend) gatherFollow(ctx context.Context, t cuda.Thread, e *move, choi
 	}
 	b.args.copy = kernels.CopyArgs{Out: uint64(out), In: uint64(own), Bytes: part}
 	return first(b.makeRing(ctx, t), follow(t, side.stream, s, side.event),
-		t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: 16, Threads: 512}, unsafe.Pointer(&b.args.copy), side.stream),
+		t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: ownBlocks, Threads: 512}, unsafe.Pointer(&b.args.copy), side.stream),
 		b.followEngines(ctx, t, b.code.move.moveFollow, choice, s), follow(t, s, side.stream, side.event))
 }
 

@@ -67,6 +67,7 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	}
 	b.peers = make([]mapping, b.size)
 	for q := range all {
+		b.serial = b.serial || slices.ContainsFunc(all[:q], func(a address) bool { return a.UUID == all[q].UUID })
 		if all[q].Layout != own.Layout || all[q].Choices != own.Choices {
 			return fmt.Errorf("rank %d was opened with other options: %s %s; here %s %s", q, all[q].Layout, all[q].Choices,
 				own.Layout, own.Choices)
@@ -104,7 +105,7 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 // blankLines fills some bytes of the heap as line memory is while nothing is on its way.
 func (b *backend) blankLines(t cuda.Thread, at, bytes int, s cuda.Stream) error {
 	a := &kernels.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
-	return t.Launch(b.code.move.fill.Function, cuda.Grid{Blocks: uint32(min(bytes/(512*64)+1, 256)), Threads: 512}, unsafe.Pointer(a), s)
+	return t.Launch(b.code.move.fill.Function, cuda.Grid{Blocks: uint32(min(bytes>>18+1, 128)), Threads: 512}, unsafe.Pointer(a), s)
 }
 
 // exchange gives every rank what all of them tell.

@@ -32,7 +32,7 @@ type backend struct {
 	peers      []mapping // by rank; the own heap at this rank's place
 	family     string
 	leaving    string    // key of the group's store at which ranks count that leave
-	blocking   bool      // some rank waits for each kernel when it launches it
+	serial     bool      // a kernel may have to end before what is enqueued after it begins; the same on all ranks
 	linked     bool      // NVLink everywhere: rows and lines arrive whole
 	blank      [4]uint32 // a line that has not come
 	stop       *cuda.Host

@@ -34,7 +34,7 @@ func (b *backend) survey(ctx context.Context) (why string, err error) {
 		return "", fmt.Errorf("before opening: %w", err)
 	}
 	for q, x := range all {
-		b.blocking = b.blocking || x.Blocking
+		b.serial = b.serial || x.Blocking
 		switch {
 		case x.Staged != own.Staged || x.Memory != own.Memory:
 			return "", fmt.Errorf("rank %d was opened with other options: %d bytes of memory, staged %v; here %d, %v", q, x.Memory,
