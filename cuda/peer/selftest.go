@@ -32,10 +32,12 @@ func (b *backend) testEdges(ctx context.Context, t cuda.Thread) error {
 	if err == nil {
 		err = b.verifyPatterns(t, host)
 	}
-	if err == nil {
-		err = b.group.Barrier(ctx)
+	// Copies are on their way where a call failed. Freeing waits for the device with a lock of the process held, so it comes before
+	// any rank has left: one that shares the device may have it wait for this rank then.
+	if err = errors.Join(err, b.idle(t, b.streams.setup.stream), t.FreeHost(host)); err != nil {
+		return err
 	}
-	return errors.Join(err, b.idle(t, b.streams.setup.stream), t.FreeHost(host)) // copies are on their way where a call failed
+	return b.group.Barrier(ctx)
 }
 
 func (b *backend) sendPatterns(t cuda.Thread, host *cuda.Host) error {
