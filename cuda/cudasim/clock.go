@@ -1,74 +1,111 @@
 package cudasim
 
-// A clock says for each slot (a stream, a block of its kernels, a host) how far it is known. Vectors are shared until
-// one of the sharers changes: clocks are copied by freeze only.
+// A clock says for each slot (a stream, a block of its kernels, a host) how far it is known. Clocks are copied by freeze only, and
+// share their sheets, each until one of the sharers changes it.
 type clock struct {
-	v     []uint32
-	owned bool
+	sheets []*sheet
+	mark   *mark // on the sheets that are the clock's alone; nil: none are, nor is the slice
 }
 
+const sheetSlots = 64
+
+type sheet struct {
+	epochs [sheetSlots]uint32
+	mark   *mark
+}
+
+// A mark is one time between two freezes of one clock.
+type mark struct{ _ byte }
+
 func (c *clock) at(slot int) uint32 {
-	if slot < len(c.v) {
-		return c.v[slot]
+	if i := slot / sheetSlots; i < len(c.sheets) && c.sheets[i] != nil {
+		return c.sheets[i].epochs[slot%sheetSlots]
 	}
 	return 0
 }
 
-// freeze returns a copy; c and the copy will each make their own vector before they change.
+// freeze returns a copy; c and the copy will each make sheets of their own before they change any.
 func (c *clock) freeze() clock {
-	c.owned = false
-	return clock{v: c.v}
+	c.mark = nil
+	return clock{sheets: c.sheets}
 }
 
-// own makes the vector c's alone, and size long at least.
-func (c *clock) own(size int) {
-	if c.owned && len(c.v) >= size {
+// own makes the slice c's alone, and long enough for sheet i.
+func (c *clock) own(i int) {
+	if c.mark != nil && i < len(c.sheets) {
 		return
 	}
-	v := make([]uint32, max(size, len(c.v)))
-	copy(v, c.v)
-	c.v, c.owned = v, true
+	sheets := make([]*sheet, max(i+1, len(c.sheets)))
+	copy(sheets, c.sheets)
+	c.sheets = sheets
+	if c.mark == nil {
+		c.mark = new(mark)
+	}
+}
+
+// sheet returns sheet i to change.
+func (c *clock) sheet(i int) *sheet {
+	c.own(i)
+	p := c.sheets[i]
+	if p == nil || p.mark != c.mark {
+		n := &sheet{mark: c.mark}
+		if p != nil {
+			n.epochs = p.epochs
+		}
+		c.sheets[i], p = n, n
+	}
+	return p
 }
 
 func (c *clock) raise(slot int, epoch uint32) {
-	if c.at(slot) >= epoch {
-		return
+	if c.at(slot) < epoch {
+		c.sheet(slot / sheetSlots).epochs[slot%sheetSlots] = epoch
 	}
-	c.own(slot + 1)
-	c.v[slot] = epoch
 }
 
 func (c *clock) join(o clock) {
-	i := c.behind(o)
-	if i == len(o.v) {
-		return
+	for i, its := range o.sheets {
+		if its == nil || i < len(c.sheets) && c.sheets[i] == its {
+			continue
+		}
+		c.joinSheet(i, its, o.mark == nil)
 	}
-	c.own(len(o.v))
-	c.raiseFrom(i, o)
 }
 
-// behind returns the first slot of which o knows more, or the number of its slots. Like raiseFrom it does nothing but look at what
-// the Sim's lock guards, and Go's race detector, which would take a third of its time for that, is kept from it.
+// joinSheet shares the other sheet, which may be frozen, where it knows all that c's does.
+func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
+	more, less := true, false
+	if i < len(c.sheets) && c.sheets[i] != nil {
+		more, less = its.against(c.sheets[i])
+	}
+	switch {
+	case !more:
+	case !less && frozen:
+		c.own(i)
+		c.sheets[i] = its
+	default:
+		its.raise(c.sheet(i))
+	}
+}
+
+// against reports whether p knows more than o of a slot, and whether it knows less of one. Like raise it does nothing but look at
+// what the Sim's lock guards, and Go's race detector, which would take a third of its time for that, is kept from it.
 //
 //go:norace
-func (c *clock) behind(o clock) int {
-	mine, its := c.v, o.v
-	if len(its) == 0 || len(mine) == len(its) && &mine[0] == &its[0] {
-		return len(its)
+func (p *sheet) against(o *sheet) (more, less bool) {
+	for i := range p.epochs {
+		more = more || p.epochs[i] > o.epochs[i]
+		less = less || p.epochs[i] < o.epochs[i]
 	}
-	for i, e := range its {
-		if i >= len(mine) && e > 0 || i < len(mine) && e > mine[i] {
-			return i
-		}
-	}
-	return len(its)
+	return more, less
 }
 
+// raise makes o know all that p does.
+//
 //go:norace
-func (c *clock) raiseFrom(i int, o clock) {
-	mine, its := c.v, o.v
-	for ; i < len(its); i++ {
-		mine[i] = max(mine[i], its[i])
+func (p *sheet) raise(o *sheet) {
+	for i := range p.epochs {
+		o.epochs[i] = max(o.epochs[i], p.epochs[i])
 	}
 }
 

@@ -22,6 +22,7 @@ type task interface {
 type executor struct {
 	ready   []task
 	strands map[*strand]bool
+	resting []*coroutine
 	waiters []*waiter
 	watched []*memory // of the host, that tasks wait for
 
@@ -89,7 +90,8 @@ func (s *Sim) wait(p *Process, what string, until func() bool) bool {
 	return !w.failed
 }
 
-// Close ends the executor and what still runs. Calls that wait fail.
+// Close ends the executor and what still runs. Calls that wait fail. Of the processes nothing is kept but what Races, Faults and
+// Leaks say.
 func (s *Sim) Close() {
 	s.lock()
 	again := s.closed
@@ -103,18 +105,25 @@ func (s *Sim) Close() {
 		<-s.exited
 	}
 	if !again {
-		s.givePages()
+		s.forget()
 	}
 }
 
-// givePages gives back the devices' memory, when nothing runs on them any more.
-func (s *Sim) givePages() {
+// forget gives back the devices' memory, when nothing runs on them any more, and lets go of the processes: package testing keeps what
+// a test's cleanup has named until the last test is over.
+func (s *Sim) forget() {
+	leaks := s.Leaks()
 	s.lock()
 	defer s.unlock()
 	for _, b := range s.pages {
 		givePages(b)
 	}
-	s.pages = nil
+	s.pages, s.leaks, s.processes, s.ready, s.watched = nil, leaks, nil, nil, nil
+	for _, d := range s.devices {
+		d.waiting = nil
+	}
+	clear(s.exports)
+	clear(s.kernels)
 }
 
 func (s *Sim) execute() {
@@ -303,6 +312,10 @@ func (s *Sim) stopAll() {
 		st.doomed = true
 		st.run(s)
 	}
+	for _, c := range s.resting {
+		c.stop()
+	}
+	s.resting = nil
 	for _, w := range s.waiters {
 		w.failed = true
 		close(w.done)

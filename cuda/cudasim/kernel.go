@@ -188,6 +188,7 @@ func (s *Sim) admit(d *device) {
 		if !st.ended && d.threads > 0 && d.threads+st.threads > s.attribute(cuda.MultiprocessorCount)*threadsPerMultiprocessor {
 			return
 		}
+		d.waiting[0] = nil // the array lives on
 		d.waiting = d.waiting[1:]
 		if !st.ended {
 			d.threads += st.threads

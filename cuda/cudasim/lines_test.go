@@ -24,3 +24,28 @@ func lines(c *scene, back bool) {
 		}
 	})
 }
+
+// copiedLines has two copies, one after the other, bring lines to a receiver, which blanks them before each and writes where they
+// came from at last. It reads what came with them, or does not.
+func copiedLines(c *scene, read bool) {
+	blank, data := [16]byte{1, 2, 3}, make([]byte, 64)
+	c.set(c.s, c.a)
+	c.sync(c.s)
+	c.run(c.u, "take", func(l *cudasim.Launch) {
+		a := cudasim.Args[addresses](l)
+		for i := range uint32(2) {
+			l.Blank(a.B, 4, blank)
+			l.StoreRelease32(a.C, i+1)
+			l.Poll(func() bool { return l.LoadLines(a.B, data, blank) })
+		}
+		if read {
+			l.Load(a.B+1024, 64)
+		}
+		l.Store(a.A, 64)
+	})
+	for i := range uint32(2) {
+		c.wait32(c.s, c.flags, i+1)
+		c.copy(c.s, c.b+1024, c.a+1024, 64)
+		c.copy(c.s, c.b, c.a, 64)
+	}
+}

@@ -185,6 +185,7 @@ var rightPatterns = []pattern{
 		})
 	}},
 	{"lines that are cleared", func(c *scene) { lines(c, true) }},
+	{"lines that a copy brought", func(c *scene) { copiedLines(c, false) }},
 	{"double buffer", func(c *scene) { doubleBuffer(c, 2) }},
 	{"grid after grid", func(c *scene) {
 		for range 2 {
@@ -314,6 +315,11 @@ var wrongPatterns = []pattern{
 		})
 	}},
 	{"lines that are blank, but not read to be", func(c *scene) { lines(c, false) }},
+	{"lines copied to before they were blank", func(c *scene) {
+		c.run(c.u, "blank", func(l *cudasim.Launch) { l.Blank(cudasim.Args[addresses](l).B, 4, [16]byte{1, 2, 3}) })
+		c.copy(c.s, c.b, c.a, 64)
+	}},
+	{"copied lines say nothing of other data", func(c *scene) { copiedLines(c, true) }},
 	{"blocks of one grid", func(c *scene) {
 		c.run(c.s, "overlap", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// A strand is the coroutine of a kernel's block, or of its whole grid.
+// A strand is what a coroutine runs for a kernel's block, or for its whole grid.
 type strand struct {
 	sim      *Sim
 	op       *op
@@ -22,9 +22,7 @@ type strand struct {
 	threads  int // that the device has room for, of a block
 	resident bool
 
-	next  func() (struct{}, bool)
-	stop  func()
-	yield func(struct{}) bool
+	coroutine *coroutine // since it has begun
 
 	queued  bool
 	ended   bool
@@ -43,7 +41,7 @@ type looked struct {
 	before []uint32
 }
 
-// unwound is the panic that unwinds a doomed coroutine.
+// unwound is the panic that unwinds a doomed strand.
 type unwound struct{}
 
 func (s *Sim) newStrand(o *op, a *actor, block int, main func()) *strand {
@@ -74,25 +72,53 @@ func (st *strand) free() bool {
 
 func (st *strand) run(s *Sim) {
 	st.queued = false
-	switch {
-	case st.ended:
+	if st.ended {
 		return
-	case st.doomed:
-		if st.stop != nil {
-			st.stop()
-		}
-	default:
-		if st.next == nil {
-			st.next, st.stop = iter.Pull(st.body)
-		}
-		if _, more := st.next(); more {
+	}
+	if st.coroutine == nil && !st.doomed {
+		st.coroutine = s.coroutine(st.body)
+	}
+	if c := st.coroutine; c != nil {
+		c.next()
+		if c.main != nil { // it has paused
 			return
 		}
+		s.resting = append(s.resting, c)
 	}
 	st.end(s)
 }
 
-func (st *strand) body(yield func(struct{}) bool) {
+// A coroutine runs one strand after another until the Sim is closed: Go's race detector keeps 50 KB for every one that ever began.
+type coroutine struct {
+	main  func() // what it runs; nil: it rests
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+}
+
+// coroutine returns one that rests, or a new one.
+func (s *Sim) coroutine(main func()) *coroutine {
+	if last := len(s.resting) - 1; last >= 0 {
+		c := s.resting[last]
+		s.resting = s.resting[:last]
+		c.main = main
+		return c
+	}
+	c := &coroutine{main: main}
+	c.next, c.stop = iter.Pull(c.loop)
+	return c
+}
+
+func (c *coroutine) loop(yield func(struct{}) bool) {
+	c.yield = yield
+	for more := true; more; more = yield(struct{}{}) {
+		c.main()
+		c.main = nil
+	}
+}
+
+// body runs main and keeps the panic that ended it.
+func (st *strand) body() {
 	defer func() {
 		switch v := recover().(type) {
 		case nil, unwound:
@@ -102,7 +128,6 @@ func (st *strand) body(yield func(struct{}) bool) {
 			st.failure, st.trace = v, debug.Stack()
 		}
 	}()
-	st.yield = yield
 	st.main()
 }
 
@@ -141,7 +166,7 @@ func (st *strand) end(s *Sim) {
 	}
 }
 
-// doom makes the executor unwind the coroutine.
+// doom makes the executor unwind the strand.
 func (st *strand) doom(s *Sim) {
 	st.doomed = true
 	s.schedule(st)
@@ -150,7 +175,10 @@ func (st *strand) doom(s *Sim) {
 // pause lets others run. Whoever pauses has seen to it that the strand is scheduled again.
 func (st *strand) pause() {
 	st.paused = true
-	if !st.yield(struct{}{}) {
+	if !st.doomed {
+		st.coroutine.yield(struct{}{})
+	}
+	if st.doomed {
 		panic(unwound{})
 	}
 }
