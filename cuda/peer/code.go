@@ -14,17 +14,17 @@ import (
 
 // code is the kernels that are on the device.
 type code struct {
-	log     *slog.Logger
-	ahead   bool // kernels are launched ahead
-	repeats repeats
-	modules []cuda.Module
-	move    moves
-	reduce  map[reduction]*reducers
-	spoilt  bool      // tiles or a ring have been where slots of Follow are blank
-	spoils  bool      // and a graph may have them do so at any time
-	last    reduction // asked for last, and its kernels
-	lastOf  *reducers
-	scale   map[colligo.DType]cuda.Function
+	log         *slog.Logger
+	ahead       bool // kernels are launched ahead
+	repeats     repeats
+	modules     []cuda.Module
+	move        moves
+	reduce      map[reduction]*reducers
+	spoilt      bool      // tiles or a ring have been where slots of Follow are blank
+	graphSpoils bool      // a graph that may be replayed at any time has tiles or a ring in it
+	last        reduction // asked for last, and its kernels
+	lastOf      *reducers
+	scale       map[colligo.DType]cuda.Function
 }
 
 // moves are the entry points that know no element type.

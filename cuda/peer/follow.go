@@ -156,7 +156,7 @@ func (b *backend) copySlices(t cuda.Thread) error {
 // blankSlots makes the slots blank if something else may lie there.
 func (b *backend) blankSlots(t cuda.Thread, s cuda.Stream) error {
 	l, n := &b.layout, int(b.args.follow.Slice)
-	if b.code.spoils || b.captured() {
+	if b.code.graphSpoils || b.captured() {
 		return first(b.blankLines(t, l.ring, n, s), b.blankLines(t, l.ring+l.ringSlot, n, s))
 	}
 	if !b.code.spoilt {

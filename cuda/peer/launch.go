@@ -144,11 +144,11 @@ func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer,
 // spoil notes that what is enqueued on s leaves something where slots are blank.
 func (c *code) spoil(t cuda.Thread, s cuda.Stream) error {
 	c.spoilt = true
-	if c.spoils {
+	if c.graphSpoils {
 		return nil
 	}
 	var err error
-	c.spoils, _, err = capture(t, s)
+	c.graphSpoils, _, err = capture(t, s)
 	return err
 }
 
