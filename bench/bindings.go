@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
 )
 
 func bindAllReduce(b *binding) trial {
@@ -106,15 +107,19 @@ func bindScatter(b *binding) trial {
 // bindSendRecv sends to the next rank while it receives from the one before.
 func bindSendRecv(b *binding) trial {
 	in, out := b.input(b.count), b.output(b.count)
-	next, before := (b.group.Rank()+1)%b.ranks, (b.group.Rank()+b.ranks-1)%b.ranks
+	next, before := b.neighbors()
 	return b.bindMove(in, out, func(int) numbers { return b.from(before, 0) },
 		func(ctx context.Context) error {
-			sent := b.group.SendAsync(ctx, in, next, 0)
-			if err := b.group.Recv(ctx, out, before, 0); err != nil {
-				return err
-			}
-			return sent.Wait(ctx)
+			return b.group.Coalesce(ctx, func(x *pg.Batch) error {
+				x.Send(in, next, 0)
+				x.Recv(out, before, 0)
+				return nil
+			})
 		})
+}
+
+func (b *binding) neighbors() (next, before int) {
+	return (b.group.Rank() + 1) % b.ranks, (b.group.Rank() + b.ranks - 1) % b.ranks
 }
 
 func bindBarrier(b *binding) trial {

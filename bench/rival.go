@@ -72,7 +72,7 @@ func (c testCase) hasRival() bool {
 	switch c.coll {
 	case barrier:
 		return true
-	case plan.Send, plan.Gather, plan.Scatter:
+	case plan.Gather, plan.Scatter:
 		return false
 	}
 	switch c.dtype {
@@ -114,6 +114,9 @@ func (v *rival) call(b *binding, t trial) func(ctx context.Context) error {
 		return func(context.Context) error { return v.comm.AllToAll(in, out, b.count, b.dtype, s) }
 	case plan.Broadcast:
 		return func(context.Context) error { return v.comm.Broadcast(in, out, b.count, b.dtype, b.root, s) }
+	case plan.Send:
+		next, before := b.neighbors()
+		return func(context.Context) error { return v.comm.SendRecv(in, out, b.count, b.dtype, next, before, s) }
 	}
 	return v.barrier()
 }

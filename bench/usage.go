@@ -27,9 +27,9 @@ Five loops of at least 20 operations and about 30 ms (or a fifth of -n) are time
 as its slowest rank, and the time is the median loop's. A barrier's is the host's, from call to return. With -graph the
 operations of a loop are those of captured graphs, but for barriers. With -compare nccl a loop of NCCL follows each of
 colligo's, with the same tensors and stream; ratio is its time / time; its barrier is PyTorch's, an all_reduce that the
-host waits for; gather, scatter and sendrecv are not compared. With -register the memory of the tensors is registered
-with both, as programs do that use the same buffers for long. NVLink multicast stays off in NCCL, unless the
-environment sets NCCL_NVLS_ENABLE.
+host waits for, its sendrecv a group of ncclSend and ncclRecv; gather and scatter are not compared. With -register the
+memory of the tensors is registered with both, as programs do that use the same buffers for long. NVLink multicast stays
+off in NCCL, unless the environment sets NCCL_NVLS_ENABLE.
 
 algbw is size / time in 10^9 bytes per second. busbw is algbw times
     all_reduce                                            2 (n-1) / n

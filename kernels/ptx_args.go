@@ -210,6 +210,33 @@ const (
 	LineLast = 2
 )
 
+// MailArgs is some messages, of which those that are sent come first.
+type MailArgs struct {
+	Stop     uint64 // as in GroupArgs
+	Messages [MostMessages]Message
+}
+
+// MostMessages is how many there are in one launch; those left over have no Blocks.
+const MostMessages = 8
+
+// Message sends or receives Bytes at At by Slots of Slot bytes, of which it takes as many as it has Blocks from First on, the last one's
+// next being slot 0. A slot is free when its Free word is 1, and full when its Arrived word is Code, of a message's other slots 1. Who
+// finds a word so makes it 0. The first slot's tags are MostCode-Code and Label.
+type Message struct {
+	At, Bytes           uint64 // any alignment
+	Data                uint64 // the slots, on the receiver
+	Arrived, Free, Tags uint64 // the words of slot 0, those of the others behind them: on the receiver, the sender, the receiver
+	Slot                uint32 // a multiple of 16
+	First, Slots        uint32
+	Code, Label         uint32 // Code is 2 at least and below MostCode
+	Peer                uint32
+	Blocks              uint32
+	Receives            uint32 // 0 if it is sent
+}
+
+// MostCode is above all codes of messages.
+const MostCode = 1 << 30
+
 // FollowArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
 // this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
 // kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at

@@ -51,6 +51,8 @@ const (
 	BroadcastChain     = "broadcast_chain"      // ChainArgs
 	AllReduceDirect    = "all_reduce_direct"    // DirectArgs
 
+	ExchangeMail = "exchange_mail" // MailArgs; as many blocks as the messages have, all of which fit on the device
+
 	CopyBytes   = "copy"         // CopyArgs; any grid
 	CopyStrided = "copy_strided" // StridedArgs; any grid
 	FillLines   = "fill"         // FillArgs; any grid
@@ -96,6 +98,7 @@ var (
 		{BroadcastRows, unsafe.Sizeof(RowChainArgs{})},
 		{BroadcastLines, unsafe.Sizeof(LinesArgs{})},
 		{MoveFollow, unsafe.Sizeof(FollowArgs{})},
+		{ExchangeMail, unsafe.Sizeof(MailArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},

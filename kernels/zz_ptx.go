@@ -5,8 +5,8 @@ package kernels
 const ptxTarget = "sm_80"
 
 var ptxArchives = []ptxArchive{
-	{"move", 389283, "e825e1874ed1b3eae69c82cd4c867d706e7ad1dd35703cf29975b1d64a58b6c1", []ptxModule{
-		{"move", 0, 389283},
+	{"move", 415154, "b4dee052234828e64653f8de5ec7b4f7fd53671c660f5449d3d6e91628cd9abd", []ptxModule{
+		{"move", 0, 415154},
 	}},
 	{"uint8", 2995527, "7f15d9c692de73b97aee0e8a7923079a06200d8bfd5ae93b617030a302d4b45c", []ptxModule{
 		{"local/sum", 0, 22499},
@@ -724,6 +724,24 @@ var ptxLayout = []ptxField{
 	{"FollowArgs", "divisor", 408},
 	{"FollowArgs", "chain", 412},
 	{"FollowArgs", "", 416},
+	{"Message", "at", 0},
+	{"Message", "bytes", 8},
+	{"Message", "data", 16},
+	{"Message", "arrived", 24},
+	{"Message", "free", 32},
+	{"Message", "tags", 40},
+	{"Message", "slot", 48},
+	{"Message", "first", 52},
+	{"Message", "slots", 56},
+	{"Message", "code", 60},
+	{"Message", "label", 64},
+	{"Message", "peer", 68},
+	{"Message", "blocks", 72},
+	{"Message", "receives", 76},
+	{"Message", "", 80},
+	{"MailArgs", "stop", 0},
+	{"MailArgs", "messages", 8},
+	{"MailArgs", "", 648},
 	{"CopyArgs", "out", 0},
 	{"CopyArgs", "in", 8},
 	{"CopyArgs", "bytes", 16},

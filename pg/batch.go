@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -30,7 +31,22 @@ func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
 	if err != nil {
 		return err
 	}
+	defer recycle(rs)
 	return g.runAll(ctx, rs)
+}
+
+// spareCalls is lists of calls, of blocks that are over for blocks to come: a request is large.
+var spareCalls = sync.Pool{New: func() any { return new([]request) }}
+
+const mostRecycled = 64
+
+// recycle keeps a list for another block.
+func recycle(rs []request) {
+	if cap(rs) <= mostRecycled {
+		clear(rs)
+		rs = rs[:0]
+		spareCalls.Put(&rs)
+	}
 }
 
 // CoalesceAsync starts a Coalesce. The Work is done when all operations are. c10d: _coalescing_manager with async_ops.
@@ -44,7 +60,7 @@ func (g *Group) collect(f func(b *Batch) error) ([]request, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: coalesce: %w", ErrNotMember)
 	}
-	b := &Batch{g: g}
+	b := &Batch{g: g, calls: *spareCalls.Get().(*[]request)}
 	err := f(b)
 	b.over = true
 	if err != nil {

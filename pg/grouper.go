@@ -29,6 +29,9 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 		if err := all.Begin(ctx, len(rs), async); err != nil {
 			return nil, g.blame(&rs[0], 0, err)
 		}
+	}
+	held := grouped && async // the others are followed as ever
+	if held {
 		g.ledger.devices.hold()
 	}
 	var each pendings
@@ -36,8 +39,10 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 	for i := range rs {
 		seq, p, err := g.giveNext(ctx, b, &rs[i], async)
 		if err != nil {
-			if grouped {
+			if held {
 				defer g.release(nil)
+			}
+			if grouped {
 				_, late := all.End(ctx)
 				err = errors.Join(err, late)
 			}
@@ -57,7 +62,9 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 	} else if p != nil {
 		g.watchDevice(ctx, &rs[0], first, p, called)
 	}
-	g.release(p)
+	if held {
+		g.release(p)
+	}
 	return p, err
 }
 

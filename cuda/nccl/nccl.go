@@ -124,11 +124,24 @@ func (c *Comm) AllToAll(in, out cuda.Pointer, count int, d colligo.DType, s cuda
 	err = c.enqueue(groupStart)
 	for peer := 0; peer < c.size && err == nil; peer++ {
 		at := cuda.Pointer(peer * count * d.Size())
-		err = errors.Join(
-			c.enqueue(send, uintptr(in+at), uintptr(count), dt, uintptr(peer), c.handle, uintptr(s)),
-			c.enqueue(recv, uintptr(out+at), uintptr(count), dt, uintptr(peer), c.handle, uintptr(s)))
+		err = c.swap(in+at, out+at, count, dt, peer, peer, s)
 	}
 	return errors.Join(err, c.enqueue(groupEnd))
+}
+
+// SendRecv enqueues what PyTorch's batch_isend_irecv does of a send to one rank and a receive from one, of count elements each.
+func (c *Comm) SendRecv(in, out cuda.Pointer, count int, d colligo.DType, to, from int, s cuda.Stream) error {
+	dt, _, err := codes(d, colligo.KindSum)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.enqueue(groupStart), c.swap(in, out, count, dt, to, from, s), c.enqueue(groupEnd))
+}
+
+func (c *Comm) swap(in, out cuda.Pointer, count int, dt uintptr, to, from int, s cuda.Stream) error {
+	return errors.Join(
+		c.enqueue(send, uintptr(in), uintptr(count), dt, uintptr(to), c.handle, uintptr(s)),
+		c.enqueue(recv, uintptr(out), uintptr(count), dt, uintptr(from), c.handle, uintptr(s)))
 }
 
 //go:uintptrescapes

@@ -22,6 +22,7 @@ type arguments struct {
 	rowChain  kernels.RowChainArgs
 	lines     kernels.LinesArgs
 	letter    kernels.LinesArgs
+	mail      kernels.MailArgs
 	follow    kernels.FollowArgs
 	reduce    kernels.ReduceArgs
 	copy      kernels.CopyArgs
@@ -47,6 +48,7 @@ func newArguments(b *backend) *arguments {
 	a.lines = kernels.LinesArgs{Group: g, Lines: uint64(b.heap) + uint64(l.lines), Counts: uint64(b.heap) + uint64(l.counts),
 		Signs: uint64(b.heap) + uint64(l.signs), Blank: b.blank, Places: uint32(l.places), Blocks: uint32(l.blocks), Before: uint32(b.size - 1), After: 1}
 	a.letter = kernels.LinesArgs{Group: g, Blank: b.blank, Places: letterPlaces, Blocks: uint32(l.mailBlocks)}
+	a.mail.Stop = g.Stop
 	if b.size > 1 {
 		a.lines.Next = uint64(b.peers[(b.rank+1)%b.size].at) + uint64(l.lines)
 		a.lines.Told = uint64(b.peers[(b.rank+b.size-1)%b.size].at) + uint64(l.signs)

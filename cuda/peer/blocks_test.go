@@ -73,3 +73,43 @@ func TestBlocks(t *testing.T) {
 		})
 	}
 }
+
+// TestLongBlocks has ranks send long messages to one another in blocks, receives first and sends first, by kernels and by streams, in
+// graphs, also more of them than a mailbox has room for.
+func TestLongBlocks(t *testing.T) {
+	t.Parallel()
+	for _, blocking := range []bool{false, true} {
+		t.Run(fmt.Sprintf("blocking=%v", blocking), func(t *testing.T) {
+			t.Parallel()
+			d := *simulated(t, 2).Driver()
+			d.Blocking = blocking
+			onRanks(t, &d, 2, 2, chainHalf, Options{Memory: letterMemory}, func(r *rank) error {
+				for i, n := range []int{30_000, 30_001, 20} {
+					if err := first(r.blocks(n, i%2 == 1), r.swaps(n, 5*mailSlots/4), r.swaps(n, 3)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// swaps exchanges some messages of n/some elements with the next rank and the one before, the receives first.
+func (r *rank) swaps(n, some int) error {
+	part, size, me := n/some, r.g.Size(), r.g.Rank()
+	next, prev := (me+1)%size, (me+size-1)%size
+	in, out := r.tensor(0, colligo.Int32, 0, part*some), r.tensor(1, colligo.Int32, 0, part*some)
+	own, theirs := values(colligo.Int32, colligo.KindSum, me, part*some), values(colligo.Int32, colligo.KindSum, prev, part*some)
+	return r.tryCaptured(3, in, own, out, theirs, func() error {
+		return r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
+			for i := range some {
+				b.Recv(out.Slice(i*part, (i+1)*part), prev, i)
+			}
+			for i := range some {
+				b.Send(in.Slice(i*part, (i+1)*part), next, i)
+			}
+			return nil
+		})
+	})
+}

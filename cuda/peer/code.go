@@ -34,6 +34,7 @@ type moves struct {
 	exchangeTiles, exchangeTurns, exchangeDirect    kernel
 	broadcastPackets, broadcastRows, broadcastLines kernel
 	broadcastChain, moveFollow                      kernel
+	exchangeMail                                    kernel
 }
 
 // put stores an entry point.
@@ -63,6 +64,8 @@ func (m *moves) put(name string, k kernel) {
 		m.broadcastLines = k
 	case kernels.MoveFollow:
 		m.moveFollow = k
+	case kernels.ExchangeMail:
+		m.exchangeMail = k
 	}
 }
 

@@ -4,9 +4,9 @@
 // Every rank has one heap on its device, laid out alike on all ranks and mapped into every peer: by address within a
 // process, by an IPC handle between processes. Small collectives are one kernel that stores packets into the peers' heaps,
 // those of some 100 KiB may go by rows, larger ones are one kernel that hands lines on from rank to rank or pushes tiles, the
-// largest are rings of copy engines, enqueued whole, with a kernel that goes behind them or one that folds for each slice. Messages are copied through mailboxes, long ones
-// handed over as lines. A tensor is mapped into the peers only if the program
-// asks for it (Register); then results go straight to where they belong, where that is faster.
+// largest are rings of copy engines, enqueued whole, with a kernel that goes behind them or one that folds for each slice.
+// Messages go through mailboxes, those of a block by one kernel; long ones are handed over as lines. A tensor is mapped into
+// the peers only if the program asks for it (Register); then results go straight to where they belong, where that is faster.
 //
 // Where some GPUs of a group cannot reach each other, its ranks are on several hosts, or they are more than eight, the ranks
 // find out together when they open, say so once, and stage everything through pinned host memory and the transport that

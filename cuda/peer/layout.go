@@ -13,11 +13,11 @@ const (
 	maxBlocks = 256
 	ringSlots = 2
 	ringLanes = 16 // at most, of the plan of a ring
-	mailSlots = 2  // of a mailbox
+	mailSlots = 8  // of a mailbox
 
-	letterPlaces = 2         // of the lines of long messages
-	letterBlocks = 32        // at most
-	mailMost     = 128 << 10 // bytes of a slot where long messages go by lines
+	letterPlaces = 2        // of the lines of long messages
+	letterBlocks = 32       // at most
+	mailMost     = 32 << 10 // bytes of a slot where long messages go by lines
 	testBytes    = 1 << 10
 	followBytes  = 4 * maxBlocks
 
@@ -72,7 +72,7 @@ func newLayout(size, memory int) (layout, error) {
 	circles := maxBlocks * 2 * max(size-1, 1)
 	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*(l.mailBox+l.letterBytes())
 	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
-	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 4<<10 || size > 1 && l.blocks == 0 {
+	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 1<<10 || size > 1 && l.blocks == 0 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
 	}
 	l.place(memory + 64<<10)
@@ -166,11 +166,11 @@ func (l *layout) mailbox(from, to int) int { return l.mail + among(from, to)*l.m
 // shareMail shares memory bytes out among the mailboxes of a rank, and each among slots and lines.
 func (l *layout) shareMail(memory int) {
 	box := memory / max(l.size-1, 1)
-	l.mailSlot = roughly(min(max(box/10, 4<<10), mailMost), 4<<10, 32<<10)
+	l.mailSlot = roughly(min(max(box/40, 1<<10), mailMost), 1<<10, 8<<10)
 	l.mailBlocks = min((box-mailSlots*l.mailSlot)/kernels.LineBytes(letterPlaces, 1), letterBlocks)
 	l.mailBox = mailSlots*l.mailSlot + kernels.LineBytes(letterPlaces, l.mailBlocks)
 	if l.mailBlocks <= 0 {
-		l.mailBox = down(box, mailSlots*4<<10)
+		l.mailBox = down(box, mailSlots<<10)
 		l.withoutLetters()
 	}
 }

@@ -18,15 +18,17 @@ import (
 // letterMemory is so little that a message of some 100 KiB takes all places of its lines several times.
 const letterMemory = 12 << 20
 
-// TestLetters sends long messages among short ones, alone and from graphs, by linked devices and by such as are not.
+// TestLetters sends long messages among short ones, alone and from graphs: by linked devices, by such as are not, and by hosts that
+// wait for each kernel they launch.
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {
-		for _, linked := range []bool{true, false} {
-			t.Run(fmt.Sprintf("ranks=%d/linked=%v", size, linked), func(t *testing.T) {
+		for _, how := range []string{"linked", "apart", "blocking"} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, how), func(t *testing.T) {
 				t.Parallel()
 				d, launched := spied(simulated(t, size).Driver())
-				if !linked {
+				d.Blocking = how == "blocking"
+				if how == "apart" {
 					d.DeviceGetP2PAttribute = func(cuda.P2PAttribute, cuda.DeviceID, cuda.DeviceID) (int, cuda.Result) { return 0, cuda.Success }
 				}
 				onRanks(t, d, size, size, chainHalf, Options{Memory: letterMemory}, func(r *rank) error {
@@ -41,7 +43,8 @@ func TestLetters(t *testing.T) {
 					}
 					return first(r.g.Barrier(r.ctx), r.letters(75_000))
 				})
-				require.Equal(t, linked, launched.has(kernels.BroadcastLines))
+				require.Equal(t, how == "linked", launched.has(kernels.BroadcastLines))
+				require.Equal(t, how != "blocking", launched.has(kernels.ExchangeMail))
 			})
 		}
 	}

@@ -12,22 +12,21 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// A message travels through a mailbox slot by slot. Its first slot says what it is, so that a receive takes nothing but
-// what it asked for: three words go before it, and the receiver's stream waits for two of them. That is two commands more
-// for the sender and one for the receiver than data alone would need, some 3 µs of host time for both, and no host waits
-// for another.
+// A message travels through a mailbox slot by slot, each slot filled by a kernel and emptied by one, or by streams that wait for
+// words and write them where a kernel may have to end before another begins, and where a message is too long for its mailbox. The
+// first slot says what the message is, so that a receive takes nothing but what it asked for, and no host waits for another:
 //
 //	arrived   the code of the message, in the words of all slots: 1 for those after the first
 //	check     mostCode less the code
 //	label     which message it is, and its length, for the error's sake
 //
 // A long message, which would not fit into all slots at once, goes by lines (kernels: a broadcast between two) where devices are
-// linked by NVLink: then its first slot says what it is, and carries nothing. Its sender, a kernel, waits for its receiver.
+// linked by NVLink and kernels may wait: then its first slot says what it is, and carries nothing. Its sender waits for its receiver.
 //
 // Streams wait for "at least", so arrived and check together wait for equality; and both waits end when words are set
 // to mostCode, which is how a failure ends them whatever they wait for.
 const (
-	mostCode  = 1 << 30
+	mostCode  = kernels.MostCode
 	mixBits   = 25
 	mix       = 1<<mixBits - 1
 	countBits = 22
@@ -91,7 +90,7 @@ type expectation struct {
 
 // inSlots returns how many bytes of a message go through the slots: all or none.
 func (b *backend) inSlots(bytes int) int {
-	if b.layout.mailBlocks > 0 && bytes > mailSlots*b.layout.mailSlot {
+	if b.layout.mailBlocks > 0 && !b.serial && bytes > mailSlots*b.layout.mailSlot {
 		return 0
 	}
 	return bytes
@@ -119,49 +118,29 @@ func (b *backend) letter(t cuda.Thread, peer int, end uint32, at cuda.Pointer, b
 	return b.code.launchOnce(t, b.code.move.broadcastLines, grid, unsafe.Pointer(a), s)
 }
 
-// send copies a tensor into the mailbox of a peer, slot by slot. Its stream waits for a slot that is not free yet, so
-// messages of more than mailSlots slots need their receiver. Messages of a pair arrive in the order in which they were
-// sent, and must be received in that order: a tag does not let a receive overtake.
+// send copies a tensor into the mailbox of a peer. It waits for a slot that is not free yet, so messages of more than mailSlots slots
+// need their receiver. Messages of a pair arrive in the order in which they were sent, and must be received in that order: a tag does
+// not let a receive overtake.
 func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	m, of, bytes := &b.mails[c.Peer], messageOf(c), c.Count*c.DType.Size()
 	if err := m.note(t, s); err != nil {
 		return err
 	}
 	m.sent++
-	src, to, code := addressOf(c.In), b.peers[c.Peer].at, of.code()
-	carried := b.inSlots(bytes)
-	for off := 0; off == 0 || off < carried; off += b.layout.mailSlot {
-		n := min(b.layout.mailSlot, carried-off)
-		slot := m.sentSlots % mailSlots
-		data, arrived, free := b.layout.mailAt(b.rank, c.Peer, slot)
-		m.sentSlots++
-		if err := b.fillSlot(t, s, to+cuda.Pointer(data), src+cuda.Pointer(off), n, b.heap+cuda.Pointer(free)); err != nil {
-			return err
-		}
-		if off == 0 {
-			check, label := b.layout.mailTags(b.rank, slot)
-			if err := first(t.Write32(s, to+cuda.Pointer(label), of.label(m.number(m.sent))),
-				t.Write32(s, to+cuda.Pointer(check), mostCode-code)); err != nil {
-				return err
-			}
-		}
-		if err := first(t.Write32(s, to+cuda.Pointer(arrived), code), b.weigh(t, s, 6)); err != nil {
-			return err
-		}
-		code = 1
+	carried, label := b.inSlots(bytes), of.label(m.number(m.sent))
+	var err error
+	if slots := b.postSlots(carried); slots > 0 {
+		x := b.nextMessage(b.rank, c.Peer, m.sentSlots, slots)
+		x.At, x.Bytes, x.Code, x.Label, x.Receives = uint64(addressOf(c.In)), uint64(carried), of.code(), label, 0
+		m.sentSlots += slots
+		err = b.hand(t, carried < bytes, s)
+	} else {
+		err = first(b.post(t, s), b.fillSlots(t, c, carried, label, s))
 	}
-	if carried < bytes {
-		return b.letter(t, c.Peer, kernels.LineRoot, src, bytes, s)
-	}
-	return nil
-}
-
-// fillSlot copies n bytes when the slot is free.
-func (b *backend) fillSlot(t cuda.Thread, s cuda.Stream, dst, src cuda.Pointer, n int, free cuda.Pointer) error {
-	if err := first(t.Wait32(s, free, 1), t.Write32(s, free, 0)); err != nil || n == 0 {
+	if err != nil || carried == bytes {
 		return err
 	}
-	return t.Copy(dst, src, n, s)
+	return b.letter(t, c.Peer, kernels.LineRoot, addressOf(c.In), bytes, s)
 }
 
 // receive copies what a peer has put into this rank's mailbox to the tensor.
@@ -174,10 +153,115 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 		return err
 	}
 	m.expect(of)
-	dst, from, code := addressOf(c.Out), b.peers[c.Peer].at, of.code()
 	carried := b.inSlots(bytes)
-	for off := 0; off == 0 || off < carried; off += b.layout.mailSlot {
-		n := min(b.layout.mailSlot, carried-off)
+	var err error
+	if slots := b.postSlots(carried); slots > 0 {
+		x := b.nextMessage(c.Peer, b.rank, m.receivedSlots, slots)
+		x.At, x.Bytes, x.Code, x.Receives = uint64(addressOf(c.Out)), uint64(carried), of.code(), 1
+		m.receivedSlots += slots
+		err = b.hand(t, carried < bytes, s)
+	} else {
+		err = first(b.post(t, s), b.emptySlots(t, c, carried, s))
+	}
+	if err != nil || carried == bytes {
+		return err
+	}
+	return b.letter(t, c.Peer, kernels.LineLast, addressOf(c.Out), bytes, s)
+}
+
+// postSlots returns how many slots a kernel fills or empties for so many bytes, 0 if it is not for a kernel.
+func (b *backend) postSlots(bytes int) int {
+	slots := max((bytes+b.layout.mailSlot-1)/b.layout.mailSlot, 1)
+	if b.serial || slots > mailSlots || bytes > mailSlots*mailMost {
+		return 0
+	}
+	return slots
+}
+
+// nextMessage is the next one of the launch to come, of which so many slots of the pair come before it.
+func (b *backend) nextMessage(from, to, before, slots int) *kernels.Message {
+	data, arrived, free := b.layout.mailAt(from, to, 0)
+	tags, _ := b.layout.mailTags(from, 0)
+	sender, receiver := uint64(b.peers[from].at), uint64(b.peers[to].at)
+	x := &b.args.mail.Messages[b.messages]
+	b.messages++
+	x.Data, x.Arrived, x.Free, x.Tags = receiver+uint64(data), receiver+uint64(arrived), sender+uint64(free), receiver+uint64(tags)
+	x.Slot, x.First, x.Slots, x.Blocks = uint32(b.layout.mailSlot), uint32(before%mailSlots), mailSlots, uint32(slots)
+	x.Peer = uint32(from + to - b.rank)
+	return x
+}
+
+// hand launches the messages at hand, unless it is a block's that takes more; with now it does.
+func (b *backend) hand(t cuda.Thread, now bool, s cuda.Stream) error {
+	if b.block.gathers && !now && b.messages < kernels.MostMessages {
+		return nil
+	}
+	return b.post(t, s)
+}
+
+// post launches the messages at hand. It is no graph, for the same reason as a letter.
+func (b *backend) post(t cuda.Thread, s cuda.Stream) error {
+	if b.messages == 0 {
+		return nil
+	}
+	a := &b.args.mail
+	blocks, longest := uint32(0), uint64(0)
+	for i := range a.Messages[:b.messages] {
+		blocks += a.Messages[i].Blocks
+		longest = max(longest, a.Messages[i].Bytes)
+	}
+	lines := (min(int(longest), b.layout.mailSlot) + 15) / 16
+	err := b.code.launchOnce(t, b.code.move.exchangeMail, cuda.Grid{Blocks: blocks, Threads: uint32(min(up(max(lines, 1), 32), 512))}, unsafe.Pointer(a), s)
+	b.dropMessages()
+	return first(err, b.weigh(t, s, 1))
+}
+
+// dropMessages forgets those at hand.
+func (b *backend) dropMessages() {
+	for i := range b.args.mail.Messages[:b.messages] {
+		b.args.mail.Messages[i].Blocks = 0
+	}
+	b.messages = 0
+}
+
+// fillSlots has the stream copy to slots.
+func (b *backend) fillSlots(t cuda.Thread, c *pg.Call, bytes int, said uint32, s cuda.Stream) error {
+	m, src, to, code := &b.mails[c.Peer], addressOf(c.In), b.peers[c.Peer].at, messageOf(c).code()
+	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
+		n := min(b.layout.mailSlot, bytes-off)
+		slot := m.sentSlots % mailSlots
+		data, arrived, free := b.layout.mailAt(b.rank, c.Peer, slot)
+		m.sentSlots++
+		if err := b.fillSlot(t, s, to+cuda.Pointer(data), src+cuda.Pointer(off), n, b.heap+cuda.Pointer(free)); err != nil {
+			return err
+		}
+		if off == 0 {
+			check, label := b.layout.mailTags(b.rank, slot)
+			if err := first(t.Write32(s, to+cuda.Pointer(label), said), t.Write32(s, to+cuda.Pointer(check), mostCode-code)); err != nil {
+				return err
+			}
+		}
+		if err := first(t.Write32(s, to+cuda.Pointer(arrived), code), b.weigh(t, s, 6)); err != nil {
+			return err
+		}
+		code = 1
+	}
+	return nil
+}
+
+// fillSlot copies n bytes when the slot is free.
+func (b *backend) fillSlot(t cuda.Thread, s cuda.Stream, dst, src cuda.Pointer, n int, free cuda.Pointer) error {
+	if err := first(t.Wait32(s, free, 1), t.Write32(s, free, 0)); err != nil || n == 0 {
+		return err
+	}
+	return t.Copy(dst, src, n, s)
+}
+
+// emptySlots has the stream copy from slots.
+func (b *backend) emptySlots(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+	m, dst, from, code := &b.mails[c.Peer], addressOf(c.Out), b.peers[c.Peer].at, messageOf(c).code()
+	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
+		n := min(b.layout.mailSlot, bytes-off)
 		slot := m.receivedSlots % mailSlots
 		data, arrived, free := b.layout.mailAt(c.Peer, b.rank, slot)
 		m.receivedSlots++
@@ -202,9 +286,6 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 			return err
 		}
 		code = 1
-	}
-	if carried < bytes {
-		return b.letter(t, c.Peer, kernels.LineLast, dst, bytes, s)
 	}
 	return nil
 }

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer/twins"
 )
 
 // TestMessages holds codes and labels against what they must tell.
@@ -107,6 +110,31 @@ func (r *rank) otherMessage(c otherMessage) error {
 		return errors.Join(errors.New("no mismatch"), err)
 	}
 	return r.failed(c.text)
+}
+
+// TestMailLeavesNothingOut is TestLettersLeaveNothingOut for short messages, of which rank 0 sends rank 1 many.
+func TestMailLeavesNothingOut(t *testing.T) {
+	t.Parallel()
+	missesEach(t, Options{Memory: letterMemory, Timeout: 5 * time.Second}, func(r *rank, random *rand.Rand) error {
+		x := r.tensor(0, colligo.Float32, 0, 5000)
+		if err := first(r.put(x, make([]byte, x.Size())), r.g.Broadcast(r.ctx, x, 0)); err != nil {
+			return err
+		}
+		for range 10 {
+			n := 1 + random.IntN(5000)
+			var err error
+			switch r.g.Rank() {
+			case 0:
+				err = r.g.Send(r.ctx, x.Slice(0, n), 1, 0)
+			case 1:
+				err = r.g.Recv(r.ctx, x.Slice(0, n), 0, 0)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return r.synchronize()
+	}, map[string]twins.Wait{"nothing": 0, "slot": twins.WaitForSlot, "mail": twins.WaitForMail})
 }
 
 // TestAnyPeer receives from whoever sends, which devices cannot; the group goes on.

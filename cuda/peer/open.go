@@ -47,17 +47,19 @@ type backend struct {
 	registered      uint32 // calls of Register so far
 	multiprocessors int    // of the smallest device: all ranks launch the same grids
 
-	mu      sync.Mutex // held while an operation is enqueued, and by the watchdog
-	running running    // under mu
-	turns   [numQueues]turn
-	weight  int // enqueued since the last mark
-	marks   marks
-	ends    marks
-	mails   [maxRanks]mail
-	timers  timers
-	windows []*window
-	watches [numQueues]watch
-	closing bool // under mu and asking
+	mu       sync.Mutex // held while an operation is enqueued, and by the watchdog
+	running  running    // under mu
+	block    block
+	turns    [numQueues]turn
+	weight   int // enqueued since the last mark
+	marks    marks
+	ends     marks
+	mails    [maxRanks]mail
+	messages int // of args.mail, to be launched
+	timers   timers
+	windows  []*window
+	watches  [numQueues]watch
+	closing  bool // under mu and asking
 
 	asking sync.Mutex // held while ends and timers are recorded or asked, by who may hold mu: never for long, as mu can be
 

@@ -23,6 +23,9 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	if err := b.failure.get(); err != nil { // who has come past here is waited for by hurry
 		return nil, err
 	}
+	if b.block.open {
+		return nil, b.join(ctx, t, c)
+	}
 	return b.runOn(ctx, t, c)
 }
 

@@ -28,7 +28,7 @@ func registerMoves(s *cudasim.Sim, w Wait) error {
 		kernels.ExchangeEven: exchangeEven, kernels.BroadcastPackets: broadcastPackets, kernels.ExchangeTiles: exchangeTiles,
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
 		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
-		kernels.MoveFollow: moveFollow{w}.run,
+		kernels.MoveFollow: moveFollow{w}.run, kernels.ExchangeMail: mail{w}.exchange,
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// Wait is one that a kernel by rows or lines, or behind engines, cannot do without, but for the zero Wait, which is none.
+// Wait is one that a kernel by rows or lines, behind engines or of messages cannot do without, but for the zero Wait, which is none.
 type Wait int
 
 // The waits, first those of BroadcastRows.
@@ -22,6 +22,9 @@ const (
 
 	WaitForFreed // behind engines: before a head is sent
 	WaitForTaken // before an engine sends what was folded here
+
+	WaitForSlot // of a mailbox: until it is free
+	WaitForMail // until a slot is full
 )
 
 // rowChain is BroadcastRows without a wait.

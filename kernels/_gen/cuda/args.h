@@ -156,6 +156,26 @@ struct FollowArgs {
 	u32 chain;        // chainRoot, chainMiddle or chainLast of one, or 0
 };
 
+constexpr u32 mostCode = 1u << 30;
+constexpr int mostMessages = 8;
+
+struct Message {
+	u64 at, bytes;
+	u64 data;                // the mailbox, on the receiver
+	u64 arrived, free, tags; // words of its first slot; tags are two for each slot, check and label
+	u32 slot;                // bytes
+	u32 first, slots;        // the slot that the message begins in, and how many there are
+	u32 code, label;
+	u32 peer;     // a rank
+	u32 blocks;   // that have a slot each
+	u32 receives; // 0 if it is sent
+};
+
+struct MailArgs {
+	u64 stop; // as in GroupArgs
+	Message messages[mostMessages];
+};
+
 struct CopyArgs {
 	u64 out, in, bytes;
 };
@@ -326,6 +346,24 @@ OFFSET(FollowArgs, folds, 404);
 OFFSET(FollowArgs, divisor, 408);
 OFFSET(FollowArgs, chain, 412);
 SIZE(FollowArgs, 416);
+OFFSET(Message, at, 0);
+OFFSET(Message, bytes, 8);
+OFFSET(Message, data, 16);
+OFFSET(Message, arrived, 24);
+OFFSET(Message, free, 32);
+OFFSET(Message, tags, 40);
+OFFSET(Message, slot, 48);
+OFFSET(Message, first, 52);
+OFFSET(Message, slots, 56);
+OFFSET(Message, code, 60);
+OFFSET(Message, label, 64);
+OFFSET(Message, peer, 68);
+OFFSET(Message, blocks, 72);
+OFFSET(Message, receives, 76);
+SIZE(Message, 80);
+OFFSET(MailArgs, stop, 0);
+OFFSET(MailArgs, messages, 8);
+SIZE(MailArgs, 648);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

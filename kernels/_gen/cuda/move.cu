@@ -1,5 +1,6 @@
 // The entry points that move bytes and know no element type.
 #include "even.h"
+#include "mail.h"
 #include "own.h"
 #include "tiles.h"
 
@@ -215,3 +216,11 @@ KERNEL void broadcast_lines(LinesArgs a) {
 
 // move_follow: parts that nobody folds go round, or one goes down a chain.
 KERNEL void move_follow(FollowArgs a) { follow(a, Keep{}); }
+
+// exchange_mail sends and receives messages.
+KERNEL void exchange_mail(MailArgs a) {
+	SHARED u32 on;
+	Mail m(a);
+	if (m.of.receives) m.receive(on);
+	else m.send(on);
+}

@@ -1,0 +1,153 @@
+package peer
+
+import (
+	"context"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// block is the calls of a pg.Coalesce or pg.BatchIsendIrecv, which End enqueues: first the collectives, then the sends, then the
+// receives. So ranks that send to one another in a block do not wait for each other, whatever the order of their calls.
+type block struct {
+	open, async bool
+	gathers     bool            // messages are launched together
+	ctx, inside context.Context // of the caller, and of the calls
+	calls       []pg.Call
+}
+
+// Begin implements pg.Grouper.
+func (b *backend) Begin(ctx context.Context, n int, async bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.block.open, b.block.async, b.block.ctx = true, async, ctx
+	return nil
+}
+
+// join takes a call of the block.
+func (b *backend) join(ctx context.Context, t cuda.Thread, c *pg.Call) error {
+	if err := first(b.checkCall(c), b.staging.refuses(t, c.Coll, streamOf(ctx))); err != nil {
+		return err
+	}
+	b.block.inside = ctx
+	b.block.calls = append(b.block.calls, *c)
+	return nil
+}
+
+// End implements pg.Grouper.
+func (b *backend) End(ctx context.Context) (pg.Pending, error) {
+	t, err := b.device.Enter()
+	if err != nil {
+		return nil, err
+	}
+	defer t.Leave()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x := &b.block
+	defer func() {
+		b.dropMessages()
+		clear(x.calls)
+		*x = block{calls: x.calls[:0]}
+	}()
+	if err := b.failure.get(); err != nil || len(x.calls) == 0 {
+		return nil, err
+	}
+	return b.endOn(t, x)
+}
+
+// endOn is End on a thread. The caller holds b.mu.
+func (b *backend) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
+	q, s := x.queue(), streamOf(x.ctx)
+	var w timer
+	var err error
+	if x.async {
+		if s, err = b.fork(t, q, s); err == nil && x.timed() {
+			w, err = b.startTimer(t, s)
+		}
+	}
+	if err = first(err, b.enqueueBlock(t, x, s)); err != nil {
+		return nil, err
+	}
+	if x.async {
+		return b.pending(t, q, s, w)
+	}
+	return nil, b.weigh(t, s, opCommands*len(x.calls))
+}
+
+// enqueueBlock puts the calls on stream s. Messages go together, if no send can have to wait for its receiver; else the sends have
+// a stream of their own meanwhile.
+func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
+	if err := b.enqueueSome(t, x, s, func(q queue) bool { return q == collectives }); err != nil {
+		return err
+	}
+	out := s
+	if x.gathers = b.postable(x); !x.gathers {
+		var err error
+		if out, err = b.fork(t, sends, s); err != nil {
+			return err
+		}
+	}
+	err := first(b.enqueueSome(t, x, out, func(q queue) bool { return q == sends }),
+		b.enqueueSome(t, x, s, func(q queue) bool { return q == receives }), b.post(t, s))
+	if err != nil || out == s {
+		return err
+	}
+	return follow(t, s, out, b.streams.async[sends].event)
+}
+
+func (b *backend) enqueueSome(t cuda.Thread, x *block, s cuda.Stream, some func(queue) bool) error {
+	for i := range x.calls {
+		c := &x.calls[i]
+		q := queueOf(c.Coll)
+		if !some(q) {
+			continue
+		}
+		if err := first(b.takeTurn(t, q, s), b.enqueue(x.inside, t, c, s)); err != nil {
+			return err
+		}
+		b.progress[q].ran++
+	}
+	return nil
+}
+
+// postable reports whether all sends of the block have room in the mailboxes, if these are empty.
+func (b *backend) postable(x *block) bool {
+	var slots [maxRanks]int
+	for i := range x.calls {
+		c := &x.calls[i]
+		if c.Coll != plan.Send {
+			continue
+		}
+		bytes := c.Count * c.DType.Size()
+		if b.staging != nil || b.inSlots(bytes) < bytes {
+			return false
+		}
+		n := b.postSlots(bytes)
+		if slots[c.Peer] += n; n == 0 || slots[c.Peer] > mailSlots {
+			return false
+		}
+	}
+	return true
+}
+
+// queue returns the queue that asynchronous calls of the block begin in.
+func (x *block) queue() queue {
+	for i := range x.calls {
+		if q := queueOf(x.calls[i].Coll); q == collectives {
+			return q
+		}
+	}
+	return receives
+}
+
+func (x *block) timed() bool {
+	for i := range x.calls {
+		if x.calls[i].Timed {
+			return true
+		}
+	}
+	return false
+}
+
+var _ pg.Grouper = (*backend)(nil)
