@@ -26,7 +26,7 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 	if err != nil {
 		return Choice{}, err
 	}
-	b := &backend{size: ranks, options: o, layout: l, linked: linked, multiprocessors: ofH200}
+	b := &backend{size: ranks, options: o, layout: l, linked: linked, multiprocessors: forCollectives(ofH200)}
 	b.sortChoices()
 	c := b.pick(coll, bytes)
 	if coll == plan.AllReduce {

@@ -15,6 +15,7 @@ const (
 	ringLanes = 16 // at most, of the plan of a ring
 	mailSlots = 8  // of a mailbox
 
+	mailWaits    = 4        // multiprocessors that collectives leave to messages whose peer may be behind one
 	letterPlaces = 2        // of the lines of long messages
 	letterBlocks = 32       // at most
 	mailMost     = 32 << 10 // bytes of a slot where long messages go by lines

@@ -29,11 +29,12 @@ func (b *backend) findLinks(ctx context.Context, all []address) error {
 	if err != nil {
 		return err
 	}
-	b.linked, b.multiprocessors = true, n
+	b.linked = true
 	for q := range told {
 		b.linked = b.linked && told[q].NVLink
-		b.multiprocessors = min(b.multiprocessors, told[q].Multiprocessors)
+		n = min(n, told[q].Multiprocessors)
 	}
+	b.multiprocessors = forCollectives(n)
 	b.why = ""
 	for q := range told {
 		if b.why == "" {
@@ -74,3 +75,6 @@ func (b *backend) linkedTo(uuid string) bool {
 func uuidText(id [16]byte) string {
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
+
+// forCollectives returns how many of a device's multiprocessors grids of collectives may take: messages wait on the others.
+func forCollectives(multiprocessors int) int { return max(multiprocessors-mailWaits, 1) }

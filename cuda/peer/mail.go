@@ -21,7 +21,8 @@ import (
 //	label     which message it is, and its length, for the error's sake
 //
 // A long message, which would not fit into all slots at once, goes by lines (kernels: a broadcast between two) where devices are
-// linked by NVLink and kernels may wait: then its first slot says what it is, and carries nothing. Its sender waits for its receiver.
+// linked by NVLink and kernels may wait: then its first slot says what it is, and carries nothing. Its sender's stream waits until the
+// receiver has freed that.
 //
 // Streams wait for "at least", so arrived and check together wait for equality; and both waits end when words are set
 // to mostCode, which is how a failure ends them whatever they wait for.
@@ -77,6 +78,7 @@ const remembered = 256
 // them has captured some in a graph: then numbers tell nothing any more.
 type mail struct {
 	sentSlots, receivedSlots int
+	awaited                  int // the slot, from 1, that the last send needs free last; 0: there was none
 	sent, received           int // messages
 	captured                 bool
 	marked, settled          [numQueues]int // messages when the watchdog's event was recorded, and known to be done
@@ -130,6 +132,12 @@ func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	carried, label := b.inSlots(bytes), of.label(m.number(m.sent))
 	var err error
 	if slots := b.postSlots(carried); slots > 0 {
+		last := (m.sentSlots + slots - 1) % mailSlots
+		_, _, free := b.layout.mailAt(b.rank, c.Peer, last)
+		if err := b.admit(t, free, slots, s); err != nil {
+			return err
+		}
+		m.awaited = last + 1
 		x := b.nextMessage(b.rank, c.Peer, m.sentSlots, slots)
 		x.At, x.Bytes, x.Code, x.Label, x.Receives = uint64(addressOf(c.In)), uint64(carried), of.code(), label, 0
 		m.sentSlots += slots
@@ -140,7 +148,8 @@ func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	if err != nil || carried == bytes {
 		return err
 	}
-	return b.letter(t, c.Peer, kernels.LineRoot, addressOf(c.In), bytes, s)
+	_, _, free := b.layout.mailAt(b.rank, c.Peer, m.awaited-1)
+	return first(t.Wait32(s, b.heap+cuda.Pointer(free), 1), b.letter(t, c.Peer, kernels.LineRoot, addressOf(c.In), bytes, s))
 }
 
 // receive copies what a peer has put into this rank's mailbox to the tensor.
@@ -156,6 +165,10 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	carried := b.inSlots(bytes)
 	var err error
 	if slots := b.postSlots(carried); slots > 0 {
+		_, arrived, _ := b.layout.mailAt(c.Peer, b.rank, m.receivedSlots%mailSlots)
+		if err := b.admit(t, arrived, slots, s); err != nil {
+			return err
+		}
 		x := b.nextMessage(c.Peer, b.rank, m.receivedSlots, slots)
 		x.At, x.Bytes, x.Code, x.Receives = uint64(addressOf(c.Out)), uint64(carried), of.code(), 1
 		m.receivedSlots += slots
@@ -167,6 +180,25 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 		return err
 	}
 	return b.letter(t, c.Peer, kernels.LineLast, addressOf(c.Out), bytes, s)
+}
+
+// admit has the stream wait for the word of a message that has more slots than one, and sees to it that few others wait in one launch:
+// a peer that is behind a collective must not keep that from the multiprocessors it needs. The word is 1 or more when a receive's
+// first slot is full, or a send's last one free.
+func (b *backend) admit(t cuda.Thread, word, slots int, s cuda.Stream) error {
+	if slots > 1 {
+		return first(b.post(t, s), t.Wait32(s, b.heap+cuda.Pointer(word), 1))
+	}
+	waiting := 0
+	for i := range b.args.mail.Messages[:b.messages] {
+		if b.args.mail.Messages[i].Blocks == 1 {
+			waiting++
+		}
+	}
+	if waiting < mailWaits {
+		return nil
+	}
+	return b.post(t, s)
 }
 
 // postSlots returns how many slots a kernel fills or empties for so many bytes, 0 if it is not for a kernel.

@@ -45,7 +45,7 @@ type backend struct {
 	args       *arguments
 
 	registered      uint32 // calls of Register so far
-	multiprocessors int    // of the smallest device: all ranks launch the same grids
+	multiprocessors int    // of the smallest device, for collectives: all ranks launch the same grids
 
 	mu       sync.Mutex // held while an operation is enqueued, and by the watchdog
 	running  running    // under mu

@@ -133,24 +133,33 @@ func (b *backend) lateInStreams(q queue, w *words) (late []int) {
 		return b.lateInRing(w)
 	}
 	for p := range b.size {
-		if m := &b.mails[p]; m.messages(q) == m.settled[q] {
+		m := &b.mails[p]
+		if m.messages(q) == m.settled[q] {
 			continue
 		}
-		waits := true
-		for slot := range mailSlots {
-			_, arrived, _ := b.layout.mailAt(p, b.rank, slot)
-			_, _, free := b.layout.mailAt(b.rank, p, slot)
-			at := free
-			if q == receives {
-				at = arrived
-			}
-			waits = waits && w.get(at) == 0
-		}
-		if waits {
+		if b.mailLate(q, p, w) {
 			late = append(late, p)
 		}
 	}
 	return late
+}
+
+// mailLate reports whether a peer may be waited for: nothing of it has arrived, or it has emptied no slot, or
+// not the one that this rank waits for.
+func (b *backend) mailLate(q queue, p int, w *words) bool {
+	full := true
+	for slot := range mailSlots {
+		_, arrived, _ := b.layout.mailAt(p, b.rank, slot)
+		_, _, free := b.layout.mailAt(b.rank, p, slot)
+		switch {
+		case q == receives && w.get(arrived) != 0:
+			return false
+		case q == sends && w.get(free) == 0 && slot == b.mails[p].awaited-1:
+			return true
+		}
+		full = full && w.get(free) == 0
+	}
+	return q == receives || full
 }
 
 // lateInRing returns the rank before this one if a ring waits for it: nothing of it has arrived. Of an exchange in turns the
