@@ -74,7 +74,19 @@ func TestFollowApart(t *testing.T) {
 // TestFollowGathers gathers parts around whole spans and slices, in place and not, aligned and not, from one tensor and many.
 func TestFollowGathers(t *testing.T) {
 	t.Parallel()
-	for _, size := range fewer(2, 3, 5) {
+	moveBehind(t, fewer(2, 3, 5), func(r *rank) error {
+		for _, n := range []int{8 << 10, 2048, 5004, 5000, 20_000} {
+			if err := first(r.gathersInPlace(n), r.gathers(n, 4*(n%8))); err != nil {
+				return err
+			}
+		}
+		return first(r.moves(3000), r.lists(3000))
+	})
+}
+
+// moveBehind has groups of some sizes do what is to go behind engines, without folding anything.
+func moveBehind(t *testing.T, sizes []int, f func(r *rank) error) {
+	for _, size := range sizes {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
 			d, launched := spied(simulated(t, size).Driver())
@@ -82,12 +94,7 @@ func TestFollowGathers(t *testing.T) {
 				if err := r.forgets(launched); err != nil {
 					return err
 				}
-				for _, n := range []int{8 << 10, 2048, 5004, 5000, 20_000} {
-					if err := first(r.gathersInPlace(n), r.gathers(n, 4*(n%8))); err != nil {
-						return err
-					}
-				}
-				return first(r.moves(3000), r.lists(3000))
+				return f(r)
 			})
 			require.True(t, launched.has(kernels.MoveFollow))
 		})
@@ -117,24 +124,15 @@ func (r *rank) gathers(n, shift int) error {
 // TestFollowBroadcasts broadcasts lengths around whole lines, spans and slices, from all roots, at all alignments, also from graphs.
 func TestFollowBroadcasts(t *testing.T) {
 	t.Parallel()
-	for _, size := range fewer(2, 3, 4, 8) {
-		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
-			t.Parallel()
-			d, launched := spied(simulated(t, size).Driver())
-			onRanks(t, d, size, size, simHalf, following(size, 2, 20<<10), func(r *rank) error {
-				if err := r.forgets(launched); err != nil {
-					return err
-				}
-				for i, n := range []int{40_000, 61_440, 61_441, 500, 10_241, 163_841, 20_480} {
-					if err := first(r.broadcastBytes(n, 16*(i%2), i%size), r.broadcastBytes(n, i, (i+1)%size)); err != nil {
-						return err
-					}
-				}
-				return r.broadcastGraph(50_000)
-			})
-			require.True(t, launched.has(kernels.MoveFollow))
-		})
-	}
+	moveBehind(t, fewer(2, 3, 4, 8), func(r *rank) error {
+		size := r.g.Size()
+		for i, n := range []int{40_000, 61_440, 61_441, 500, 10_241, 163_841, 20_480} {
+			if err := first(r.broadcastBytes(n, 16*(i%2), i%size), r.broadcastBytes(n, i, (i+1)%size)); err != nil {
+				return err
+			}
+		}
+		return r.broadcastGraph(50_000)
+	})
 }
 
 // TestFollowUnwatched enqueues sums in an order that a seed picks, of all ways that share memory with this one, with no host between
