@@ -216,21 +216,23 @@ type MailArgs struct {
 	Messages [MostMessages]Message
 }
 
-// MostMessages is how many there are in one launch; those left over have no Blocks.
+// MostMessages is how many there are in one launch; those left over have no Parts.
 const MostMessages = 8
 
-// Message sends or receives Bytes at At by Slots of Slot bytes, of which it takes as many as it has Blocks from First on, the last one's
-// next being slot 0. A slot is free when its Free word is 1, and full when its Arrived word is Code, of a message's other slots 1. Who
-// finds a word so makes it 0. The first slot's tags are MostCode-Code and Label.
+// Message sends or receives Bytes at At in Parts of Part bytes, the last one of the rest, by Slots of Slot bytes, from First on, the last
+// one's next being slot 0. A slot is free when its Free word is 1, and full when its Arrived word is Code, with parts behind the first
+// one 1. Who finds a word so makes it 0. The first part's tags are MostCode-Code and Label. Blocks take the parts of all messages by
+// turns. Messages of one peer and direction follow one another; if they have more parts than slots, these are a multiple of the blocks, so
+// that a slot is always the same one's.
 type Message struct {
 	At, Bytes           uint64 // any alignment
 	Data                uint64 // the slots, on the receiver
 	Arrived, Free, Tags uint64 // the words of slot 0, those of the others behind them: on the receiver, the sender, the receiver
-	Slot                uint32 // a multiple of 16
+	Slot, Part          uint32 // multiples of 16
 	First, Slots        uint32
 	Code, Label         uint32 // Code is 2 at least and below MostCode
 	Peer                uint32
-	Blocks              uint32
+	Parts               uint32
 	Receives            uint32 // 0 if it is sent
 }
 

@@ -51,7 +51,7 @@ const (
 	BroadcastChain     = "broadcast_chain"      // ChainArgs
 	AllReduceDirect    = "all_reduce_direct"    // DirectArgs
 
-	ExchangeMail = "exchange_mail" // MailArgs; as many blocks as the messages have, all of which fit on the device
+	ExchangeMail = "exchange_mail" // MailArgs; any grid, of which all blocks fit on the device
 
 	CopyBytes   = "copy"         // CopyArgs; any grid
 	CopyStrided = "copy_strided" // StridedArgs; any grid

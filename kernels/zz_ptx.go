@@ -5,8 +5,8 @@ package kernels
 const ptxTarget = "sm_80"
 
 var ptxArchives = []ptxArchive{
-	{"move", 415154, "b4dee052234828e64653f8de5ec7b4f7fd53671c660f5449d3d6e91628cd9abd", []ptxModule{
-		{"move", 0, 415154},
+	{"move", 416913, "134cfefabd090651a9281a67212c8999b87c371e2c1e716dda76c2e92a27db0d", []ptxModule{
+		{"move", 0, 416913},
 	}},
 	{"uint8", 2995527, "7f15d9c692de73b97aee0e8a7923079a06200d8bfd5ae93b617030a302d4b45c", []ptxModule{
 		{"local/sum", 0, 22499},
@@ -731,17 +731,18 @@ var ptxLayout = []ptxField{
 	{"Message", "free", 32},
 	{"Message", "tags", 40},
 	{"Message", "slot", 48},
-	{"Message", "first", 52},
-	{"Message", "slots", 56},
-	{"Message", "code", 60},
-	{"Message", "label", 64},
-	{"Message", "peer", 68},
-	{"Message", "blocks", 72},
-	{"Message", "receives", 76},
-	{"Message", "", 80},
+	{"Message", "part", 52},
+	{"Message", "first", 56},
+	{"Message", "slots", 60},
+	{"Message", "code", 64},
+	{"Message", "label", 68},
+	{"Message", "peer", 72},
+	{"Message", "parts", 76},
+	{"Message", "receives", 80},
+	{"Message", "", 88},
 	{"MailArgs", "stop", 0},
 	{"MailArgs", "messages", 8},
-	{"MailArgs", "", 648},
+	{"MailArgs", "", 712},
 	{"CopyArgs", "out", 0},
 	{"CopyArgs", "in", 8},
 	{"CopyArgs", "bytes", 16},

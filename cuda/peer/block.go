@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/pg"
@@ -13,6 +14,7 @@ import (
 type block struct {
 	open, async bool
 	gathers     bool            // messages are launched together
+	out         cuda.Stream     // beside the block's, 0 if there is none yet
 	ctx, inside context.Context // of the caller, and of the calls
 	calls       []pg.Call
 }
@@ -76,43 +78,59 @@ func (b *backend) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
 }
 
 // enqueueBlock puts the calls on stream s. Messages go together, if no send can have to wait for its receiver; else the sends have
-// a stream of their own meanwhile.
+// a stream of their own meanwhile, as letters that are sent have.
 func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
-	if err := b.enqueueSome(t, x, s, func(q queue) bool { return q == collectives }); err != nil {
-		return err
-	}
+	slices.SortStableFunc(x.calls, func(p, q pg.Call) int { return b.turnOf(&p) - b.turnOf(&q) })
 	out := s
-	if x.gathers = b.postable(x); !x.gathers {
+	if x.gathers = b.gatherable(x); !x.gathers {
 		var err error
-		if out, err = b.fork(t, sends, s); err != nil {
+		if out, err = b.beside(t, s); err != nil {
 			return err
 		}
 	}
-	err := first(b.enqueueSome(t, x, out, func(q queue) bool { return q == sends }),
-		b.enqueueSome(t, x, s, func(q queue) bool { return q == receives }), b.post(t, s))
-	if err != nil || out == s {
-		return err
-	}
-	return follow(t, s, out, b.streams.async[sends].event)
-}
-
-func (b *backend) enqueueSome(t cuda.Thread, x *block, s cuda.Stream, some func(queue) bool) error {
 	for i := range x.calls {
-		c := &x.calls[i]
+		c, on := &x.calls[i], s
 		q := queueOf(c.Coll)
-		if !some(q) {
-			continue
+		if q == sends {
+			on = out
 		}
-		if err := first(b.takeTurn(t, q, s), b.enqueue(x.inside, t, c, s)); err != nil {
+		if err := first(b.takeTurn(t, q, on), b.enqueue(x.inside, t, c, on)); err != nil {
 			return err
 		}
 		b.progress[q].ran++
 	}
-	return nil
+	if err := b.post(t, s); err != nil || x.out == 0 {
+		return err
+	}
+	return follow(t, s, x.out, b.streams.async[sends].event)
 }
 
-// postable reports whether all sends of the block have room in the mailboxes, if these are empty.
-func (b *backend) postable(x *block) bool {
+// turnOf orders the calls of a block: collectives, sends to the next rank, to the one after it and so on, receives from the rank
+// before, from the one before that and so on. So ranks that all send to one another do not wait in a circle, each for a peer that
+// waits for the next.
+func (b *backend) turnOf(c *pg.Call) int {
+	switch queueOf(c.Coll) {
+	case sends:
+		return b.size + (c.Peer-b.rank+b.size)%b.size
+	case receives:
+		return 2*b.size + (b.rank-c.Peer+b.size)%b.size
+	}
+	return 0
+}
+
+// beside returns the stream beside a block's.
+func (b *backend) beside(t cuda.Thread, s cuda.Stream) (cuda.Stream, error) {
+	x := &b.block
+	if x.out != 0 {
+		return x.out, nil
+	}
+	var err error
+	x.out, err = b.fork(t, sends, s)
+	return x.out, err
+}
+
+// gatherable reports whether all sends of the block have room in the mailboxes, if these are empty. Letters need little.
+func (b *backend) gatherable(x *block) bool {
 	var slots [maxRanks]int
 	for i := range x.calls {
 		c := &x.calls[i]
@@ -120,11 +138,13 @@ func (b *backend) postable(x *block) bool {
 			continue
 		}
 		bytes := c.Count * c.DType.Size()
-		if b.staging != nil || b.inSlots(bytes) < bytes {
+		if b.isLetter(bytes) {
+			bytes = 0
+		}
+		if b.staging != nil || !b.postable(bytes) {
 			return false
 		}
-		n := b.postSlots(bytes)
-		if slots[c.Peer] += n; n == 0 || slots[c.Peer] > mailSlots {
+		if slots[c.Peer] += b.mailParts(bytes); slots[c.Peer] > mailSlots {
 			return false
 		}
 	}

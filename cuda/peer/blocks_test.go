@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,8 +85,8 @@ func TestLongBlocks(t *testing.T) {
 			d := *simulated(t, 2).Driver()
 			d.Blocking = blocking
 			onRanks(t, &d, 2, 2, chainHalf, Options{Memory: letterMemory}, func(r *rank) error {
-				for i, n := range []int{30_000, 30_001, 20} {
-					if err := first(r.blocks(n, i%2 == 1), r.swaps(n, 5*mailSlots/4), r.swaps(n, 3)); err != nil {
+				for i, n := range []int{140_000, 140_001, 20} {
+					if err := first(r.blocks(n, i%2 == 1), r.swaps(n, 5*mailSlots/4), r.swaps(n, 3), r.oneWay(n, 5*mailSlots/4)); err != nil {
 						return err
 					}
 				}
@@ -93,6 +94,29 @@ func TestLongBlocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// oneWay has rank 1 receive some messages of n/some elements in a block.
+func (r *rank) oneWay(n, some int) error {
+	part := n / some
+	in, out := r.tensor(0, colligo.Int32, 0, part*some), r.tensor(1, colligo.Int32, 0, part*some)
+	if r.g.Rank() == 0 {
+		out = in
+	}
+	own := values(colligo.Int32, colligo.KindSum, 0, part*some)
+	return r.tryCaptured(3, in, own, out, own, func() error {
+		return r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
+			for i := range some {
+				switch r.g.Rank() {
+				case 0:
+					b.Send(in.Slice(i*part, (i+1)*part), 1, 0)
+				case 1:
+					b.Recv(out.Slice(i*part, (i+1)*part), 0, 0)
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // swaps exchanges some messages of n/some elements with the next rank and the one before, the receives first.
@@ -110,6 +134,30 @@ func (r *rank) swaps(n, some int) error {
 				b.Send(in.Slice(i*part, (i+1)*part), next, i)
 			}
 			return nil
+		})
+	})
+}
+
+// TestLettersInACircle has three ranks send long messages to one another in blocks, in which the first receive of each is of the second
+// send of its peer.
+func TestLettersInACircle(t *testing.T) {
+	t.Parallel()
+	onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, Options{Memory: letterMemory, Timeout: 10 * time.Second}, func(r *rank) error {
+		n, me := 110_000, r.g.Rank()
+		next, prev := (me+1)%3, (me+2)%3
+		in, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(1, colligo.Int32, 0, 2*n)
+		own := values(colligo.Int32, colligo.KindSum, me, n)
+		theirs := append(values(colligo.Int32, colligo.KindSum, next, n), values(colligo.Int32, colligo.KindSum, prev, n)...)
+		return r.tryCaptured(2, in, own, out, theirs, func() error {
+			return r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
+				for i, peer := range []int{next, prev} {
+					b.Recv(out.Slice(i*n, (i+1)*n), peer, 0)
+				}
+				for _, peer := range []int{next, prev} {
+					b.Send(in, peer, 0)
+				}
+				return nil
+			})
 		})
 	})
 }

@@ -15,10 +15,11 @@ const (
 	ringLanes = 16 // at most, of the plan of a ring
 	mailSlots = 8  // of a mailbox
 
-	mailWaits    = 4        // multiprocessors that collectives leave to messages whose peer may be behind one
-	letterPlaces = 2        // of the lines of long messages
-	letterBlocks = 32       // at most
-	mailMost     = 32 << 10 // bytes of a slot where long messages go by lines
+	mailWaits    = 4         // multiprocessors that collectives leave to messages whose peer may be behind one
+	letterPlaces = 3         // of the lines of long messages
+	letterBlocks = 32        // at most
+	mailMost     = 128 << 10 // bytes of a slot where long messages go by lines
+	leastMail    = 16 << 10  // bytes in a slot, if a message takes more than one
 	testBytes    = 1 << 10
 	followBytes  = 4 * maxBlocks
 
@@ -65,7 +66,7 @@ func newLayout(size, memory int) (layout, error) {
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = up(memory/24/(2*size), 64<<10)
 	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*kernels.RowQuad)
-	l.shareMail(memory / 24)
+	l.shareMail(memory / 12)
 	if size > 1 {
 		l.places = max(size, linePlaces)
 		l.blocks = min(memory/5/kernels.LineBytes(l.places, 1), lineBlocks)
@@ -124,10 +125,13 @@ func (l *layout) placeFrom(next int) {
 // Words. A slot that one rank fills and another empties has two: arrived, with the slot, is set by the sender; free, on
 // the sender, is set by the receiver. Both are 0 or 1, and reset by the rank that waited. Of mailboxes free begins as 1;
 // of rings it means that the slot is free again, and begins and ends as 0.
-func (l *layout) numWords() int { return 2 * l.size * (ringSlots + mailSlots) }
+//
+// Behind them is a word for each peer that is ready for a letter: it is set by that one, and begins and ends as 0.
+func (l *layout) numWords() int { return l.size * (2*(ringSlots+mailSlots) + 1) }
 
-func (l *layout) arrivedWords() int { return l.words }
-func (l *layout) freeWords() int    { return l.words + 4*l.numWords()/2 }
+func (l *layout) arrivedWords() int    { return l.words }
+func (l *layout) freeWords() int       { return l.words + 4*l.size*(ringSlots+mailSlots) }
+func (l *layout) readyAt(peer int) int { return l.words + 4*(l.size*2*(ringSlots+mailSlots)+peer) }
 
 // ringAt returns the places of a slot of rings on rank to: data and arrived word on to, free word on whoever fills it.
 func (l *layout) ringAt(to, slot int) (data, arrived, free int) {
@@ -167,7 +171,7 @@ func (l *layout) mailbox(from, to int) int { return l.mail + among(from, to)*l.m
 // shareMail shares memory bytes out among the mailboxes of a rank, and each among slots and lines.
 func (l *layout) shareMail(memory int) {
 	box := memory / max(l.size-1, 1)
-	l.mailSlot = roughly(min(max(box/40, 1<<10), mailMost), 1<<10, 8<<10)
+	l.mailSlot = roughly(min(max(box/16, 1<<10), mailMost), 1<<10, 8<<10)
 	l.mailBlocks = min((box-mailSlots*l.mailSlot)/kernels.LineBytes(letterPlaces, 1), letterBlocks)
 	l.mailBox = mailSlots*l.mailSlot + kernels.LineBytes(letterPlaces, l.mailBlocks)
 	if l.mailBlocks <= 0 {

@@ -35,6 +35,7 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	_, err := newLayout(8, 1<<20)
+	require.Zero(t, mailSlots%mailWaits, "a slot is for the same block in each round")
 	require.EqualError(t, err, "983040 bytes of heap, less the small parts, are too few for 8 ranks")
 }
 
@@ -64,6 +65,10 @@ func TestWords(t *testing.T) {
 				if q == me { // nobody has a mailbox for itself
 					continue
 				}
+				use(l.readyAt(q), "ready")
+				check, label := l.mailTags(q, 0)
+				use(check, "check")
+				use(label, "label")
 				for slot := range mailSlots {
 					data, arrived, _ := l.mailAt(q, me, slot)
 					_, _, free := l.mailAt(me, q, slot)

@@ -15,7 +15,7 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// letterMemory is so little that a message of some 100 KiB takes all places of its lines several times.
+// letterMemory is so little that a message of some 550 KB takes all places of its lines several times.
 const letterMemory = 12 << 20
 
 // TestLetters sends long messages among short ones, alone and from graphs: by linked devices, by such as are not, and by hosts that
@@ -41,7 +41,7 @@ func TestLetters(t *testing.T) {
 					if r.g.Rank() == 0 {
 						launched.clear()
 					}
-					return first(r.g.Barrier(r.ctx), r.letters(75_000), r.overtaken(75_000))
+					return first(r.g.Barrier(r.ctx), r.letters(140_000), r.overtaken(210_000))
 				})
 				require.Equal(t, how == "linked", launched.has(kernels.BroadcastLines))
 				require.Equal(t, how != "blocking", launched.has(kernels.ExchangeMail))
@@ -138,11 +138,11 @@ func unseenLetters(r *rank, random *rand.Rand) error {
 // and nothing spins on.
 func TestLetterAlone(t *testing.T) {
 	t.Parallel()
-	for _, lengths := range [][]int{{100_000}, {10_000, 10_000}} {
+	for _, lengths := range [][]int{{150_000}, {100_000, 100_000}} {
 		t.Run(fmt.Sprint(lengths), func(t *testing.T) {
 			t.Parallel()
 			onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: 3 * time.Second}, func(r *rank) error {
-				x := r.tensor(0, colligo.Float32, 0, 100_000)
+				x := r.tensor(0, colligo.Float32, 0, 150_000)
 				if err := first(r.put(x, make([]byte, x.Size())), r.mail(10)); err != nil || r.g.Rank() == 1 {
 					return first(err, r.failed("waits for rank 1"))
 				}
@@ -169,7 +169,7 @@ func TestGPULetters(t *testing.T) {
 		for _, memory := range []int{letterMemory, 0} {
 			t.Run(fmt.Sprintf("ranks=%d/memory=%d", size, memory), func(t *testing.T) {
 				onRanks(t, d, size, n, gpuHalf, Options{Memory: memory, Timeout: 20 * time.Second}, func(r *rank) error {
-					return first(r.letters(75_000), r.letters(10_000_001), r.overtaken(200_000), r.overtaken(2_000_000), r.overtaken(9_000_000))
+					return first(r.letters(140_000), r.letters(10_000_001), r.overtaken(200_000), r.overtaken(2_000_000), r.overtaken(9_000_000))
 				})
 			})
 		}

@@ -20,9 +20,7 @@ import (
 //	check     mostCode less the code
 //	label     which message it is, and its length, for the error's sake
 //
-// A long message, which would not fit into all slots at once, goes by lines (kernels: a broadcast between two) where devices are
-// linked by NVLink and kernels may wait: then its first slot says what it is, and carries nothing. Its sender's stream waits until the
-// receiver has freed that.
+// A message that does not fit into all slots at once is a letter (letter.go): then its slot says what it is, and carries nothing.
 //
 // Streams wait for "at least", so arrived and check together wait for equality; and both waits end when words are set
 // to mostCode, which is how a failure ends them whatever they wait for.
@@ -90,66 +88,19 @@ type expectation struct {
 	message
 }
 
-// inSlots returns how many bytes of a message go through the slots: all or none.
-func (b *backend) inSlots(bytes int) int {
-	if b.layout.mailBlocks > 0 && !b.serial && bytes > mailSlots*b.layout.mailSlot {
-		return 0
-	}
-	return bytes
-}
-
-// letterWarps is how many warps a block has that carries a long message: they are spread over the multiprocessors.
-const letterWarps = 4
-
-// letter enqueues this rank's half of a long message, as its root or its last rank.
-func (b *backend) letter(t cuda.Thread, peer int, end uint32, at cuda.Pointer, bytes int, s cuda.Stream) error {
-	l, a, sends := &b.layout, &b.args.letter, end == kernels.LineRoot
-	own, other := uint64(b.heap), uint64(b.peers[peer].at)
-	a.Lines, a.Next = own+uint64(l.letterAt(peer, b.rank)), other+uint64(l.letterAt(b.rank, peer))
-	a.Counts, a.Signs = own+uint64(l.letterCounts(b.rank, peer, sends)), own+uint64(l.letterSigns(b.rank, peer, sends))
-	a.Told = other + uint64(l.letterSigns(peer, b.rank, true))
-	if sends {
-		a.Told = own + uint64(l.letterSigns(b.rank, peer, false)) // nobody is before it
-	}
-	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(bytes), end
-	a.Before = uint32(b.place(peer))
-	a.After = a.Before
-	warps := min((bytes+511)/512, l.mailBlocks*kernels.LineWarps)
-	grid := cuda.Grid{Blocks: uint32((warps + letterWarps - 1) / letterWarps), Threads: 32 * letterWarps}
-	// It is no graph: a send and a receive run at the same time, which two launches of one graph do not.
-	return b.code.launchOnce(t, b.code.move.broadcastLines, grid, unsafe.Pointer(a), s)
-}
-
-// send copies a tensor into the mailbox of a peer. It waits for a slot that is not free yet, so messages of more than mailSlots slots
-// need their receiver. Messages of a pair arrive in the order in which they were sent, and must be received in that order: a tag does
-// not let a receive overtake.
+// send copies a tensor into the mailbox of a peer. It waits for a slot that is not free yet, so who sends much needs the receiver.
+// Messages of a pair arrive in the order in which they were sent, and must be received in that order: a tag does not let a receive
+// overtake.
 func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	m, of, bytes := &b.mails[c.Peer], messageOf(c), c.Count*c.DType.Size()
+	m, bytes := &b.mails[c.Peer], c.Count*c.DType.Size()
 	if err := m.note(t, s); err != nil {
 		return err
 	}
 	m.sent++
-	carried, label := b.inSlots(bytes), of.label(m.number(m.sent))
-	var err error
-	if slots := b.postSlots(carried); slots > 0 {
-		last := (m.sentSlots + slots - 1) % mailSlots
-		_, _, free := b.layout.mailAt(b.rank, c.Peer, last)
-		if err := b.admit(t, free, slots, s); err != nil {
-			return err
-		}
-		m.awaited = last + 1
-		x := b.nextMessage(b.rank, c.Peer, m.sentSlots, slots)
-		x.At, x.Bytes, x.Code, x.Label, x.Receives = uint64(addressOf(c.In)), uint64(carried), of.code(), label, 0
-		m.sentSlots += slots
-		err = b.hand(t, carried < bytes, s)
-	} else {
-		err = first(b.post(t, s), b.fillSlots(t, c, carried, label, s))
+	if b.isLetter(bytes) {
+		return b.sendLetter(t, c, s)
 	}
-	if err != nil || carried == bytes {
-		return err
-	}
-	_, _, free := b.layout.mailAt(b.rank, c.Peer, m.awaited-1)
-	return first(t.Wait32(s, b.heap+cuda.Pointer(free), 1), b.letter(t, c.Peer, kernels.LineRoot, addressOf(c.In), bytes, s))
+	return b.fill(t, c, bytes, s)
 }
 
 // receive copies what a peer has put into this rank's mailbox to the tensor.
@@ -157,93 +108,99 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	if c.Peer == plan.None {
 		return errors.New("a GPU has to be told which rank it waits for") // pg has refused it
 	}
-	m, of, bytes := &b.mails[c.Peer], messageOf(c), c.Count*c.DType.Size()
+	m, bytes := &b.mails[c.Peer], c.Count*c.DType.Size()
 	if err := m.note(t, s); err != nil {
 		return err
 	}
-	m.expect(of)
-	carried := b.inSlots(bytes)
-	var err error
-	if slots := b.postSlots(carried); slots > 0 {
-		_, arrived, _ := b.layout.mailAt(c.Peer, b.rank, m.receivedSlots%mailSlots)
-		if err := b.admit(t, arrived, slots, s); err != nil {
-			return err
-		}
-		x := b.nextMessage(c.Peer, b.rank, m.receivedSlots, slots)
-		x.At, x.Bytes, x.Code, x.Receives = uint64(addressOf(c.Out)), uint64(carried), of.code(), 1
-		m.receivedSlots += slots
-		err = b.hand(t, carried < bytes, s)
-	} else {
-		err = first(b.post(t, s), b.emptySlots(t, c, carried, s))
+	m.expect(messageOf(c))
+	if b.isLetter(bytes) {
+		return b.receiveLetter(t, c, s)
 	}
-	if err != nil || carried == bytes {
-		return err
-	}
-	return b.letter(t, c.Peer, kernels.LineLast, addressOf(c.Out), bytes, s)
+	return b.empty(t, c, bytes, s)
 }
 
-// admit has the stream wait for the word of a message that has more slots than one, and sees to it that few others wait in one launch:
-// a peer that is behind a collective must not keep that from the multiprocessors it needs. The word is 1 or more when a receive's
-// first slot is full, or a send's last one free.
-func (b *backend) admit(t cuda.Thread, word, slots int, s cuda.Stream) error {
-	if slots > 1 {
-		return first(b.post(t, s), t.Wait32(s, b.heap+cuda.Pointer(word), 1))
+// fill puts so many bytes of a message into slots.
+func (b *backend) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+	m, of := &b.mails[c.Peer], messageOf(c)
+	label := of.label(m.number(m.sent))
+	if !b.postable(bytes) {
+		return first(b.post(t, s), b.fillSlots(t, c, label, s))
 	}
-	waiting := 0
-	for i := range b.args.mail.Messages[:b.messages] {
-		if b.args.mail.Messages[i].Blocks == 1 {
-			waiting++
-		}
-	}
-	if waiting < mailWaits {
-		return nil
-	}
-	return b.post(t, s)
+	x := b.nextMessage(b.rank, c.Peer, m.sentSlots, bytes)
+	x.At, x.Code, x.Label, x.Receives = uint64(addressOf(c.In)), of.code(), label, 0
+	m.sentSlots += int(x.Parts)
+	m.awaited = (m.sentSlots-1)%mailSlots + 1
+	return b.hand(t, s)
 }
 
-// postSlots returns how many slots a kernel fills or empties for so many bytes, 0 if it is not for a kernel.
-func (b *backend) postSlots(bytes int) int {
-	slots := max((bytes+b.layout.mailSlot-1)/b.layout.mailSlot, 1)
-	if b.serial || slots > mailSlots || bytes > mailSlots*mailMost {
-		return 0
+// empty takes so many bytes of a message from slots.
+func (b *backend) empty(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+	m := &b.mails[c.Peer]
+	if !b.postable(bytes) {
+		return first(b.post(t, s), b.emptySlots(t, c, s))
 	}
-	return slots
+	x := b.nextMessage(c.Peer, b.rank, m.receivedSlots, bytes)
+	x.At, x.Code, x.Receives = uint64(addressOf(c.Out)), messageOf(c).code(), 1
+	m.receivedSlots += int(x.Parts)
+	return b.hand(t, s)
+}
+
+// postable reports whether a kernel carries a message of so many bytes.
+func (b *backend) postable(bytes int) bool {
+	return !b.serial && bytes <= mailSlots*min(b.layout.mailSlot, mailMost)
+}
+
+// mailPart returns how many bytes of a message go to a slot: a short one is dealt to some blocks.
+func (b *backend) mailPart(bytes int) int {
+	if !b.postable(bytes) {
+		return b.layout.mailSlot
+	}
+	return min(max(up((bytes+mailWaits-1)/mailWaits, 16), leastMail), b.layout.mailSlot)
+}
+
+// mailParts returns how many slots a message takes.
+func (b *backend) mailParts(bytes int) int {
+	return max((bytes+b.mailPart(bytes)-1)/b.mailPart(bytes), 1)
 }
 
 // nextMessage is the next one of the launch to come, of which so many slots of the pair come before it.
-func (b *backend) nextMessage(from, to, before, slots int) *kernels.Message {
+func (b *backend) nextMessage(from, to, before, bytes int) *kernels.Message {
 	data, arrived, free := b.layout.mailAt(from, to, 0)
 	tags, _ := b.layout.mailTags(from, 0)
 	sender, receiver := uint64(b.peers[from].at), uint64(b.peers[to].at)
 	x := &b.args.mail.Messages[b.messages]
 	b.messages++
 	x.Data, x.Arrived, x.Free, x.Tags = receiver+uint64(data), receiver+uint64(arrived), sender+uint64(free), receiver+uint64(tags)
-	x.Slot, x.First, x.Slots, x.Blocks = uint32(b.layout.mailSlot), uint32(before%mailSlots), mailSlots, uint32(slots)
-	x.Peer = uint32(from + to - b.rank)
+	x.Slot, x.Part, x.First, x.Slots = uint32(b.layout.mailSlot), uint32(b.mailPart(bytes)), uint32(before%mailSlots), mailSlots
+	x.Bytes, x.Parts, x.Peer = uint64(bytes), uint32(b.mailParts(bytes)), uint32(from+to-b.rank)
 	return x
 }
 
-// hand launches the messages at hand, unless it is a block's that takes more; with now it does.
-func (b *backend) hand(t cuda.Thread, now bool, s cuda.Stream) error {
-	if b.block.gathers && !now && b.messages < kernels.MostMessages {
+// hand launches the messages at hand, unless they are a block's, which takes more.
+func (b *backend) hand(t cuda.Thread, s cuda.Stream) error {
+	if b.block.gathers && b.messages < kernels.MostMessages {
 		return nil
 	}
 	return b.post(t, s)
 }
 
-// post launches the messages at hand. It is no graph, for the same reason as a letter.
+// post launches the messages at hand. A peer may be behind a collective that needs the multiprocessors of this device, so few blocks
+// wait at once: sends and receives are in one launch, or in two side by side. What comes to a slot again is for the same block, for
+// messages of a peer follow one another, and mailSlots is a multiple of mailWaits. It is no graph, for the same reason as a letter.
 func (b *backend) post(t cuda.Thread, s cuda.Stream) error {
 	if b.messages == 0 {
 		return nil
 	}
-	a := &b.args.mail
-	blocks, longest := uint32(0), uint64(0)
+	a, parts, longest, blocks := &b.args.mail, 0, 0, mailWaits/2
 	for i := range a.Messages[:b.messages] {
-		blocks += a.Messages[i].Blocks
-		longest = max(longest, a.Messages[i].Bytes)
+		x := &a.Messages[i]
+		parts, longest = parts+int(x.Parts), max(longest, int(min(x.Bytes, uint64(x.Part))))
 	}
-	lines := (min(int(longest), b.layout.mailSlot) + 15) / 16
-	err := b.code.launchOnce(t, b.code.move.exchangeMail, cuda.Grid{Blocks: blocks, Threads: uint32(min(up(max(lines, 1), 32), 512))}, unsafe.Pointer(a), s)
+	if b.block.gathers {
+		blocks = mailWaits
+	}
+	grid := cuda.Grid{Blocks: uint32(min(parts, blocks)), Threads: uint32(min(up(max((longest+15)/16, 1), 32), 512))}
+	err := b.code.launchOnce(t, b.code.move.exchangeMail, grid, unsafe.Pointer(a), s)
 	b.dropMessages()
 	return first(err, b.weigh(t, s, 1))
 }
@@ -251,14 +208,14 @@ func (b *backend) post(t cuda.Thread, s cuda.Stream) error {
 // dropMessages forgets those at hand.
 func (b *backend) dropMessages() {
 	for i := range b.args.mail.Messages[:b.messages] {
-		b.args.mail.Messages[i].Blocks = 0
+		b.args.mail.Messages[i].Parts = 0
 	}
 	b.messages = 0
 }
 
-// fillSlots has the stream copy to slots.
-func (b *backend) fillSlots(t cuda.Thread, c *pg.Call, bytes int, said uint32, s cuda.Stream) error {
-	m, src, to, code := &b.mails[c.Peer], addressOf(c.In), b.peers[c.Peer].at, messageOf(c).code()
+// fillSlots has the stream copy a message to slots.
+func (b *backend) fillSlots(t cuda.Thread, c *pg.Call, said uint32, s cuda.Stream) error {
+	m, src, to, code, bytes := &b.mails[c.Peer], addressOf(c.In), b.peers[c.Peer].at, messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
 		n := min(b.layout.mailSlot, bytes-off)
 		slot := m.sentSlots % mailSlots
@@ -289,9 +246,9 @@ func (b *backend) fillSlot(t cuda.Thread, s cuda.Stream, dst, src cuda.Pointer, 
 	return t.Copy(dst, src, n, s)
 }
 
-// emptySlots has the stream copy from slots.
-func (b *backend) emptySlots(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
-	m, dst, from, code := &b.mails[c.Peer], addressOf(c.Out), b.peers[c.Peer].at, messageOf(c).code()
+// emptySlots has the stream copy a message from slots.
+func (b *backend) emptySlots(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	m, dst, from, code, bytes := &b.mails[c.Peer], addressOf(c.Out), b.peers[c.Peer].at, messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
 		n := min(b.layout.mailSlot, bytes-off)
 		slot := m.receivedSlots % mailSlots

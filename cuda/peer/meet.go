@@ -79,7 +79,7 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	if err := b.findLinks(ctx, all); err != nil {
 		return err
 	}
-	if !b.linked {
+	if !b.linked || b.serial {
 		b.layout.withoutLetters()
 	}
 	return nil

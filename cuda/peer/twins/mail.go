@@ -8,9 +8,9 @@ import (
 // mail is ExchangeMail without a wait.
 type mail struct{ without Wait }
 
-// mailSlot is a block of it.
+// mailSlot is a slot at a block of it.
 type mailSlot struct {
-	member
+	*member
 	of                        *kernels.Message
 	turn                      uint32
 	at, bytes                 uint64
@@ -22,28 +22,35 @@ func (m mail) exchange(l *cudasim.Launch) {
 	a := cudasim.Args[kernels.MailArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
-		x := newMailSlot(member{Block: b, g: &kernels.GroupArgs{Stop: a.Stop}, grid: l.Grid}, a)
-		if x.of.Receives != 0 {
-			m.receive(x)
-		} else {
-			m.send(x)
+		of := &member{Block: b, g: &kernels.GroupArgs{Stop: a.Stop}, grid: l.Grid}
+		for n := uint32(b.Index); ; n += l.Grid {
+			x := newMailSlot(of, a, n)
+			switch {
+			case x == nil:
+				return
+			case x.of.Receives != 0:
+				m.receive(x)
+			default:
+				m.send(x)
+			}
 		}
 	})
 }
 
-func newMailSlot(of member, a *kernels.MailArgs) *mailSlot {
-	x := &mailSlot{member: of, turn: uint32(of.Index), code: 1}
-	for k := range a.Messages {
-		x.of = &a.Messages[k]
-		if x.turn < x.of.Blocks {
-			break
-		}
-		x.turn -= x.of.Blocks
+// newMailSlot returns the n-th slot of all messages, nil if they have fewer.
+func newMailSlot(of *member, a *kernels.MailArgs, n uint32) *mailSlot {
+	k := 0
+	for ; k < len(a.Messages) && n >= a.Messages[k].Parts; k++ {
+		n -= a.Messages[k].Parts
 	}
-	i, from := uint64((x.of.First+x.turn)%x.of.Slots), uint64(x.turn)*uint64(x.of.Slot)
-	x.at, x.bytes = x.of.At+from, within(from, uint64(x.of.Slot), x.of.Bytes)
+	if k == len(a.Messages) {
+		return nil
+	}
+	x := &mailSlot{member: of, of: &a.Messages[k], turn: n, code: 1}
+	i, from := uint64((x.of.First+n)%x.of.Slots), uint64(n)*uint64(x.of.Part)
+	x.at, x.bytes = x.of.At+from, within(from, uint64(x.of.Part), x.of.Bytes)
 	x.data, x.arrived, x.free, x.tags = x.of.Data+i*uint64(x.of.Slot), x.of.Arrived+4*i, x.of.Free+4*i, x.of.Tags+8*i
-	if x.turn == 0 {
+	if n == 0 {
 		x.code = x.of.Code
 	}
 	return x

@@ -163,11 +163,11 @@ struct Message {
 	u64 at, bytes;
 	u64 data;                // the mailbox, on the receiver
 	u64 arrived, free, tags; // words of its first slot; tags are two for each slot, check and label
-	u32 slot;                // bytes
+	u32 slot, part;          // bytes from slot to slot, and those that are in each
 	u32 first, slots;        // the slot that the message begins in, and how many there are
 	u32 code, label;
 	u32 peer;     // a rank
-	u32 blocks;   // that have a slot each
+	u32 parts;    // that have a slot each
 	u32 receives; // 0 if it is sent
 };
 
@@ -353,17 +353,18 @@ OFFSET(Message, arrived, 24);
 OFFSET(Message, free, 32);
 OFFSET(Message, tags, 40);
 OFFSET(Message, slot, 48);
-OFFSET(Message, first, 52);
-OFFSET(Message, slots, 56);
-OFFSET(Message, code, 60);
-OFFSET(Message, label, 64);
-OFFSET(Message, peer, 68);
-OFFSET(Message, blocks, 72);
-OFFSET(Message, receives, 76);
-SIZE(Message, 80);
+OFFSET(Message, part, 52);
+OFFSET(Message, first, 56);
+OFFSET(Message, slots, 60);
+OFFSET(Message, code, 64);
+OFFSET(Message, label, 68);
+OFFSET(Message, peer, 72);
+OFFSET(Message, parts, 76);
+OFFSET(Message, receives, 80);
+SIZE(Message, 88);
 OFFSET(MailArgs, stop, 0);
 OFFSET(MailArgs, messages, 8);
-SIZE(MailArgs, 648);
+SIZE(MailArgs, 712);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

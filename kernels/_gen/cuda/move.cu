@@ -221,6 +221,9 @@ KERNEL void move_follow(FollowArgs a) { follow(a, Keep{}); }
 KERNEL void exchange_mail(MailArgs a) {
 	SHARED u32 on;
 	Mail m(a);
-	if (m.of.receives) m.receive(on);
-	else m.send(on);
+#pragma unroll 1
+	for (u32 n = block(); m.take(a, n); n += blocks()) {
+		if (m.of.receives) m.receive(on);
+		else m.send(on);
+	}
 }
