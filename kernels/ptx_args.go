@@ -240,7 +240,7 @@ type Message struct {
 const MostCode = 1 << 30
 
 // FollowArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
-// this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
+// this rank sends its part Rank+Shift-j and takes part Rank+Shift-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
 // kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at
 // Go has become 1, which their stream makes 0 again before. Slots start blank and end so; words start as 0 and end so. An operation
 // begins when all ranks have ended the one before.
@@ -261,6 +261,7 @@ type FollowArgs struct {
 	Steps, Folds uint32
 	Divisor      uint32 // as in ReduceArgs
 	Chain        uint32 // ChainRoot, ChainMiddle or ChainLast, or 0 in a ring
+	Shift        uint32 // in a ring, of all parts
 }
 
 // What a rank is in a chain.
@@ -287,7 +288,7 @@ func (a *FollowArgs) slice(k, taken int) Slice {
 		return Slice{In: a.In + at, Out: a.Outs[0] + at, Bytes: min(a.Slice, a.Bytes-at)}
 	}
 	n, size := a.Slices(), int(a.Group.Size)
-	d := (2*size - k/n - taken) % size
+	d := (2*size + int(a.Shift) - k/n - taken) % size
 	part, at := uint64((int(a.Group.Rank)+d)%size)*a.Part, uint64(k%n)*a.Slice
 	s := Slice{In: a.In + part + at, Out: a.Outs[d] + at}
 	if end := min(part+a.Part, a.Bytes); part+at < end {

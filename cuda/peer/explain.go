@@ -39,7 +39,9 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice,
 	case c.Way == Packets && bytes > l.packetSlot/2:
 		c.Way = Tiles
 	case (c.Way == Ring || c.Way == Follow) && bytes < leastPart:
-		c.Way = Turns
+		if c.Way = Turns; !Turns.Serves(coll) {
+			c.Way = Tiles
+		}
 	}
 	return c, nil
 }

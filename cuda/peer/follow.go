@@ -8,6 +8,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // Follow is a ring of copy engines with one kernel that goes behind them (kernels/_gen/cuda/follow.h has how, and why it is right).
@@ -51,6 +52,32 @@ func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cud
 		a.Outs[b.place(q)] = uint64(o.out) + uint64(q*o.part)
 	}
 	return b.followEngines(ctx, t, r.follow, &o.choice, s)
+}
+
+// scatterFollow is a reduce-scatter between two ranks, of even parts that lie one behind the other: each sends the other's, and folds
+// what it takes with its own.
+func (b *backend) scatterFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, choice *Choice, s cuda.Stream) error {
+	a, out, part := &b.args.follow, uint64(addressOf(c.Out)), uint64(c.Out.Size())
+	a.In, a.Bytes, a.Part, a.Divisor = uint64(addressOf(c.In)), 2*part, part, b.divisor(c.Op)
+	a.Outs[0], a.Outs[1] = out, out
+	a.Steps, a.Folds, a.Shift = 1, 1, 1
+	err := b.followEngines(ctx, t, r.follow, choice, s)
+	a.Shift = 0
+	return err
+}
+
+// rootFollow is a reduce between two ranks: the root folds what the other one hands it.
+func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, choice *Choice, s cuda.Stream) error {
+	a, bytes := &b.args.follow, uint64(c.In.Size())
+	a.In, a.Bytes, a.Part, a.Divisor = uint64(addressOf(c.In)), bytes, bytes, b.divisor(c.Op)
+	a.Steps, a.Folds = 1, 1
+	a.Outs[0], a.Chain = a.In, kernels.ChainRoot
+	if b.rank == c.Root {
+		a.Outs[0], a.Chain = uint64(addressOf(c.Out)), kernels.ChainLast
+	}
+	err := b.followEngines(ctx, t, r.follow, choice, s)
+	a.Chain = 0
+	return err
 }
 
 // gatherFollow is an all-gather of even parts. The own part is copied meanwhile, by few blocks: more would take memory's time from

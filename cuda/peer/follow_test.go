@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +23,9 @@ func following(size, blocks, slice int) Options {
 		{Coll: plan.AllReduce, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
 		{Coll: plan.AllGather, MaxBytes: 100 << 10, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
 		{Coll: plan.Broadcast, MaxBytes: 10 << 10, Way: Lines, Blocks: blocks, Threads: 64},
-		{Coll: plan.Broadcast, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice}}}
+		{Coll: plan.Broadcast, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
+		{Coll: plan.ReduceScatter, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
+		{Coll: plan.Reduce, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice}}}
 }
 
 // TestFollow takes lengths around whole lines, spans and slices, at all alignments, with tiles and lines before and between.
@@ -135,6 +138,45 @@ func TestFollowBroadcasts(t *testing.T) {
 	})
 }
 
+// TestFollowReduces reduces to all roots and scatters sums, of parts around whole lines, spans and slices, aligned and not, also from
+// graphs: among two ranks, behind engines, and among three, by tiles.
+func TestFollowReduces(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{2, 3} {
+		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
+			t.Parallel()
+			d, launched := spied(simulated(t, size).Driver())
+			onRanks(t, d, size, size, simHalf, following(size, 2, 20<<10), func(r *rank) error {
+				for _, n := range []int{40_000, 15_361, 15_360, 2048, 500, 20_484} {
+					if err := first(r.reduces(colligo.Float32, n), r.averages(n, 0), r.averages(n, 4)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			require.Equal(t, size == 2, launched.has(kernels.AllReduceFollow))
+		})
+	}
+}
+
+// averages checks reduce_scatters of averages, in place and not, of n elements for each rank that lie so many from the beginning.
+func (r *rank) averages(n, shift int) error {
+	d, size, me := colligo.Float32, r.g.Size(), r.g.Rank()
+	all, err := reduced(d, colligo.Avg, size, n*size)
+	if err != nil {
+		return err
+	}
+	in, out := r.tensor(0, d, shift, n*size), r.tensor(1, d, 0, n)
+	own, want := values(d, colligo.KindAvg, me, n*size), all[4*n*me:4*n*(me+1)]
+	if err := r.tryCaptured(2, in, own, out, want, func() error { return r.g.ReduceScatterTensor(r.ctx, out, in, colligo.Avg) }); err != nil {
+		return err
+	}
+	whole := slices.Concat(own[:4*n*me], want, own[4*n*(me+1):])
+	return r.tryCaptured(2, in, own, in, whole, func() error {
+		return r.g.ReduceScatterTensor(r.ctx, in.Slice(n*me, n*(me+1)), in, colligo.Avg)
+	})
+}
+
 // TestFollowUnwatched enqueues sums in an order that a seed picks, of all ways that share memory with this one, with no host between
 // them, some in a graph that is replayed.
 func TestFollowUnwatched(t *testing.T) {
@@ -163,14 +205,14 @@ func (r *rank) unseenSums(random *rand.Rand) error {
 	some := func(n int) error {
 		for range n {
 			n := []int{300, 6000, 20_000, 50_000, 50_001, 120_000}[random.IntN(6)]
-			if err := r.anyCall([]int{0, 2, 7, 7}[random.IntN(4)], random.IntN(r.g.Size()), n); err != nil {
+			if err := r.anyCall([]int{0, 2, 3, 4, 7, 7}[random.IntN(6)], random.IntN(r.g.Size()), n); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	for _, n := range []int{6000, 20_000, 50_000} {
-		if err := first(r.anyCall(0, 0, n), r.anyCall(2, 0, n), r.anyCall(7, 0, n)); err != nil {
+		if err := first(r.anyCall(0, 0, n), r.anyCall(2, 0, n), r.anyCall(3, 0, n), r.anyCall(4, 0, n), r.anyCall(7, 0, n)); err != nil {
 			return err
 		}
 	}
@@ -291,7 +333,9 @@ func TestGPUFollow(t *testing.T) {
 				o := Options{Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: Tiles, Blocks: 64, Threads: 512},
 					{Coll: plan.AllReduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
 					{Coll: plan.AllGather, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
-					{Coll: plan.Broadcast, Way: Follow, Blocks: 32, Threads: 512, Tile: slice}}}
+					{Coll: plan.Broadcast, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
+					{Coll: plan.ReduceScatter, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
+					{Coll: plan.Reduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice}}}
 				onRanks(t, d, size, n, 80<<20, o, func(r *rank) error {
 					for i, n := range []int{1 << 24, 200_000, 5_000_001, 16_000_000, 100_000, 3_000_003, 3_000_000} {
 						c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: i % 3, async: i%2 == 1}
@@ -299,7 +343,7 @@ func TestGPUFollow(t *testing.T) {
 							return err
 						}
 					}
-					return first(r.broadcastBytes(50_000_001, 0, 1), r.broadcastBytes(3_000_000, 5, 0), r.broadcastGraph(10_000_000), r.gathersInPlace(1<<20), r.gathers(2_000_000, 0), r.gathers(1_000_000, 1), r.replayed(4_000_000), r.replayed(2_000_001))
+					return first(r.broadcastBytes(50_000_001, 0, 1), r.broadcastBytes(3_000_000, 5, 0), r.broadcastGraph(10_000_000), r.gathersInPlace(1<<20), r.reduces(colligo.Float32, 3_000_001), r.averages(2_000_000, 0), r.averages(500_000, 1), r.gathers(2_000_000, 0), r.gathers(1_000_000, 1), r.replayed(4_000_000), r.replayed(2_000_001))
 				})
 			})
 		}

@@ -52,14 +52,25 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 	}
 	a.In, a.Out, a.Divisor = 0, uint64(addressOf(c.Out)), b.divisor(c.Op)
 	choice := b.pick(c.Coll, longest)
+	if choice.Way == Follow && !b.followable(c, longest) {
+		choice = b.pickFor(c.Coll, longest, nil, 0, Follow)
+	}
 	packets := choice.Way == Packets && longest <= b.layout.packetSlot/2
 	family := kernels.TileFamily
-	if packets {
+	switch {
+	case packets:
 		family = kernels.PacketFamily
+	case choice.Way == Follow:
+		family = kernels.FollowFamily
 	}
 	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), family)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case choice.Way == Follow && c.Coll == plan.Reduce:
+		return b.rootFollow(ctx, t, c, r, &choice, s)
+	case choice.Way == Follow:
+		return b.scatterFollow(ctx, t, c, r, &choice, s)
 	}
 	f, grid := r.scatterPackets, choice.packetGrid(longest*(b.size-1), b.multiprocessors)
 	if !packets {
@@ -67,4 +78,17 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 		grid, a.Tile = b.tileGrid(&choice, longest)
 	}
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
+}
+
+// followable reports whether what b.args.scatter says can be reduced behind copy engines, in parts of at most so many bytes: between two
+// ranks, for sums of more would need memory on their way, and from the caller's one tensor.
+func (b *backend) followable(c *pg.Call, longest int) bool {
+	if b.size > 2 || b.serial || longest < leastPart || !c.In.Valid() {
+		return false
+	}
+	parts, from := b.args.scatter.Offset, uint64(addressOf(c.In))
+	if c.Coll == plan.Reduce {
+		return parts[b.place(c.Root)] == from
+	}
+	return longest%16 == 0 && c.In.Size() == 2*longest && parts[b.place(0)] == from && parts[b.place(1)] == from+uint64(longest)
 }

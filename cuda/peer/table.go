@@ -139,7 +139,15 @@ func choicesOf(c plan.Coll) (all []Choice) {
 	case plan.ReduceScatter:
 		all = append(all,
 			Choice{Coll: c, MaxBytes: 32 << 20, Way: Tiles, Blocks: 128, Threads: 512},
+			Choice{Coll: c, MaxSize: 2, MaxBytes: 48 << 20, Way: Tiles, Blocks: 128, Threads: 512},
+			Choice{Coll: c, MaxSize: 2, Way: Follow, Blocks: 32, Threads: 512},
 			Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 512})
+	case plan.Reduce:
+		all = append(all,
+			Choice{Coll: c, MaxSize: 2, MaxBytes: 12 << 20, Way: Tiles, Blocks: 128, Threads: 512},
+			Choice{Coll: c, MaxBytes: 48 << 20, Way: Tiles, Blocks: 256, Threads: 256},
+			Choice{Coll: c, MaxSize: 2, Way: Follow, Blocks: 32, Threads: 512},
+			Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
 	default:
 		all = append(all, Choice{Coll: c, Way: Tiles, Blocks: 256, Threads: 256})
 	}
@@ -174,7 +182,7 @@ func (w Way) Serves(c plan.Coll) bool {
 	case TwoShot, RowsTwoShot:
 		return c == plan.AllReduce
 	case Follow:
-		return c == plan.AllReduce || c == plan.AllGather || c == plan.Broadcast
+		return c == plan.AllReduce || c == plan.AllGather || c == plan.Broadcast || c == plan.ReduceScatter || c == plan.Reduce
 	case Rows, Lines:
 		return c == plan.AllReduce || c == plan.Broadcast
 	case Ring, Copies:

@@ -154,6 +154,7 @@ struct FollowArgs {
 	u32 steps, folds; // and in how many of them, the first ones, lines are folded
 	u32 divisor;      // as in ReduceArgs
 	u32 chain;        // chainRoot, chainMiddle or chainLast of one, or 0
+	u32 shift;        // the first part that is sent is so many behind this rank's
 };
 
 constexpr u32 mostCode = 1u << 30;
@@ -345,7 +346,8 @@ OFFSET(FollowArgs, steps, 400);
 OFFSET(FollowArgs, folds, 404);
 OFFSET(FollowArgs, divisor, 408);
 OFFSET(FollowArgs, chain, 412);
-SIZE(FollowArgs, 416);
+OFFSET(FollowArgs, shift, 416);
+SIZE(FollowArgs, 424);
 OFFSET(Message, at, 0);
 OFFSET(Message, bytes, 8);
 OFFSET(Message, data, 16);

@@ -6,7 +6,8 @@
 // done. Who takes a slice does not see which of the two sent a line. A rank whose tensors are no multiples of 16 sends all by
 // stores, for its engine would not keep lines together, and the end of a tensor that is no whole line goes so as well.
 //
-// Ring. The steps are a ring's: in step j rank r sends part r-j, and takes part r-j-1, a part cut into as many slices on all ranks. A
+// Ring. The steps are a ring's: in step j rank r sends part r-j, and takes part r-j-1 (all shifted alike), a part cut into as many slices
+// on all ranks. A
 // slice that is sent in a step was taken in the one before, at the same place of the part, by the same warps. So what a thread
 // sends it has written itself, and a thread needs to know nothing of others but that memory is free. Slices go to two slots by turns.
 //
@@ -67,7 +68,7 @@ struct Follower {
 
 	// slice returns the one that this rank sends as its k-th, or takes, where taken is 1.
 	__attribute__((device, always_inline)) Slice slice(u32 k, u32 taken) {
-		u32 d = a.chain != 0 ? 0 : (2 * a.group.size - k / per - taken) % a.group.size;
+		u32 d = a.chain != 0 ? 0 : (2 * a.group.size + a.shift - k / per - taken) % a.group.size;
 		u64 part = a.chain != 0 ? 0 : peerAt(a.group, d) * a.part, at = k % per * a.slice;
 		return {a.in + part + at, outs.at[d] + at, within(at, a.slice, within(part, a.part, a.bytes))};
 	}
