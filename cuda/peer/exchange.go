@@ -63,7 +63,7 @@ func (b *backend) exchange(ctx context.Context, t cuda.Thread, e *move, s cuda.S
 	case choice.Way == Copies:
 		return b.exchangeCopies(ctx, t, e, s)
 	case choice.Way == Follow:
-		return b.gatherFollow(ctx, t, e, choice, s)
+		return b.exchangeFollow(ctx, t, e, choice, s)
 	default:
 		return b.ringExchange(ctx, t, e, choice, s)
 	}

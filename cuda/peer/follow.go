@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // Follow is a ring of copy engines with one kernel that goes behind them (kernels/_gen/cuda/follow.h has how, and why it is right).
@@ -80,17 +81,29 @@ func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *
 	return err
 }
 
-// gatherFollow is an all-gather of even parts. The own part is copied meanwhile, by few blocks: more would take memory's time from
-// what comes in, and be done too early.
-func (b *backend) gatherFollow(ctx context.Context, t cuda.Thread, e *move, choice *Choice, s cuda.Stream) error {
+// exchangeFollow is an all-gather of even parts, or between two ranks an all-to-all. The own part is copied meanwhile, by few blocks:
+// more would take memory's time from what comes in, and be done too early.
+func (b *backend) exchangeFollow(ctx context.Context, t cuda.Thread, e *move, choice *Choice, s cuda.Stream) error {
 	a, x, part := &b.args.follow, &b.args.exchange, uint64(e.longest)
-	a.In, a.Bytes, a.Part, a.Outs = x.Send[0]-uint64(b.rank)*part, uint64(b.size)*part, part, x.Recv
-	a.Steps, a.Folds = uint32(b.size-1), 0
-	own, out, side := cuda.Pointer(x.Send[0]), cuda.Pointer(x.Recv[0]), &b.streams.ring.fold
+	a.Bytes, a.Part, a.Steps, a.Folds = uint64(b.size)*part, part, uint32(b.size-1), 0
+	a.In, a.Outs = x.Send[0]-uint64(b.rank)*part, x.Recv
+	if e.coll == plan.AllToAll {
+		a.In, a.Shift = x.Send[1]-uint64(1-b.rank)*part, 1
+		a.Outs[0] = x.Recv[1]
+	}
+	err := b.followBeside(ctx, t, choice, s)
+	a.Shift = 0
+	return err
+}
+
+// followBeside enqueues what args.follow says, with a copy of the own part.
+func (b *backend) followBeside(ctx context.Context, t cuda.Thread, choice *Choice, s cuda.Stream) error {
+	x, side := &b.args.exchange, &b.streams.ring.fold
+	own, out := x.Send[0], x.Recv[0]
 	if own == out {
 		return b.followEngines(ctx, t, b.code.move.moveFollow, choice, s)
 	}
-	b.args.copy = kernels.CopyArgs{Out: uint64(out), In: uint64(own), Bytes: part}
+	b.args.copy = kernels.CopyArgs{Out: out, In: own, Bytes: b.args.follow.Part}
 	return first(b.makeRing(ctx, t), follow(t, side.stream, s, side.event),
 		t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: ownBlocks, Threads: 512}, unsafe.Pointer(&b.args.copy), side.stream),
 		b.followEngines(ctx, t, b.code.move.moveFollow, choice, s), follow(t, s, side.stream, side.event))

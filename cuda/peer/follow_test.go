@@ -22,6 +22,7 @@ func following(size, blocks, slice int) Options {
 		{Coll: plan.AllReduce, MaxBytes: 100 << 10, Way: Tiles, Blocks: blocks, Threads: 64},
 		{Coll: plan.AllReduce, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
 		{Coll: plan.AllGather, MaxBytes: 100 << 10, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
+		{Coll: plan.AllToAll, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
 		{Coll: plan.Broadcast, MaxBytes: 10 << 10, Way: Lines, Blocks: blocks, Threads: 64},
 		{Coll: plan.Broadcast, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
 		{Coll: plan.ReduceScatter, Way: Follow, Blocks: blocks, Threads: 64, Tile: slice},
@@ -74,7 +75,7 @@ func TestFollowApart(t *testing.T) {
 	}
 }
 
-// TestFollowGathers gathers parts around whole spans and slices, in place and not, aligned and not, from one tensor and many.
+// TestFollowGathers gathers and exchanges parts around whole spans and slices, in place and not, aligned and not, from one tensor and many.
 func TestFollowGathers(t *testing.T) {
 	t.Parallel()
 	moveBehind(t, fewer(2, 3, 5), func(r *rank) error {
@@ -83,7 +84,7 @@ func TestFollowGathers(t *testing.T) {
 				return err
 			}
 		}
-		return first(r.moves(3000), r.lists(3000))
+		return first(r.moves(3000), r.moves(20_000), r.lists(3000), r.swapped(20_004), r.swapped(40_964))
 	})
 }
 
@@ -122,6 +123,18 @@ func (r *rank) gathers(n, shift int) error {
 	}
 	in, out := r.tensor(0, d, shift, n), r.tensor(1, d, 0, n*r.g.Size())
 	return r.tryCaptured(2, in, values(d, colligo.KindSum, r.g.Rank(), n), out, whole, func() error { return r.g.AllGatherInto(r.ctx, out, in) })
+}
+
+// swapped checks an all_to_all of n elements for each rank at multiples of 16.
+func (r *rank) swapped(n int) error {
+	d, size, me := colligo.Int32, r.g.Size(), r.g.Rank()
+	var mine, theirs []byte
+	for q := range size {
+		mine = append(mine, values(d, colligo.KindSum, me*size+q, n)...)
+		theirs = append(theirs, values(d, colligo.KindSum, q*size+me, n)...)
+	}
+	in, out := r.tensor(0, d, 0, n*size), r.tensor(1, d, 0, n*size)
+	return r.tryCaptured(2, in, mine, out, theirs, func() error { return r.g.AllToAllSingle(r.ctx, out, in, nil, nil) })
 }
 
 // TestFollowBroadcasts broadcasts lengths around whole lines, spans and slices, from all roots, at all alignments, also from graphs.
@@ -205,7 +218,7 @@ func (r *rank) unseenSums(random *rand.Rand) error {
 	some := func(n int) error {
 		for range n {
 			n := []int{300, 6000, 20_000, 50_000, 50_001, 120_000}[random.IntN(6)]
-			if err := r.anyCall([]int{0, 2, 3, 4, 7, 7}[random.IntN(6)], random.IntN(r.g.Size()), n); err != nil {
+			if err := r.anyCall([]int{0, 1, 2, 3, 4, 7, 7}[random.IntN(7)], random.IntN(r.g.Size()), n); err != nil {
 				return err
 			}
 		}
@@ -333,6 +346,7 @@ func TestGPUFollow(t *testing.T) {
 				o := Options{Choices: []Choice{{Coll: plan.AllReduce, MaxBytes: 1 << 20, Way: Tiles, Blocks: 64, Threads: 512},
 					{Coll: plan.AllReduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
 					{Coll: plan.AllGather, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
+					{Coll: plan.AllToAll, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
 					{Coll: plan.Broadcast, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
 					{Coll: plan.ReduceScatter, Way: Follow, Blocks: 32, Threads: 512, Tile: slice},
 					{Coll: plan.Reduce, Way: Follow, Blocks: 32, Threads: 512, Tile: slice}}}
@@ -343,7 +357,7 @@ func TestGPUFollow(t *testing.T) {
 							return err
 						}
 					}
-					return first(r.broadcastBytes(50_000_001, 0, 1), r.broadcastBytes(3_000_000, 5, 0), r.broadcastGraph(10_000_000), r.gathersInPlace(1<<20), r.reduces(colligo.Float32, 3_000_001), r.averages(2_000_000, 0), r.averages(500_000, 1), r.gathers(2_000_000, 0), r.gathers(1_000_000, 1), r.replayed(4_000_000), r.replayed(2_000_001))
+					return first(r.broadcastBytes(50_000_001, 0, 1), r.broadcastBytes(3_000_000, 5, 0), r.broadcastGraph(10_000_000), r.gathersInPlace(1<<20), r.swapped(3_000_000), r.reduces(colligo.Float32, 3_000_001), r.averages(2_000_000, 0), r.averages(500_000, 1), r.gathers(2_000_000, 0), r.gathers(1_000_000, 1), r.replayed(4_000_000), r.replayed(2_000_001))
 				})
 			})
 		}

@@ -130,6 +130,10 @@ func choicesOf(c plan.Coll) (all []Choice) {
 			all = append(all,
 				Choice{Coll: c, MaxBytes: 24 << 20, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10},
 				Choice{Coll: c, Way: Follow, Blocks: 32, Threads: 512})
+		} else {
+			all = append(all,
+				Choice{Coll: c, MaxSize: 2, MaxBytes: 32 << 20, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10},
+				Choice{Coll: c, MaxSize: 2, Way: Follow, Blocks: 32, Threads: 512})
 		}
 		all = append(all, Choice{Coll: c, Way: Turns, Blocks: 256, Threads: 320, Tile: 16 << 10})
 	case plan.Broadcast:
@@ -182,7 +186,7 @@ func (w Way) Serves(c plan.Coll) bool {
 	case TwoShot, RowsTwoShot:
 		return c == plan.AllReduce
 	case Follow:
-		return c == plan.AllReduce || c == plan.AllGather || c == plan.Broadcast || c == plan.ReduceScatter || c == plan.Reduce
+		return c == plan.AllReduce || c == plan.AllGather || c == plan.AllToAll || c == plan.Broadcast || c == plan.ReduceScatter || c == plan.Reduce
 	case Rows, Lines:
 		return c == plan.AllReduce || c == plan.Broadcast
 	case Ring, Copies:
