@@ -16,8 +16,9 @@ const (
 	mailSlots = 8  // of a mailbox
 
 	mailWaits    = 4         // multiprocessors that collectives leave to messages whose peer may be behind one
-	letterPlaces = 3         // of the lines of long messages
-	letterBlocks = 32        // at most
+	letterPlaces = 2         // of the lines of long messages
+	letterBlocks = 64        // at most, of lineWarps
+	fewBytes     = 24 << 20  // of a heap: mailboxes get little of those, for kernels need them
 	mailMost     = 128 << 10 // bytes of a slot where long messages go by lines
 	leastMail    = 16 << 10  // bytes in a slot, if a message takes more than one
 	testBytes    = 1 << 10
@@ -66,7 +67,7 @@ func newLayout(size, memory int) (layout, error) {
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = up(memory/24/(2*size), 64<<10)
 	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*kernels.RowQuad)
-	l.shareMail(memory / 12)
+	l.shareMail(max(memory/24, (memory-fewBytes)/6))
 	if size > 1 {
 		l.places = max(size, linePlaces)
 		l.blocks = min(memory/5/kernels.LineBytes(l.places, 1), lineBlocks)

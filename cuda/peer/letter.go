@@ -19,7 +19,7 @@ import (
 
 const (
 	leastLetter    = 768 << 10 // bytes; what is not longer may go by the mailbox, which takes as long then
-	letterWarps    = 8         // of a block: they are spread over the multiprocessors
+	letterWarps    = 16        // of a block
 	letterCommands = 4
 )
 

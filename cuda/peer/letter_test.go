@@ -138,7 +138,7 @@ func unseenLetters(r *rank, random *rand.Rand) error {
 // and nothing spins on.
 func TestLetterAlone(t *testing.T) {
 	t.Parallel()
-	for _, lengths := range [][]int{{150_000}, {100_000, 100_000}} {
+	for _, lengths := range [][]int{{150_000}, {50_000, 50_000}} {
 		t.Run(fmt.Sprint(lengths), func(t *testing.T) {
 			t.Parallel()
 			onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: 3 * time.Second}, func(r *rank) error {
