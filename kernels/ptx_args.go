@@ -240,20 +240,20 @@ type Message struct {
 const MostCode = 1 << 30
 
 // FollowArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
-// this rank sends its part Rank+Shift-j and takes part Rank+Shift-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
+// this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
 // kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at
 // Go has become 1, which their stream makes 0 again before. Slots start blank and end so; words start as 0 and end so. An operation
 // begins when all ranks have ended the one before.
 //
-// Or a chain hands one part on, from the root to the rank after it, and so on: the one step of it. Outs begins with that tensor then.
+// Or a chain hands one part on, from the root to the rank after it, and so on: the one step of it. Ins and Outs begin with that tensor then.
 type FollowArgs struct {
 	Group        GroupArgs
 	Slots, Next  uint64           // this rank's slots, and those of the next as this device sees them
 	Counts       uint64           // a word for each block, of this rank; no peer writes there
 	Freed, Told  uint64           // the word that the next rank tells this one, and that of the rank before
 	Go           uint64           // two words of this rank
-	In, Bytes    uint64           // In is that of the whole tensor; of one that is gathered there is this rank's part alone
-	Outs         [MaxRanks]uint64 // of parts
+	Bytes        uint64           // of all parts
+	Ins, Outs    [MaxRanks]uint64 // of parts; of those that are not folded this rank's In alone
 	Part         uint64           // as in AllReduceArgs
 	Slot, Slice  uint64           // from one slot to the other, and the longest slice, a multiple of 16
 	Head         uint64           // a multiple of LineSpan, or longer than any slice
@@ -261,7 +261,6 @@ type FollowArgs struct {
 	Steps, Folds uint32
 	Divisor      uint32 // as in ReduceArgs
 	Chain        uint32 // ChainRoot, ChainMiddle or ChainLast, or 0 in a ring
-	Shift        uint32 // in a ring, of all parts
 }
 
 // What a rank is in a chain.
@@ -285,12 +284,12 @@ func (a *FollowArgs) Taken(k int) Slice { return a.slice(k, 1) }
 
 func (a *FollowArgs) slice(k, taken int) Slice {
 	if at := uint64(k) * a.Slice; a.Chain != 0 {
-		return Slice{In: a.In + at, Out: a.Outs[0] + at, Bytes: min(a.Slice, a.Bytes-at)}
+		return Slice{In: a.Ins[0] + at, Out: a.Outs[0] + at, Bytes: min(a.Slice, a.Bytes-at)}
 	}
 	n, size := a.Slices(), int(a.Group.Size)
-	d := (2*size + int(a.Shift) - k/n - taken) % size
+	d := (2*size - k/n - taken) % size
 	part, at := uint64((int(a.Group.Rank)+d)%size)*a.Part, uint64(k%n)*a.Slice
-	s := Slice{In: a.In + part + at, Out: a.Outs[d] + at}
+	s := Slice{In: a.Ins[d] + at, Out: a.Outs[d] + at}
 	if end := min(part+a.Part, a.Bytes); part+at < end {
 		s.Bytes = min(a.Slice, end-part-at)
 	}

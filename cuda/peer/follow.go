@@ -47,32 +47,30 @@ func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cud
 		return err
 	}
 	a := &b.args.follow
-	a.In, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
+	a.Bytes, a.Part, a.Divisor = uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
 	a.Steps, a.Folds = uint32(2*b.size-2), uint32(b.size-1)
 	for q := range b.size {
-		a.Outs[b.place(q)] = uint64(o.out) + uint64(q*o.part)
+		d, off := b.place(q), uint64(q*o.part)
+		a.Ins[d], a.Outs[d] = uint64(o.in)+off, uint64(o.out)+off
 	}
 	return b.followEngines(ctx, t, r.follow, &o.choice, s)
 }
 
-// scatterFollow is a reduce-scatter between two ranks, of even parts that lie one behind the other: each sends the other's, and folds
-// what it takes with its own.
+// scatterFollow is a reduce-scatter of even parts between two ranks: each sends the other's, and folds what it takes with its own.
 func (b *backend) scatterFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, choice *Choice, s cuda.Stream) error {
-	a, out, part := &b.args.follow, uint64(addressOf(c.Out)), uint64(c.Out.Size())
-	a.In, a.Bytes, a.Part, a.Divisor = uint64(addressOf(c.In)), 2*part, part, b.divisor(c.Op)
-	a.Outs[0], a.Outs[1] = out, out
-	a.Steps, a.Folds, a.Shift = 1, 1, 1
-	err := b.followEngines(ctx, t, r.follow, choice, s)
-	a.Shift = 0
-	return err
+	a, x, out := &b.args.follow, &b.args.scatter, uint64(addressOf(c.Out))
+	a.Bytes, a.Part, a.Divisor = x.Bytes[0]+x.Bytes[1], x.Bytes[0], b.divisor(c.Op)
+	a.Steps, a.Folds = 1, 1
+	a.Ins[0], a.Ins[1], a.Outs[0], a.Outs[1] = x.Offset[1], x.Offset[0], out, out
+	return b.followEngines(ctx, t, r.follow, choice, s)
 }
 
 // rootFollow is a reduce between two ranks: the root folds what the other one hands it.
 func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, choice *Choice, s cuda.Stream) error {
-	a, bytes := &b.args.follow, uint64(c.In.Size())
-	a.In, a.Bytes, a.Part, a.Divisor = uint64(addressOf(c.In)), bytes, bytes, b.divisor(c.Op)
+	a, x, root := &b.args.follow, &b.args.scatter, b.place(c.Root)
+	a.Bytes, a.Part, a.Divisor = x.Bytes[root], x.Bytes[root], b.divisor(c.Op)
 	a.Steps, a.Folds = 1, 1
-	a.Outs[0], a.Chain = a.In, kernels.ChainRoot
+	a.Ins[0], a.Outs[0], a.Chain = x.Offset[root], x.Offset[root], kernels.ChainRoot
 	if b.rank == c.Root {
 		a.Outs[0], a.Chain = uint64(addressOf(c.Out)), kernels.ChainLast
 	}
@@ -84,26 +82,20 @@ func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *
 // exchangeFollow is an all-gather of even parts, or between two ranks an all-to-all. The own part is copied meanwhile, by few blocks:
 // more would take memory's time from what comes in, and be done too early.
 func (b *backend) exchangeFollow(ctx context.Context, t cuda.Thread, e *move, choice *Choice, s cuda.Stream) error {
-	a, x, part := &b.args.follow, &b.args.exchange, uint64(e.longest)
+	a, x, part, side := &b.args.follow, &b.args.exchange, uint64(e.longest), &b.streams.ring.fold
 	a.Bytes, a.Part, a.Steps, a.Folds = uint64(b.size)*part, part, uint32(b.size-1), 0
-	a.In, a.Outs = x.Send[0]-uint64(b.rank)*part, x.Recv
-	if e.coll == plan.AllToAll {
-		a.In, a.Shift = x.Send[1]-uint64(1-b.rank)*part, 1
-		a.Outs[0] = x.Recv[1]
+	a.Outs = x.Recv
+	for d := range b.size {
+		a.Ins[d] = x.Send[0]
+		if e.coll == plan.AllToAll {
+			a.Ins[d] = x.Send[1]
+		}
 	}
-	err := b.followBeside(ctx, t, choice, s)
-	a.Shift = 0
-	return err
-}
-
-// followBeside enqueues what args.follow says, with a copy of the own part.
-func (b *backend) followBeside(ctx context.Context, t cuda.Thread, choice *Choice, s cuda.Stream) error {
-	x, side := &b.args.exchange, &b.streams.ring.fold
 	own, out := x.Send[0], x.Recv[0]
 	if own == out {
 		return b.followEngines(ctx, t, b.code.move.moveFollow, choice, s)
 	}
-	b.args.copy = kernels.CopyArgs{Out: out, In: own, Bytes: b.args.follow.Part}
+	b.args.copy = kernels.CopyArgs{Out: out, In: own, Bytes: part}
 	return first(b.makeRing(ctx, t), follow(t, side.stream, s, side.event),
 		t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: ownBlocks, Threads: 512}, unsafe.Pointer(&b.args.copy), side.stream),
 		b.followEngines(ctx, t, b.code.move.moveFollow, choice, s), follow(t, s, side.stream, side.event))
@@ -112,7 +104,7 @@ func (b *backend) followBeside(ctx context.Context, t cuda.Thread, choice *Choic
 // broadcastFollow hands a tensor on from the root to the rank after it, and so on.
 func (b *backend) broadcastFollow(ctx context.Context, t cuda.Thread, root int, x colligo.Tensor, choice *Choice, s cuda.Stream) error {
 	a, at := &b.args.follow, uint64(addressOf(x))
-	a.In, a.Outs[0], a.Bytes, a.Part = at, at, uint64(x.Size()), uint64(x.Size())
+	a.Ins[0], a.Outs[0], a.Bytes, a.Part = at, at, uint64(x.Size()), uint64(x.Size())
 	a.Steps, a.Folds = 1, 0
 	switch before, after := b.neighbours(root); {
 	case before == 0:
@@ -158,12 +150,12 @@ func (b *backend) cutSlices(choice *Choice) {
 	slices := max((part+most-1)/most, 2)
 	slice := up((part+slices-1)/slices, kernels.LineSpan)
 	a.Slice, a.Head = uint64(slice), uint64(min(followHead, down(slice/2, kernels.LineSpan)))
-	at, outs := a.In, a.Outs[:b.size]
+	at, parts := uint64(0), b.size
 	if a.Chain != 0 {
-		outs = outs[:1]
+		parts = 1
 	}
-	for _, out := range outs {
-		at |= out
+	for d := range parts {
+		at |= a.Ins[d] | a.Outs[d]
 	}
 	if at%16 != 0 {
 		a.Head = math.MaxUint64

@@ -184,6 +184,18 @@ func (r *rank) averages(n, shift int) error {
 	if err := r.tryCaptured(2, in, own, out, want, func() error { return r.g.ReduceScatterTensor(r.ctx, out, in, colligo.Avg) }); err != nil {
 		return err
 	}
+	var list []colligo.Tensor // one rank's come one by one
+	for q := range size {
+		list = append(list, in.Slice(q*n, (q+1)*n))
+	}
+	if err := r.try("reduce_scatter of a list", in, own, out, want, func() error {
+		if me == 0 {
+			return r.g.ReduceScatterTensor(r.ctx, out, in, colligo.Avg)
+		}
+		return r.g.ReduceScatter(r.ctx, out, list, colligo.Avg)
+	}); err != nil {
+		return err
+	}
 	whole := slices.Concat(own[:4*n*me], want, own[4*n*(me+1):])
 	return r.tryCaptured(2, in, own, in, whole, func() error {
 		return r.g.ReduceScatterTensor(r.ctx, in.Slice(n*me, n*(me+1)), in, colligo.Avg)
@@ -317,6 +329,9 @@ func requireSlices(t *testing.T, b *backend) {
 		a.Group.Rank = uint32(rank)
 		next := a
 		next.Group.Rank = uint32((rank + 1) % b.size)
+		for d := range b.size {
+			a.Ins[d], next.Ins[d] = uint64((rank+d)%b.size)*a.Part, uint64((rank+1+d)%b.size)*a.Part
+		}
 		for k := range int(a.Steps) * a.Slices() {
 			cut := a.Sent(k)
 			require.Equal(t, cut.In, next.Taken(k).In)

@@ -17,7 +17,7 @@ const (
 
 	mailWaits    = 4         // multiprocessors that collectives leave to messages whose peer may be behind one
 	letterPlaces = 2         // of the lines of long messages
-	letterBlocks = 64        // at most, of lineWarps
+	letterBlocks = 64        // at most, of LineWarps
 	fewBytes     = 24 << 20  // of a heap: mailboxes get little of those, for kernels need them
 	mailMost     = 128 << 10 // bytes of a slot where long messages go by lines
 	leastMail    = 16 << 10  // bytes in a slot, if a message takes more than one

@@ -81,14 +81,8 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 }
 
 // followable reports whether what b.args.scatter says can be reduced behind copy engines, in parts of at most so many bytes: between two
-// ranks, for sums of more would need memory on their way, and from the caller's one tensor.
+// ranks, for sums of more would need memory on their way. Both say the same.
 func (b *backend) followable(c *pg.Call, longest int) bool {
-	if b.size > 2 || b.serial || longest < leastPart || !c.In.Valid() {
-		return false
-	}
-	parts, from := b.args.scatter.Offset, uint64(addressOf(c.In))
-	if c.Coll == plan.Reduce {
-		return parts[b.place(c.Root)] == from
-	}
-	return longest%16 == 0 && c.In.Size() == 2*longest && parts[b.place(0)] == from && parts[b.place(1)] == from+uint64(longest)
+	parts := &b.args.scatter.Bytes
+	return b.size == 2 && !b.serial && longest >= leastPart && (c.Coll == plan.Reduce || parts[0] == parts[1] && longest%16 == 0)
 }

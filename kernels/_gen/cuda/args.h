@@ -145,7 +145,8 @@ struct FollowArgs {
 	u64 counts;         // a word for each block, of this rank
 	u64 freed, told;    // the word that the next rank tells this one, and that of the rank before
 	u64 go;             // two words of this rank that a stream waits for
-	u64 in, bytes;      // in is that of the whole tensor
+	u64 bytes;          // of the whole tensor
+	u64 ins[maxRanks];  // of parts, turned
 	u64 outs[maxRanks]; // of parts, turned
 	u64 part;           // as in AllReduceArgs
 	u64 slot, slice;    // from one slot to the other, and the longest slice: a multiple of 16
@@ -154,7 +155,6 @@ struct FollowArgs {
 	u32 steps, folds; // and in how many of them, the first ones, lines are folded
 	u32 divisor;      // as in ReduceArgs
 	u32 chain;        // chainRoot, chainMiddle or chainLast of one, or 0
-	u32 shift;        // the first part that is sent is so many behind this rank's
 };
 
 constexpr u32 mostCode = 1u << 30;
@@ -334,20 +334,19 @@ OFFSET(FollowArgs, counts, 240);
 OFFSET(FollowArgs, freed, 248);
 OFFSET(FollowArgs, told, 256);
 OFFSET(FollowArgs, go, 264);
-OFFSET(FollowArgs, in, 272);
-OFFSET(FollowArgs, bytes, 280);
-OFFSET(FollowArgs, outs, 288);
-OFFSET(FollowArgs, part, 352);
-OFFSET(FollowArgs, slot, 360);
-OFFSET(FollowArgs, slice, 368);
-OFFSET(FollowArgs, head, 376);
-OFFSET(FollowArgs, blank, 384);
-OFFSET(FollowArgs, steps, 400);
-OFFSET(FollowArgs, folds, 404);
-OFFSET(FollowArgs, divisor, 408);
-OFFSET(FollowArgs, chain, 412);
-OFFSET(FollowArgs, shift, 416);
-SIZE(FollowArgs, 424);
+OFFSET(FollowArgs, bytes, 272);
+OFFSET(FollowArgs, ins, 280);
+OFFSET(FollowArgs, outs, 344);
+OFFSET(FollowArgs, part, 408);
+OFFSET(FollowArgs, slot, 416);
+OFFSET(FollowArgs, slice, 424);
+OFFSET(FollowArgs, head, 432);
+OFFSET(FollowArgs, blank, 440);
+OFFSET(FollowArgs, steps, 456);
+OFFSET(FollowArgs, folds, 460);
+OFFSET(FollowArgs, divisor, 464);
+OFFSET(FollowArgs, chain, 468);
+SIZE(FollowArgs, 472);
 OFFSET(Message, at, 0);
 OFFSET(Message, bytes, 8);
 OFFSET(Message, data, 16);

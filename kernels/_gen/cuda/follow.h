@@ -6,8 +6,7 @@
 // done. Who takes a slice does not see which of the two sent a line. A rank whose tensors are no multiples of 16 sends all by
 // stores, for its engine would not keep lines together, and the end of a tensor that is no whole line goes so as well.
 //
-// Ring. The steps are a ring's: in step j rank r sends part r-j, and takes part r-j-1 (all shifted alike), a part cut into as many slices
-// on all ranks. A
+// Ring. The steps are a ring's: in step j rank r sends part r-j, and takes part r-j-1, a part cut into as many slices on all ranks. A
 // slice that is sent in a step was taken in the one before, at the same place of the part, by the same warps. So what a thread
 // sends it has written itself, and a thread needs to know nothing of others but that memory is free. Slices go to two slots by turns.
 //
@@ -42,7 +41,7 @@ struct Follower {
 		u64 in, out, bytes; // where it lies, and its length
 	};
 	const FollowArgs &a;
-	Turned &outs;
+	Turned &ins, &outs;
 	u32 per, count; // slices of a part, and of all steps
 	u32 own;        // slices that are sent as they were before anything was taken
 	bool takes, sends;
@@ -51,7 +50,7 @@ struct Follower {
 	Watch watch;
 	bool on = true; // it was not stopped
 
-	__attribute__((device, always_inline)) Follower(const FollowArgs &a, Turned &outs) : a(a), outs(outs), watch{a.group.stop} {
+	__attribute__((device, always_inline)) Follower(const FollowArgs &a, Turned &ins, Turned &outs) : a(a), ins(ins), outs(outs), watch{a.group.stop} {
 		per = (u32)((a.part + a.slice - 1) / a.slice);
 		count = a.steps * per;
 		own = a.chain == 0 ? per : a.chain == chainRoot ? count : 0;
@@ -61,6 +60,7 @@ struct Follower {
 		step = (u64)(blocks() - 1) * (threads() / 32) * spanBytes;
 		from = peerAt(a.group, a.group.size - 1);
 		to = peerAt(a.group, 1);
+		ins.fill(a.ins);
 		outs.fill(a.outs);
 		sync();
 		awaitBefore();
@@ -68,9 +68,9 @@ struct Follower {
 
 	// slice returns the one that this rank sends as its k-th, or takes, where taken is 1.
 	__attribute__((device, always_inline)) Slice slice(u32 k, u32 taken) {
-		u32 d = a.chain != 0 ? 0 : (2 * a.group.size + a.shift - k / per - taken) % a.group.size;
+		u32 d = a.chain != 0 ? 0 : (2 * a.group.size - k / per - taken) % a.group.size;
 		u64 part = a.chain != 0 ? 0 : peerAt(a.group, d) * a.part, at = k % per * a.slice;
-		return {a.in + part + at, outs.at[d] + at, within(at, a.slice, within(part, a.part, a.bytes))};
+		return {ins.at[d] + at, outs.at[d] + at, within(at, a.slice, within(part, a.part, a.bytes))};
 	}
 	// stored returns how many of its first bytes the kernel sends.
 	__attribute__((device, always_inline)) u64 stored(Slice s) { return smaller(a.head, s.bytes); }
@@ -180,8 +180,8 @@ struct Follower {
 };
 
 template <class F> DEVICE void follow(const FollowArgs &a, F fold) {
-	SHARED Turned outs;
-	Follower f(a, outs);
+	SHARED Turned ins, outs;
+	Follower f(a, ins, outs);
 	if (block() + 1 < blocks()) f.run(fold);
 	else if (thread() < 32) f.steer();
 }
