@@ -107,6 +107,8 @@ func choicesOf(c plan.Coll) (all []Choice) {
 	switch c {
 	case plan.AllGather:
 		all = append(all, Choice{Coll: c, MaxBytes: 16 << 10, Way: Packets, Blocks: 128, Threads: 128})
+	case plan.ReduceScatter:
+		all = append(all, Choice{Coll: c, MaxSize: 2, MaxBytes: 64 << 10, Way: Packets, Blocks: 128, Threads: 64})
 	case plan.Broadcast:
 		all = append(all,
 			Choice{Coll: c, MaxBytes: 8 << 10, Way: Packets, Blocks: 8, Threads: 128},
