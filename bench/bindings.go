@@ -107,7 +107,7 @@ func bindScatter(b *binding) trial {
 // bindSendRecv sends to the next rank while it receives from the one before.
 func bindSendRecv(b *binding) trial {
 	in, out := b.input(b.count), b.output(b.count)
-	next, before := b.neighbors()
+	next, before := b.neighbours()
 	return b.bindMove(in, out, func(int) numbers { return b.from(before, 0) },
 		func(ctx context.Context) error {
 			return b.group.Coalesce(ctx, func(x *pg.Batch) error {
@@ -118,7 +118,7 @@ func bindSendRecv(b *binding) trial {
 		})
 }
 
-func (b *binding) neighbors() (next, before int) {
+func (b *binding) neighbours() (next, before int) {
 	return (b.group.Rank() + 1) % b.ranks, (b.group.Rank() + b.ranks - 1) % b.ranks
 }
 

@@ -115,7 +115,7 @@ func (v *rival) call(b *binding, t trial) func(ctx context.Context) error {
 	case plan.Broadcast:
 		return func(context.Context) error { return v.comm.Broadcast(in, out, b.count, b.dtype, b.root, s) }
 	case plan.Send:
-		next, before := b.neighbors()
+		next, before := b.neighbours()
 		return func(context.Context) error { return v.comm.SendRecv(in, out, b.count, b.dtype, next, before, s) }
 	}
 	return v.barrier()

@@ -84,14 +84,14 @@ func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *
 func (b *backend) exchangeFollow(ctx context.Context, t cuda.Thread, e *move, choice *Choice, s cuda.Stream) error {
 	a, x, part, side := &b.args.follow, &b.args.exchange, uint64(e.longest), &b.streams.ring.fold
 	a.Bytes, a.Part, a.Steps, a.Folds = uint64(b.size)*part, part, uint32(b.size-1), 0
+	own, out, sent := x.Send[0], x.Recv[0], x.Send[0]
+	if e.coll == plan.AllToAll {
+		sent = x.Send[1]
+	}
 	a.Outs = x.Recv
 	for d := range b.size {
-		a.Ins[d] = x.Send[0]
-		if e.coll == plan.AllToAll {
-			a.Ins[d] = x.Send[1]
-		}
+		a.Ins[d] = sent
 	}
-	own, out := x.Send[0], x.Recv[0]
 	if own == out {
 		return b.followEngines(ctx, t, b.code.move.moveFollow, choice, s)
 	}

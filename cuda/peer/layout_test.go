@@ -34,8 +34,8 @@ func TestLayout(t *testing.T) {
 			require.Zero(t, l.packetSlot%64+l.tileSlot%16+l.ringSlot%ringUnit+l.lines%512)
 		}
 	}
-	_, err := newLayout(8, 1<<20)
 	require.Zero(t, mailSlots%mailWaits, "a slot is for the same block in each round")
+	_, err := newLayout(8, 1<<20)
 	require.EqualError(t, err, "983040 bytes of heap, less the small parts, are too few for 8 ranks")
 }
 

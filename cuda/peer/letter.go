@@ -20,7 +20,7 @@ import (
 const (
 	leastLetter    = 768 << 10 // bytes; what is not longer may go by the mailbox, which takes as long then
 	letterWarps    = 16        // of a block
-	letterCommands = 4
+	letterCommands = 4         // that it enqueues beside its message
 )
 
 // isLetter reports whether a message of so many bytes goes as a letter.
@@ -28,6 +28,7 @@ func (b *backend) isLetter(bytes int) bool {
 	return b.layout.mailBlocks > 0 && bytes > min(mailSlots*b.layout.mailSlot, leastLetter)
 }
 
+// sendLetter is send, beside the block's stream where the block's messages are at hand.
 func (b *backend) sendLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	out := s
 	if b.block.gathers {
@@ -41,6 +42,7 @@ func (b *backend) sendLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 		b.letter(t, c, kernels.LineRoot, addressOf(c.In), out))
 }
 
+// receiveLetter is receive. The letter is launched behind the message that tells of it.
 func (b *backend) receiveLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	ready := b.peers[c.Peer].at + cuda.Pointer(b.layout.readyAt(b.rank))
 	return first(t.Write32(s, ready, 1), b.empty(t, c, 0, s), b.post(t, s),

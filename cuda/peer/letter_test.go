@@ -103,7 +103,7 @@ func (r *rank) overtaken(n int) error {
 func TestLettersLeaveNothingOut(t *testing.T) {
 	t.Parallel()
 	// That the next rank has entered a broadcast says that it has ended the one before. Of a message its sender knows that: the
-	// receiver has freed the first slot.
+	// receiver has said that it is ready.
 	missesEach(t, Options{Memory: letterMemory, Timeout: 5 * time.Second}, unseenLetters, map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank,
 		"sign": twins.WaitForSign})
 }
