@@ -88,6 +88,14 @@ template <class Of> DEVICE Line inOrder(u32 q, u32 rank, Line mine, const Of &v)
 	return here;
 }
 
+// element returns the i-th element of a line. It stays in whole words until then, which take half the registers.
+template <class Raw> DEVICE Raw element(const Line &v, int i) {
+	constexpr int count = 4 / sizeof(Raw); // of a word
+	if constexpr (sizeof(Raw) == 8) return v.w[2 * i] | (Raw)v.w[2 * i + 1] << 32;
+	else if constexpr (sizeof(Raw) == 4) return v.w[i];
+	else return (Raw)(v.w[i / count] >> 8 * sizeof(Raw) * (i % count));
+}
+
 // Lines is the state of a line being folded by F.
 template <class F> struct Lines {
 	using Raw = typename F::Element::Raw;
@@ -98,14 +106,12 @@ template <class F> struct Lines {
 	typename F::State state[count];
 
 	__attribute__((device, always_inline)) void open(Line v) {
-		Elements in = bits<Elements>(v);
 #pragma unroll
-		for (int i = 0; i < count; i++) state[i] = F::open(in.e[i]);
+		for (int i = 0; i < count; i++) state[i] = F::open(element<Raw>(v, i));
 	}
 	__attribute__((device, always_inline)) void fold(Line v) {
-		Elements in = bits<Elements>(v);
 #pragma unroll
-		for (int i = 0; i < count; i++) state[i] = F::fold(state[i], in.e[i]);
+		for (int i = 0; i < count; i++) state[i] = F::fold(state[i], element<Raw>(v, i));
 	}
 	__attribute__((device, always_inline)) Line close(u32 divisor) {
 		if constexpr (F::averages)

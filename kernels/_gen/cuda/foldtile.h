@@ -3,58 +3,40 @@
 #include "fold.h"
 #include "tiles.h"
 
-// foldLines folds lines of up to K ranks, and asks for U of each before it folds one.
-template <u32 K, u32 U, class S> DEVICE void foldLines(const GroupArgs &g, u64 (&slots)[maxRanks], u64 mine, u64 bytes, u32 divisor, u32 first, u64 step, S store) {
+// foldSlots folds the tiles at slots, of all other ranks, and the bytes of user memory at mine, and hands line i of the result, at
+// 16·i, to store. first and step deal the lines to threads. A thread asks for some lines of some ranks before it folds one.
+template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRanks], u64 mine, u64 bytes, u32 divisor, u32 first, u64 step, S store) {
+	constexpr u32 U = unrolled ? 2 : 1, K = unrolled ? 4 : 1; // more than 4 ranks at once do not fit into the registers
 	u64 lines = linesOf(bytes);
 #pragma unroll 1
 	for (u64 i = first; i < lines; i += U * step) {
-		Line v[U][K], own[U];
-#pragma unroll
-		for (u32 u = 0; u < U; u++) {
-			u64 at = 16 * (i + u * step);
-			if (at >= bytes) continue;
-			own[u] = readUser(mine + at, bytes - at);
-#pragma unroll
-			for (u32 q = 0; q < K; q++) {
-				if (q >= g.size) break;
-				if (q != g.rank) v[u][q] = streamLine(slots[q] + at);
-			}
-		}
-#pragma unroll
-		for (u32 u = 0; u < U; u++) {
-			if (i + u * step >= lines) continue;
-			Whole s;
-#pragma unroll
-			for (u32 q = 0; q < K; q++) {
-				if (q >= g.size) break;
-				Line from = q == g.rank ? own[u] : v[u][q];
-				if (q == 0) s.open(from);
-				else s.fold(from);
-			}
-			store(i + u * step, s.close(divisor));
-		}
-	}
-}
-
-// foldSlots folds the tiles at slots, of all other ranks, and the bytes of user memory at mine, and hands line i of the result, at
-// 16·i, to store. first and step deal the lines to threads.
-template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRanks], u64 mine, u64 bytes, u32 divisor, u32 first, u32 step, S store) {
-	if constexpr (unrolled) {
-		if (g.size <= maxRanks / 2) foldLines<maxRanks / 2, 2>(g, slots, mine, bytes, divisor, first, step, store);
-		else foldLines<maxRanks, 1>(g, slots, mine, bytes, divisor, first, step, store);
-	} else {
-		u64 lines = linesOf(bytes);
-		for (u64 i = first; i < lines; i += step) {
-			Line own = readUser(mine + 16 * i, bytes - 16 * i);
-			Whole s;
+		Whole s[U];
 #pragma unroll 1
-			for (u32 q = 0; q < g.size; q++) {
-				Line from = q == g.rank ? own : streamLine(slots[q] + 16 * i);
-				if (q == 0) s.open(from);
-				else s.fold(from);
+		for (u32 q = 0; q < g.size; q += K) {
+			Line v[U][K], own[U];
+#pragma unroll
+			for (u32 u = 0; u < U; u++) {
+				u64 at = 16 * (i + u * step);
+				if (at >= bytes) continue;
+				if (g.rank - q < K) own[u] = readUser(mine + at, bytes - at);
+#pragma unroll
+				for (u32 k = 0; k < K; k++)
+					if ((k == 0 || q + k < g.size) && q + k != g.rank) v[u][k] = streamLine(slots[q + k] + at);
 			}
-			store(i, s.close(divisor));
+#pragma unroll
+			for (u32 u = 0; u < U; u++) {
+#pragma unroll
+				for (u32 k = 0; k < K; k++) {
+					if (k != 0 && q + k >= g.size) break;
+					Line from = q + k == g.rank ? own[u] : v[u][k];
+					if (k == 0 && q == 0) s[u].open(from);
+					else s[u].fold(from);
+				}
+			}
 		}
+#pragma unroll
+		for (u32 u = 0; u < U; u++)
+			if (i + u * step < lines) store(i + u * step, s[u].close(divisor));
 	}
 }
 
