@@ -37,6 +37,13 @@ DEVICE bool allLanes(bool b) {
 // it; elsewhere no kernel begins early.
 DEVICE void awaitBefore() { asm volatile(".pragma \"griddepcontrol.wait\";" ::: "memory"); }
 
+// afresh keeps the compiler from working out, before a loop, what depends on v for each of the loop's copies of its body, and
+// from keeping it all: there are not so many registers.
+template <class T> DEVICE void afresh(T &v) {
+	if constexpr (sizeof(T) == 8) asm volatile("" : "+l"(v));
+	else asm volatile("" : "+r"(v));
+}
+
 // A Line is 16 bytes, the widest access.
 struct Line {
 	u32 w[4];

@@ -10,6 +10,7 @@ template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRan
 	u64 lines = linesOf(bytes);
 #pragma unroll 1
 	for (u64 i = first; i < lines; i += U * step) {
+		afresh(i);
 		Whole s[U];
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q += K) {

@@ -78,6 +78,7 @@ KERNEL void broadcast_rows(RowChainArgs a) {
 			Line v[U];
 			u32 done = 0, some = (u32)smaller((end - i + step - 1) / step, U);
 			do {
+				afresh(i);
 #pragma unroll
 				for (u32 u = 0; u < U; u++)
 					if (u >= done && u < some) v[u] = before == 0 ? readQuad(a.in, i + u * step, a.bytes) : r.look(in, i + u * step - first);
