@@ -239,6 +239,24 @@ type Message struct {
 // MostCode is above all codes of messages.
 const MostCode = 1 << 30
 
+// SwapArgs sends a message to a peer and receives one from it, each as BroadcastLines does, when Sent and Received have told what they
+// are and each receiver has said that it is ready, by a word that its sender finds and makes 0 again. That is done by MeetLetters and then
+// two launches of SwapLetters. A peer may run BroadcastLines instead, when it has told the same.
+type SwapArgs struct {
+	Out, In        LinesArgs
+	Sent, Received Message // without Bytes; At, Part and Slot are not used
+	Ready, Meets   uint64  // the word that the peer makes ReadyToReceive or ReadyToMeet, and the one on the peer
+	Carries        uint64  // two words of this rank; no peer writes there
+	Blocks         uint32  // of Out; those of In follow, and the one that is left
+	Turn           uint32  // 1 in the second launch
+}
+
+// What a rank says to one that sends it a message: that it receives, or that it swaps.
+const (
+	ReadyToReceive = 1 + iota
+	ReadyToMeet
+)
+
 // FollowArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
 // this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
 // kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at

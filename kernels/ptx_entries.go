@@ -52,6 +52,8 @@ const (
 	AllReduceDirect    = "all_reduce_direct"    // DirectArgs
 
 	ExchangeMail = "exchange_mail" // MailArgs; any grid, of which all blocks fit on the device
+	MeetLetters  = "meet_letters"  // SwapArgs; one block
+	SwapLetters  = "swap_letters"  // SwapArgs; blocks as of BroadcastLines for each message, and one
 
 	CopyBytes   = "copy"         // CopyArgs; any grid
 	CopyStrided = "copy_strided" // StridedArgs; any grid
@@ -99,6 +101,8 @@ var (
 		{BroadcastLines, unsafe.Sizeof(LinesArgs{})},
 		{MoveFollow, unsafe.Sizeof(FollowArgs{})},
 		{ExchangeMail, unsafe.Sizeof(MailArgs{})},
+		{MeetLetters, unsafe.Sizeof(SwapArgs{})},
+		{SwapLetters, unsafe.Sizeof(SwapArgs{})},
 	}
 	unaryEntries = []Entry{ // Divide first: it is all that integers have
 		{Divide, unsafe.Sizeof(UnaryArgs{})},

@@ -91,7 +91,7 @@ func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", PTXTarg
 func TestArgsAreLaidOutAsInC(t *testing.T) {
 	structs := map[string]reflect.Type{}
 	for _, v := range []any{GroupArgs{}, ReduceArgs{}, AllReduceArgs{}, ReduceScatterArgs{}, EvenArgs{}, BroadcastArgs{}, RowsArgs{}, DirectArgs{}, DirectExchangeArgs{},
-		ChainArgs{}, RowChainArgs{}, LinesArgs{}, FollowArgs{}, Message{}, MailArgs{}, ExchangeArgs{}, CopyArgs{}, StridedArgs{}, FillArgs{}, UnaryArgs{}, FindNaNArgs{}} {
+		ChainArgs{}, RowChainArgs{}, LinesArgs{}, FollowArgs{}, Message{}, MailArgs{}, SwapArgs{}, ExchangeArgs{}, CopyArgs{}, StridedArgs{}, FillArgs{}, UnaryArgs{}, FindNaNArgs{}} {
 		structs[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	fields := map[string]int{}

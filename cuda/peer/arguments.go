@@ -23,6 +23,7 @@ type arguments struct {
 	lines     kernels.LinesArgs
 	letter    kernels.LinesArgs
 	mail      kernels.MailArgs
+	swap      kernels.SwapArgs
 	follow    kernels.FollowArgs
 	reduce    kernels.ReduceArgs
 	copy      kernels.CopyArgs
@@ -48,6 +49,7 @@ func newArguments(b *backend) *arguments {
 	a.lines = kernels.LinesArgs{Group: g, Lines: uint64(b.heap) + uint64(l.lines), Counts: uint64(b.heap) + uint64(l.counts),
 		Signs: uint64(b.heap) + uint64(l.signs), Blank: b.blank, Places: uint32(l.places), Blocks: uint32(l.blocks), Before: uint32(b.size - 1), After: 1}
 	a.letter = kernels.LinesArgs{Group: g, Blank: b.blank, Places: letterPlaces, Blocks: uint32(l.mailBlocks)}
+	a.swap = kernels.SwapArgs{Out: a.letter, In: a.letter, Carries: g.State + 16}
 	a.mail.Stop = g.Stop
 	if b.size > 1 {
 		a.lines.Next = uint64(b.peers[(b.rank+1)%b.size].at) + uint64(l.lines)

@@ -14,6 +14,7 @@ import (
 type block struct {
 	open, async bool
 	gathers     bool            // messages are launched together
+	swaps       bool            // they are two letters that a peer and this rank send each other
 	out         cuda.Stream     // beside the block's, 0 if there is none yet
 	ctx, inside context.Context // of the caller, and of the calls
 	calls       []pg.Call
@@ -88,6 +89,7 @@ func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 			return err
 		}
 	}
+	x.swaps = x.gathers && b.isSwap(x.calls)
 	for i := range x.calls {
 		c, on := &x.calls[i], s
 		q := queueOf(c.Coll)

@@ -34,7 +34,7 @@ type moves struct {
 	exchangeTiles, exchangeTurns, exchangeDirect    kernel
 	broadcastPackets, broadcastRows, broadcastLines kernel
 	broadcastChain, moveFollow                      kernel
-	exchangeMail                                    kernel
+	exchangeMail, meetLetters, swapLetters          kernel
 }
 
 // put stores an entry point.
@@ -66,6 +66,10 @@ func (m *moves) put(name string, k kernel) {
 		m.moveFollow = k
 	case kernels.ExchangeMail:
 		m.exchangeMail = k
+	case kernels.MeetLetters:
+		m.meetLetters = k
+	case kernels.SwapLetters:
+		m.swapLetters = k
 	}
 }
 

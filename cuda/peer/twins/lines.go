@@ -12,10 +12,11 @@ const (
 	lineStrips = kernels.LineSpan / stripBytes
 )
 
-// belts is a block of a line kernel: its warps do each thing one after the other.
+// belts is a block of a line kernel, the index-th of some that work together: its warps do each thing one after the other.
 type belts struct {
 	member
 	a       *kernels.LinesArgs
+	index   int
 	without Wait
 	blank   [line]byte
 	belts   []belt
@@ -25,15 +26,14 @@ type belts struct {
 // belt is a warp of it: its index among all that line memory is for, and the number and place of its next step.
 type belt struct{ index, number, place uint32 }
 
-func newBelts(l *cudasim.Launch, b *cudasim.Block, w Wait) *belts {
+func newBelts(b *cudasim.Block, a *kernels.LinesArgs, index int, grid uint32, w Wait) *belts {
 	b.AwaitBefore()
-	a := cudasim.Args[kernels.LinesArgs](l)
-	x := &belts{member: member{Block: b, g: &a.Group, grid: l.Grid}, a: a, without: w}
+	x := &belts{member: member{Block: b, g: &a.Group, grid: grid}, a: a, index: index, without: w}
 	for i, word := range a.Blank {
 		binary.LittleEndian.PutUint32(x.blank[4*i:], word)
 	}
 	for i := range uint32(b.Threads / 32) {
-		w := belt{index: uint32(b.Index)*b.Threads/32 + i}
+		w := belt{index: uint32(index)*b.Threads/32 + i}
 		count := a.Counts + 8*uint64(w.index)
 		w.number, w.place = x.LoadVolatile32(count), x.LoadVolatile32(count+4)
 		x.belts = append(x.belts, w)
@@ -126,7 +126,7 @@ func (x *belts) deal(bytes uint64) {
 
 // strip returns which strip of the tensor strip u of a sweep is, for the i-th warp of the block.
 func (x *belts) strip(sweep, u uint32, i int) uint64 {
-	return uint64((sweep*x.sweeps.strips+u)*x.sweeps.warps + uint32(x.Index*len(x.belts)+i))
+	return uint64((sweep*x.sweeps.strips+u)*x.sweeps.warps + uint32(x.index*len(x.belts)+i))
 }
 
 // has returns how many strips the i-th warp has in a sweep.
@@ -157,7 +157,7 @@ func (x *belts) writeStrips(p, bytes uint64, sweep uint32, i int, strips [][]byt
 // lines is AllReduceLines.
 func (f folder) lines(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) {
-		x := newBelts(l, b, f.without)
+		x := newBelts(b, cudasim.Args[kernels.LinesArgs](l), b.Index, l.Grid, f.without)
 		x.deal(x.a.Part)
 		for sweep := range x.sweeps.count {
 			f.sweep(x, sweep)
@@ -217,26 +217,29 @@ func (f folder) addStrips(strips, own [][]byte, divisor uint32, left func(u uint
 type lineChain struct{ without Wait }
 
 func (c lineChain) broadcast(l *cudasim.Launch) {
-	l.Each(func(b *cudasim.Block) {
-		x := newBelts(l, b, c.without)
-		x.deal(x.a.Bytes)
-		begin := make([]uint32, len(x.belts))
-		for i, w := range x.belts {
-			begin[i] = w.number
-		}
-		for sweep := range x.sweeps.count {
-			for i := range x.belts {
-				x.hop(sweep, i, begin[i])
-			}
-			x.sign()
-		}
+	l.Each(func(b *cudasim.Block) { c.handOn(b, cudasim.Args[kernels.LinesArgs](l), b.Index, l.Grid) })
+}
+
+// handOn is a broadcast by some blocks, of which b is the index-th.
+func (c lineChain) handOn(b *cudasim.Block, a *kernels.LinesArgs, index int, blocks uint32) {
+	x := newBelts(b, a, index, blocks, c.without)
+	x.deal(x.a.Bytes)
+	begin := make([]uint32, len(x.belts))
+	for i, w := range x.belts {
+		begin[i] = w.number
+	}
+	for sweep := range x.sweeps.count {
 		for i := range x.belts {
-			if w := &x.belts[i]; x.a.Ends&kernels.LineLast == 0 {
-				x.heard(w, w.number, WaitForLastSign)
-			}
+			x.hop(sweep, i, begin[i])
 		}
-		x.leave()
-	})
+		x.sign()
+	}
+	for i := range x.belts {
+		if w := &x.belts[i]; x.a.Ends&kernels.LineLast == 0 {
+			x.heard(w, w.number, WaitForLastSign)
+		}
+	}
+	x.leave()
 }
 
 // hop hands on and keeps a warp's strips of a sweep.

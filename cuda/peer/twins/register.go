@@ -29,6 +29,7 @@ func registerMoves(s *cudasim.Sim, w Wait) error {
 		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
 		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
 		kernels.MoveFollow: moveFollow{w}.run, kernels.ExchangeMail: mail{w}.exchange,
+		kernels.MeetLetters: swap{w}.meet, kernels.SwapLetters: swap{w}.carry,
 	})
 }
 

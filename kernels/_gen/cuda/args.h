@@ -177,6 +177,14 @@ struct MailArgs {
 	Message messages[mostMessages];
 };
 
+struct SwapArgs {
+	LinesArgs out, in;
+	Message sent, received; // what tells of them, without bytes
+	u64 ready, meets;       // the word that the peer sets here, and that on the peer
+	u64 carries;            // two words of this rank: what each launch carries
+	u32 blocks, turn;       // that carry out; 1 in the second launch
+};
+
 struct CopyArgs {
 	u64 out, in, bytes;
 };
@@ -366,6 +374,16 @@ SIZE(Message, 88);
 OFFSET(MailArgs, stop, 0);
 OFFSET(MailArgs, messages, 8);
 SIZE(MailArgs, 712);
+OFFSET(SwapArgs, out, 0);
+OFFSET(SwapArgs, in, 336);
+OFFSET(SwapArgs, sent, 672);
+OFFSET(SwapArgs, received, 760);
+OFFSET(SwapArgs, ready, 848);
+OFFSET(SwapArgs, meets, 856);
+OFFSET(SwapArgs, carries, 864);
+OFFSET(SwapArgs, blocks, 872);
+OFFSET(SwapArgs, turn, 876);
+SIZE(SwapArgs, 880);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);

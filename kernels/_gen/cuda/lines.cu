@@ -7,8 +7,8 @@
 // which is the longest.
 KERNEL void all_reduce_lines(LinesArgs a) {
 	SHARED u32 numbers[lineWarps];
-	Belt b(a, numbers);
-	Sweeps x(a.part);
+	Belt b(a, numbers, block());
+	Sweeps x(a.part, block(), blocks());
 	u32 n = a.group.size;
 #pragma unroll 1
 	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {

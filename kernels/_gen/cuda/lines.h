@@ -45,11 +45,14 @@ DEVICE Line lookLine(u64 p) {
 }
 DEVICE bool isLine(Line v, const u32 (&of)[4]) { return ((v.w[0] ^ of[0]) | (v.w[1] ^ of[1]) | (v.w[2] ^ of[2]) | (v.w[3] ^ of[3])) == 0; }
 
-// Sweeps deals the strips of so many bytes to all warps of the grid, as many to each in every sweep, but for the last one.
+// lineWarp is a warp's index among those of some blocks, of which this one is the given one.
+DEVICE u32 lineWarp(u32 block) { return (block * threads() + thread()) / 32; }
+
+// Sweeps deals the strips of so many bytes to all warps of some blocks, as many to each in every sweep, but for the last one.
 struct Sweeps {
 	u32 warp, warps, all, strips, count;
-	__attribute__((device, always_inline)) Sweeps(u64 bytes)
-		: warp((u32)(worker() / 32)), warps((u32)(workers() / 32)), all((u32)((bytes + stripBytes - 1) / stripBytes)) {
+	__attribute__((device, always_inline)) Sweeps(u64 bytes, u32 block, u32 blocks)
+		: warp(lineWarp(block)), warps(blocks * (threads() / 32)), all((u32)((bytes + stripBytes - 1) / stripBytes)) {
 		count = (all + warps * lineStrips - 1) / (warps * lineStrips);
 		strips = (all + warps * count - 1) / (warps * count);
 	}
@@ -74,20 +77,22 @@ struct Belt {
 	u32 (&numbers)[lineWarps]; // of the block's warps, in shared memory: all steps before are cleared
 	u64 here, next;            // this lane's first line of place 0, in the own memory and in the next rank's
 	u64 count, signs;          // where the number and the place of the next step are kept, and where the next rank signs
+	u64 told;                  // in the first warp: where it signs to the rank before, for the warp with the lane's index
 	u32 number, place, span;
 	u32 signedFor; // in the first warp: what was signed last for the warp with the lane's index
 	u32 from, to;  // ranks
 	Watch watch;
 	bool on = true; // it was not stopped
 
-	__attribute__((device, always_inline)) Belt(const LinesArgs &a, u32 (&numbers)[lineWarps])
+	__attribute__((device, always_inline)) Belt(const LinesArgs &a, u32 (&numbers)[lineWarps], u32 block)
 		: a(a), numbers(numbers), span(a.blocks * lineWarps * lineStrips * stripBytes), watch{a.group.stop} {
-		u32 w = (u32)(worker() / 32);
+		u32 w = lineWarp(block);
 		u64 mine = (u64)w * lineStrips * stripBytes + 16 * lane();
 		here = a.lines + mine;
 		next = a.next + mine;
 		count = a.counts + 8 * w;
 		signs = a.signs + 4 * w;
+		told = a.told + 4 * (w + lane());
 		from = peerAt(a.group, a.before);
 		to = peerAt(a.group, a.after);
 		awaitBefore();
@@ -174,7 +179,7 @@ struct Belt {
 		if (!first()) return;
 		together();
 		u32 n = said();
-		if (has() && n != signedFor) postWord(a.told + 4 * (block() * (threads() / 32) + lane()), n);
+		if (has() && n != signedFor) postWord(told, n);
 		signedFor = n;
 	}
 	// signAll signs until all warps of the block have done some steps since begin, which is said() as it was before.
@@ -193,3 +198,43 @@ struct Belt {
 		postWord(count + 4, place);
 	}
 };
+
+// handOn is a broadcast by some blocks, of which this one is the given one.
+DEVICE void handOn(const LinesArgs &a, u32 (&numbers)[lineWarps], u32 block, u32 blocks) {
+	Belt b(a, numbers, block);
+	Sweeps x(a.bytes, block, blocks);
+	bool root = a.ends & 1, last = a.ends & 2;
+	u32 begin = b.number, signedFirst = b.signedFor;
+#pragma unroll 1
+	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {
+		u32 strips = x.has(sweep);
+		Line v[lineStrips];
+		if (root) {
+#pragma unroll
+			for (u32 u = 0; u < lineStrips; u++) {
+				if (u >= strips) break;
+				v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
+			}
+		} else if (!b.take(v, strips)) break;
+		if (!last) {
+			if (sweep != 0 && !b.heard(sweep < a.places ? begin : b.number - a.places + 1)) break;
+			b.put(v, strips);
+		}
+		if (root) {
+			b.step();
+			continue;
+		}
+#pragma unroll
+		for (u32 u = 0; u < lineStrips; u++) {
+			if (u >= strips) break;
+			writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
+		}
+		b.clear(strips);
+		if (!b.on) break;
+		b.say();
+		b.sign();
+	}
+	if (b.on && !root) b.signAll(signedFirst, x.count);
+	if (b.on && !last) b.heard(b.number);
+	b.leave();
+}

@@ -172,46 +172,12 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 #include "relay.h"
 #include "rowchain.h"
 #include "follow.h"
+#include "swap.h"
 
 // broadcast_lines: the root puts, the others hand on what they take, but for the last one.
 KERNEL void broadcast_lines(LinesArgs a) {
 	SHARED u32 numbers[lineWarps];
-	Belt b(a, numbers);
-	Sweeps x(a.bytes);
-	bool root = a.ends & 1, last = a.ends & 2;
-	u32 begin = b.number, signedFirst = b.signedFor;
-#pragma unroll 1
-	for (u32 sweep = 0; b.on && sweep < x.count; sweep++) {
-		u32 strips = x.has(sweep);
-		Line v[lineStrips];
-		if (root) {
-#pragma unroll
-			for (u32 u = 0; u < lineStrips; u++) {
-				if (u >= strips) break;
-				v[u] = readUser(a.in + x.at(sweep, u), within(x.at(sweep, u), 16, a.bytes));
-			}
-		} else if (!b.take(v, strips)) break;
-		if (!last) {
-			if (sweep != 0 && !b.heard(sweep < a.places ? begin : b.number - a.places + 1)) break;
-			b.put(v, strips);
-		}
-		if (root) {
-			b.step();
-			continue;
-		}
-#pragma unroll
-		for (u32 u = 0; u < lineStrips; u++) {
-			if (u >= strips) break;
-			writeUser(a.out + x.at(sweep, u), v[u], within(x.at(sweep, u), 16, a.bytes));
-		}
-		b.clear(strips);
-		if (!b.on) break;
-		b.say();
-		b.sign();
-	}
-	if (b.on && !root) b.signAll(signedFirst, x.count);
-	if (b.on && !last) b.heard(b.number);
-	b.leave();
+	handOn(a, numbers, block(), blocks());
 }
 
 // move_follow: parts that nobody folds go round, or one goes down a chain.
@@ -225,5 +191,29 @@ KERNEL void exchange_mail(MailArgs a) {
 	for (u32 n = block(); m.take(a, n); n += blocks()) {
 		if (m.of.receives) m.receive(on);
 		else m.send(on);
+	}
+}
+
+// meet_letters is of one block, before the two launches of swap_letters.
+KERNEL void meet_letters(SwapArgs a) {
+	awaitBefore();
+	if (thread() != 0) return;
+	Meeting m(a);
+	m.tell();
+	postWord(a.carries, m.await(swaps));
+	postWord(a.carries + 4, 0);
+}
+
+// swap_letters: some blocks carry what is sent, others what is received, and the last one waits for what the first launch leaves.
+KERNEL void swap_letters(SwapArgs a) {
+	SHARED u32 numbers[lineWarps];
+	awaitBefore();
+	u32 now = watchWord(a.carries + 4 * a.turn), last = blocks() - 1;
+	if (block() < a.blocks) {
+		if (now & sends) handOn(a.out, numbers, block(), a.blocks);
+	} else if (block() < last) {
+		if (now & receives) handOn(a.in, numbers, block() - a.blocks, last - a.blocks);
+	} else if (thread() == 0 && a.turn == 0 && now != 0 && now != swaps) {
+		postWord(a.carries + 4, Meeting(a).await(swaps - now));
 	}
 }
