@@ -75,6 +75,12 @@ func TestExplainFitting(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, c.way, got.Way, "%d bytes, linked %v", c.bytes, c.linked)
 	}
+	for ranks, way := range map[int]Way{2: Follow, 3: Tiles} {
+		o := Options{Choices: []Choice{{Coll: plan.ReduceScatter, Way: Follow, Blocks: 2, Threads: 32}}}
+		got, err := o.Explain(plan.ReduceScatter, ranks, 1<<30, true)
+		require.NoError(t, err)
+		require.Equal(t, way, got.Way, "%d ranks", ranks)
+	}
 	_, err := Options{}.Explain(plan.AllReduce, 9, 1, true)
 	require.EqualError(t, err, "all_reduce of 1 bytes among 9 ranks: groups on devices have 1 to 8 ranks")
 	_, err = Options{}.Explain(plan.Send, 2, 1, true)

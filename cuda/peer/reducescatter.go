@@ -80,9 +80,9 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }
 
-// followable reports whether what b.args.scatter says can be reduced behind copy engines, in parts of at most so many bytes: between two
-// ranks, for sums of more would need memory on their way. Both say the same.
+// followable reports whether what b.args.scatter says can be reduced behind copy engines between two ranks, in parts of at most so many
+// bytes. Both say the same.
 func (b *backend) followable(c *pg.Call, longest int) bool {
 	parts := &b.args.scatter.Bytes
-	return b.size == 2 && !b.serial && longest >= leastPart && (c.Coll == plan.Reduce || parts[0] == parts[1] && longest%16 == 0)
+	return !b.serial && longest >= leastPart && (c.Coll == plan.Reduce || parts[0] == parts[1] && longest%16 == 0)
 }

@@ -106,7 +106,7 @@ func (b *backend) enginesFor(e *move) *Choice {
 	at := addressOf(e.out)
 	w := b.window(at, e.out.Size())
 	c := b.pickFor(e.coll, e.longest, w, at)
-	if c.Way == Follow && (!e.even || e.longest%16 != 0 || b.serial || e.coll == plan.AllToAll && b.size > 2) {
+	if c.Way == Follow && (!e.even || e.longest%16 != 0 || b.serial) {
 		c = b.pickFor(e.coll, e.longest, w, at, Follow)
 	}
 	if c.Way == Ring || c.Way == Follow || c.Way == Copies && w.whole {

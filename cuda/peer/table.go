@@ -208,7 +208,7 @@ func (w Way) Serves(c plan.Coll) bool {
 // sortChoices picks the lines that fit the group.
 func (b *backend) sortChoices() {
 	for _, c := range b.options.Choices {
-		if b.size <= orAny(c.MaxSize) && (b.linked || !c.needsNVLink()) {
+		if b.size <= orAny(c.MaxSize) && (b.linked || !c.needsNVLink()) && (b.size <= 2 || !c.needsPair()) {
 			b.choices[c.Coll] = append(b.choices[c.Coll], c)
 		}
 	}
@@ -216,6 +216,11 @@ func (b *backend) sortChoices() {
 
 func (c *Choice) needsNVLink() bool {
 	return c.Way == Lines || c.Way == Follow || c.Way == Rows && c.Coll == plan.Broadcast
+}
+
+// needsPair reports whether the way is for two ranks at most: among more the ring would need memory for what is on its way.
+func (c *Choice) needsPair() bool {
+	return c.Way == Follow && (c.Coll == plan.ReduceScatter || c.Coll == plan.Reduce || c.Coll == plan.AllToAll)
 }
 
 // pick returns the line for an operation. What no line covers goes by tiles.
