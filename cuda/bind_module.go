@@ -22,9 +22,11 @@ func (l *library) bindModules(d *Driver) {
 		if l.address[cuFuncLoad] != 0 {
 			return l.call(cuFuncLoad, uintptr(f))
 		}
-		const registers = 4 // asking for any attribute loads the function; cuFuncLoad is younger than CUDA 12.4
-		_, r := l.integer(cuFuncGetAttribute, registers, uintptr(f))
+		_, r := d.FuncGetAttribute(Registers, f) // cuFuncLoad is younger than CUDA 12.4
 		return r
+	}
+	d.FuncGetAttribute = func(a FunctionAttribute, f Function) (int, Result) {
+		return l.integer(cuFuncGetAttribute, int32Word(int32(a)), uintptr(f))
 	}
 	d.LaunchKernel = l.launch
 	if l.address[cuLaunchKernelEx] != 0 {

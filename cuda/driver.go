@@ -84,6 +84,8 @@ type Driver struct {
 	ModuleGetFunction func(m Module, name string) (Function, Result)
 	// FuncLoad puts the code on the device, which the driver else does at the first launch.
 	FuncLoad func(Function) Result
+	// FuncGetAttribute says what a function needs, for which its code is put on the device.
+	FuncGetAttribute func(FunctionAttribute, Function) (int, Result)
 	// LaunchKernel's grid and blocks have one dimension; args is the kernel's only parameter.
 	LaunchKernel func(f Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result
 	// LaunchAhead is LaunchKernelEx with programmatic stream serialization: a kernel may begin while the one before it on the

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
@@ -170,6 +171,38 @@ func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DTy
 	require.NoError(x.t, kernels.Fold(d, k, want, in, divisor))
 	require.True(x.t, sameBits(d, want, got[16:16+n]), "%v of %v, %d elements, %d sources, case %d", k, d, count, sources, i)
 	require.Equal(x.t, bytes.Repeat([]byte{0xcc}, 32), append(got[:16:16], got[16+n:]...), "bytes outside the result")
+}
+
+// spills is how many bytes of local memory a thread of an entry point may have, where it has some: it is used between the loops that move
+// data, not in them.
+var spills = map[string]int{kernels.AllReduceTiles: 88, kernels.AllReduceDirect: 48, kernels.ExchangeTurns: 16, kernels.ExchangePackets: 8}
+
+// TestGPUKernelsStayInRegisters finds kernels that the driver's compiler has too few registers for. Of reduce_scatter by tiles that
+// took a sixth of the time.
+func TestGPUKernelsStayInRegisters(t *testing.T) {
+	thread := gpus(t)[0]
+	modules := []kernels.Module{kernels.MoveModule()}
+	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16, colligo.Float16, colligo.Int64} {
+		for _, f := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily, kernels.RowFamily, kernels.LineFamily,
+			kernels.FollowFamily, kernels.DirectFamily} {
+			m, err := kernels.ReduceModule(d, colligo.KindSum, f)
+			require.NoError(t, err)
+			modules = append(modules, m)
+		}
+	}
+	x := newBench(t, thread)
+	for _, m := range modules {
+		for name, f := range functions(t, x.thread, m) {
+			on(t, thread, func(thread cuda.Thread) {
+				local, r := thread.Driver().FuncGetAttribute(cuda.LocalBytes, f)
+				require.Equal(t, cuda.Success, r)
+				registers, r := thread.Driver().FuncGetAttribute(cuda.Registers, f)
+				require.Equal(t, cuda.Success, r)
+				t.Logf("%-20s %-28s %3d registers %4d bytes of local memory", m.Name(), name, registers, local)
+				assert.LessOrEqual(t, local, spills[name], "%s of %s", name, m.Name())
+			})
+		}
+	}
 }
 
 func TestGPUUnaryLikeItsTwin(t *testing.T) {

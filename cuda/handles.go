@@ -46,6 +46,15 @@ const (
 	P2PNativeAtomics   P2PAttribute = 3
 )
 
+// FunctionAttribute is a property of a function, numbered as CUfunction_attribute.
+type FunctionAttribute int32
+
+// The properties of functions, each of a thread.
+const (
+	LocalBytes FunctionAttribute = 3 // of local memory: what its registers do not hold
+	Registers  FunctionAttribute = 4
+)
+
 // PointerAttribute is a property of an address, numbered as CUpointer_attribute.
 type PointerAttribute int32
 

@@ -103,6 +103,7 @@ func callsOfMemory(d *Driver) []wordCase {
 		{"ModuleLoadDataEx", func() { d.ModuleLoadDataEx([]byte{0}) }, []uintptr{out, out, 2, out, out}},
 		{"ModuleGetFunction", func() { d.ModuleGetFunction(8, "f") }, []uintptr{out, 8, out}},
 		{"FuncLoad", func() { d.FuncLoad(8) }, []uintptr{8}},
+		{"FuncGetAttribute", func() { d.FuncGetAttribute(Registers, 8) }, []uintptr{out, 4, 8}},
 		{"LaunchKernel", func() { d.LaunchKernel(8, 2, 3, 4, 5, args) }, []uintptr{8, 2, 1, 1, 3, 1, 1, 4, 5, out, 0}},
 		{"LaunchAhead", func() { d.LaunchAhead(8, 2, 3, 4, 5, args) }, []uintptr{out, 8, out, 0}},
 		{"GraphInstantiate", func() { d.GraphInstantiate(8) }, []uintptr{out, 8, 0}},

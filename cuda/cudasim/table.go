@@ -301,6 +301,9 @@ func (p *Process) bindModules(d *cuda.Driver) {
 	d.ModuleGetFunction = func(m cuda.Module, name string) (cuda.Function, cuda.Result) {
 		return get(p, "ModuleGetFunction", needsContext, func(c *call) (cuda.Function, cuda.Result) { return c.moduleGetFunction(m, name) })
 	}
+	d.FuncGetAttribute = func(_ cuda.FunctionAttribute, f cuda.Function) (int, cuda.Result) {
+		return get(p, "FuncGetAttribute", needsContext|breaksCapture, func(c *call) (int, cuda.Result) { return 0, c.funcLoad(f) })
+	}
 	d.FuncLoad = func(f cuda.Function) cuda.Result {
 		return p.do("FuncLoad", needsContext|breaksCapture, func(c *call) cuda.Result { return c.funcLoad(f) })
 	}

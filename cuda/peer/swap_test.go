@@ -90,34 +90,36 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// TestSwapAlone swaps letters with a rank that never comes: the error names it, and nothing spins on.
-func TestSwapAlone(t *testing.T) {
-	t.Parallel()
-	onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: 3 * time.Second}, func(r *rank) error {
-		x, y := r.tensor(0, colligo.Float32, 0, 150_000), r.tensor(1, colligo.Float32, 0, 150_000)
-		if err := first(r.put(x, make([]byte, x.Size())), r.mail(10)); err != nil || r.g.Rank() == 1 {
-			return first(err, r.failed("waits for rank 1"))
-		}
-		err := r.g.CoalesceAsync(r.ctx, func(b *pg.Batch) error {
-			b.Send(x, 1, 0)
-			b.Recv(y, 1, 0)
-			return nil
-		}).Synchronize(r.ctx)
-		if err == nil {
-			return errors.New("nobody has come, and it is done")
-		}
-		return contains(err, "it waits for rank 1")
-	})
+// swapAlone swaps letters with a rank that never comes: the error names it, and nothing spins on.
+func (r *rank) swapAlone() error {
+	x, y := r.tensor(0, colligo.Float32, 0, 300_000), r.tensor(1, colligo.Float32, 0, 300_000)
+	if err := first(r.put(x, make([]byte, x.Size())), r.mail(10)); err != nil || r.g.Rank() == 1 {
+		return first(err, r.failed("waits for rank 1"))
+	}
+	err := r.g.CoalesceAsync(r.ctx, func(b *pg.Batch) error {
+		b.Send(x, 1, 0)
+		b.Recv(y, 1, 0)
+		return nil
+	}).Synchronize(r.ctx)
+	if err == nil {
+		return errors.New("nobody has come, and it is done")
+	}
+	return contains(err, "it waits for rank 1")
 }
 
-// TestGPUSwaps is TestSwaps on devices, of a small heap and of the usual one.
+func TestSwapAlone(t *testing.T) {
+	t.Parallel()
+	onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: 3 * time.Second}, (*rank).swapAlone)
+}
+
+// TestGPUSwaps is TestSwaps on devices, of a small heap and of the usual one, and TestSwapAlone.
 func TestGPUSwaps(t *testing.T) {
 	d, n := gpus(t)
+	if n < 2 {
+		t.Skip("ranks that share a device have no letters")
+	}
 	for _, memory := range []int{letterMemory, 0} {
 		t.Run(fmt.Sprintf("memory=%d", memory), func(t *testing.T) {
-			if n < 2 {
-				t.Skip("ranks that share a device have no letters")
-			}
 			onRanks(t, d, 2, n, gpuHalf, Options{Memory: memory, Timeout: 20 * time.Second}, func(r *rank) error {
 				for k := range counterparts {
 					if err := first(r.swapsWith(k, 201_001), r.swapsWith(k, 300_000), r.swapsWith(k, 9_000_001)); err != nil {
@@ -128,4 +130,5 @@ func TestGPUSwaps(t *testing.T) {
 			})
 		})
 	}
+	t.Run("alone", func(t *testing.T) { onRanks(t, d, 2, n, gpuHalf, Options{Timeout: 3 * time.Second}, (*rank).swapAlone) })
 }
