@@ -13,6 +13,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/peer/twins"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // letterMemory is so little that a message of some 550 KB takes all places of its lines several times.
@@ -108,7 +109,7 @@ func TestLettersLeaveNothingOut(t *testing.T) {
 		"sign": twins.WaitForSign})
 }
 
-// unseenLetters has two ranks, then two others, send one another messages of all lengths.
+// unseenLetters has a rank send another one a message of any length, or swap two with it, then other ranks.
 func unseenLetters(r *rank, random *rand.Rand) error {
 	x, y := r.tensor(0, colligo.Float32, 0, 100_000), r.tensor(1, colligo.Float32, 0, 100_000)
 	if err := first(r.put(x, make([]byte, x.Size())), r.put(y, make([]byte, y.Size()))); err != nil {
@@ -119,12 +120,19 @@ func unseenLetters(r *rank, random *rand.Rand) error {
 		if to >= from {
 			to++
 		}
-		n := []int{1, 9_000, 20_000, 50_000, 100_000}[random.IntN(5)]
+		n, swaps := []int{1, 9_000, 20_000, 50_000, 100_000}[random.IntN(5)], random.IntN(3) == 0
 		var err error
-		switch r.g.Rank() {
-		case from:
+		switch me := r.g.Rank(); {
+		case me != from && me != to:
+		case swaps:
+			err = r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
+				b.Send(x.Slice(0, n), from+to-me, 0)
+				b.Recv(y.Slice(0, n), from+to-me, 0)
+				return nil
+			})
+		case me == from:
 			err = r.g.Send(r.ctx, x.Slice(0, n), to, 0)
-		case to:
+		default:
 			err = r.g.Recv(r.ctx, y.Slice(0, n), from, 0)
 		}
 		if err != nil {
