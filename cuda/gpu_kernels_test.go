@@ -173,8 +173,7 @@ func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DTy
 	require.Equal(x.t, bytes.Repeat([]byte{0xcc}, 32), append(got[:16:16], got[16+n:]...), "bytes outside the result")
 }
 
-// spills is how many bytes of local memory a thread of an entry point may have, where it has some: it is used between the loops that move
-// data, not in them.
+// spills is how many bytes of local memory a thread of an entry point may have, where it has some.
 var spills = map[string]int{kernels.AllReduceTiles: 88, kernels.AllReduceDirect: 48, kernels.ExchangeTurns: 16, kernels.ExchangePackets: 8}
 
 // TestGPUKernelsStayInRegisters finds kernels that the driver's compiler has too few registers for. Of reduce_scatter by tiles that

@@ -70,6 +70,18 @@ func (r *rank) swapsWith(k, n int) error {
 	return nil
 }
 
+// swapsOf has them do so with each counterpart and length.
+func (r *rank) swapsOf(lengths ...int) error {
+	for k := range counterparts {
+		for _, n := range lengths {
+			if err := r.swapsWith(k, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // TestSwaps swaps letters in blocks, in places of memory that are used again, and with ranks that do it otherwise.
 func TestSwaps(t *testing.T) {
 	t.Parallel()
@@ -77,14 +89,7 @@ func TestSwaps(t *testing.T) {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
 			d, launched := spied(simulated(t, size).Driver())
-			onRanks(t, d, size, size, chainHalf, Options{Memory: letterMemory, Timeout: 20 * time.Second}, func(r *rank) error {
-				for k := range counterparts {
-					if err := r.swapsWith(k, 141_001); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			onRanks(t, d, size, size, chainHalf, Options{Memory: letterMemory, Timeout: 20 * time.Second}, func(r *rank) error { return r.swapsOf(141_001) })
 			require.True(t, launched.has(kernels.SwapLetters))
 		})
 	}
@@ -112,23 +117,23 @@ func TestSwapAlone(t *testing.T) {
 	onRanks(t, stoppable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: letterMemory, Timeout: 3 * time.Second}, (*rank).swapAlone)
 }
 
-// TestGPUSwaps is TestSwaps on devices, of a small heap and of the usual one, and TestSwapAlone.
+// TestGPUSwaps is TestSwaps on devices, of a small heap and of the usual one, and TestSwapAlone. Ranks that share a device have no
+// letters: their messages go by streams.
 func TestGPUSwaps(t *testing.T) {
 	d, n := gpus(t)
-	if n < 2 {
-		t.Skip("ranks that share a device have no letters")
-	}
-	for _, memory := range []int{letterMemory, 0} {
-		t.Run(fmt.Sprintf("memory=%d", memory), func(t *testing.T) {
-			onRanks(t, d, 2, n, gpuHalf, Options{Memory: memory, Timeout: 20 * time.Second}, func(r *rank) error {
-				for k := range counterparts {
-					if err := first(r.swapsWith(k, 201_001), r.swapsWith(k, 300_000), r.swapsWith(k, 9_000_001)); err != nil {
-						return err
-					}
-				}
-				return nil
+	for _, size := range sizes(n) {
+		if size%2 != 0 {
+			continue // somebody has no peer
+		}
+		lengths := []int{201_001}
+		if size <= n {
+			lengths = append(lengths, 300_000, 9_000_001)
+		}
+		for _, memory := range []int{letterMemory, 0} {
+			t.Run(fmt.Sprintf("ranks=%d/memory=%d", size, memory), func(t *testing.T) {
+				onRanks(t, d, size, n, gpuHalf, Options{Memory: memory, Timeout: 20 * time.Second}, func(r *rank) error { return r.swapsOf(lengths...) })
 			})
-		})
+		}
 	}
 	t.Run("alone", func(t *testing.T) { onRanks(t, d, 2, n, gpuHalf, Options{Timeout: 3 * time.Second}, (*rank).swapAlone) })
 }
