@@ -94,7 +94,8 @@ func (c testCase) sameResult() bool {
 	return c.hasRival() && !(c.reduces && c.op.Kind() == colligo.KindAvg)
 }
 
-// call returns what does the same as a trial with the same tensors on the same stream.
+// call returns what does the same as a trial with the same tensors on the same stream. All but the barrier, which goes there
+// itself, are called on the device.
 func (v *rival) call(b *binding, t trial) func(ctx context.Context) error {
 	s, kind := v.gpu.stream, b.op.Kind()
 	var in, out cuda.Pointer

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -110,7 +111,10 @@ func (r *runner) check(ctx context.Context, b *binding, t trial, rival bool) (in
 	if err != nil || !rival || !b.sameResult() {
 		return wrong, err
 	}
-	theirs, err := once(ctx, t, r.seat.rival.call(b, t))
+	call := r.seat.rival.call(b, t)
+	theirs, err := once(ctx, t, func(ctx context.Context) error {
+		return r.seat.gpu.onDevice(func(cuda.Thread) error { return call(ctx) })
+	})
 	if err == nil && theirs > 0 {
 		err = fmt.Errorf("%v has %d %w on rank %d", r.seat.rival, theirs, errWrong, r.group.Rank())
 	}
