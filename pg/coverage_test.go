@@ -84,7 +84,7 @@ var twins = map[string]any{
 	"get_global_rank":              (*pg.Group).GlobalRank,
 	"get_process_group_ranks":      (*pg.Group).Ranks,
 	"reduce_op":                    none("an older name of ReduceOp"),
-	"all_gather_into_tensor":       (*pg.Group).AllGatherInto,
+	"all_gather_into_tensor":       (*pg.Group).AllGatherIntoTensor,
 	"reduce_scatter_tensor":        (*pg.Group).ReduceScatterTensor,
 	"get_node_local_rank":          none("launchers set LOCAL_RANK; which device a rank has is the program's choice"),
 	"ProcessGroupMPI":              none("there is no MPI"),

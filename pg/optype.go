@@ -12,7 +12,7 @@ const (
 	OpAllReduceCoalesced
 	OpReduce
 	OpAllGather
-	OpAllGatherBase // AllGatherInto
+	OpAllGatherBase // AllGatherIntoTensor
 	OpAllGatherCoalesced
 	OpGather
 	OpScatter

@@ -47,7 +47,7 @@ func (c *carrier) Run(ctx context.Context, r *pg.Call) (pg.Pending, error) {
 	in, out := c.host(r.In), c.host(r.Out)
 	switch r.Coll {
 	case plan.AllGather:
-		return nil, c.g.AllGatherInto(ctx, out, in)
+		return nil, c.g.AllGatherIntoTensor(ctx, out, in)
 	case plan.Gather:
 		return nil, c.g.Gather(ctx, c.hosts(r.Outs), in, r.Root)
 	case plan.Scatter:

@@ -119,7 +119,7 @@ func exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
 		return nil, fmt.Errorf("an address of %d bytes, there is room for %d", len(text), addressBytes)
 	}
 	out := make([]byte, g.Size()*addressBytes)
-	if err := g.AllGatherInto(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
+	if err := g.AllGatherIntoTensor(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
 		return nil, fmt.Errorf("exchanging addresses: %w", err)
 	}
 	all := make([]T, g.Size())

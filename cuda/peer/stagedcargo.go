@@ -235,7 +235,7 @@ func (l *line) compare(x *cargo) (rounds int, err error) {
 		return rounds, disagree(x.Peer, theirs, own)
 	}
 	all := make([]byte, l.b.size*callBytes)
-	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil {
+	if err := g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(own)); err != nil {
 		return 0, err
 	}
 	for q := range l.b.size {
