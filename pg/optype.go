@@ -100,7 +100,7 @@ func (r *request) opType() OpType {
 	return OpUnknown
 }
 
-func either(c bool, yes, no OpType) OpType {
+func either[T any](c bool, yes, no T) T {
 	if c {
 		return yes
 	}

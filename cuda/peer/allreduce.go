@@ -7,7 +7,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -15,7 +15,7 @@ import (
 // a ring, or by half of one and copies into registered outputs. With B bytes and n ranks every rank stores (n-1)·B in one
 // shot and 2(n-1)/n·B in two, twice that as packets and 16/15 of it as rows; all others are two shots. Sums are in rank
 // order, but for lines, rings and copies.
-func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	bytes := c.Count * c.DType.Size()
 	if bytes == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 
 // sum is an all-reduce on its way.
 type sum struct {
-	*pg.Call
+	*seam.Call
 	in, out     cuda.Pointer
 	bytes, part int
 	window      *window // that the output lies in, nil if it is not registered
@@ -162,7 +162,7 @@ func (b *backend) divisor(op colligo.ReduceOp) uint32 {
 }
 
 // multiply enqueues out = in · factor of a premultiplied sum.
-func (b *backend) multiply(ctx context.Context, t cuda.Thread, c *pg.Call, out, in cuda.Pointer, bytes int, s cuda.Stream) error {
+func (b *backend) multiply(ctx context.Context, t cuda.Thread, c *seam.Call, out, in cuda.Pointer, bytes int, s cuda.Stream) error {
 	factor, by := c.Op.Factor()
 	if by != nil {
 		var err error

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -17,10 +17,10 @@ type block struct {
 	swaps       bool            // they are two letters that a peer and this rank send each other
 	out         cuda.Stream     // beside the block's, 0 if there is none yet
 	ctx, inside context.Context // of the caller, and of the calls
-	calls       []pg.Call
+	calls       []seam.Call
 }
 
-// Begin implements pg.Grouper.
+// Begin implements backend.Grouper.
 func (b *backend) Begin(ctx context.Context, n int, async bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,7 +29,7 @@ func (b *backend) Begin(ctx context.Context, n int, async bool) error {
 }
 
 // join takes a call of the block.
-func (b *backend) join(ctx context.Context, t cuda.Thread, c *pg.Call) error {
+func (b *backend) join(ctx context.Context, t cuda.Thread, c *seam.Call) error {
 	if err := first(b.checkCall(c), b.staging.refuses(t, c.Coll, streamOf(ctx))); err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (b *backend) join(ctx context.Context, t cuda.Thread, c *pg.Call) error {
 	return nil
 }
 
-// End implements pg.Grouper.
-func (b *backend) End(ctx context.Context) (pg.Pending, error) {
+// End implements backend.Grouper.
+func (b *backend) End(ctx context.Context) (seam.Pending, error) {
 	t, err := b.device.Enter()
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (b *backend) End(ctx context.Context) (pg.Pending, error) {
 }
 
 // endOn is End on a thread. The caller holds b.mu.
-func (b *backend) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
+func (b *backend) endOn(t cuda.Thread, x *block) (seam.Pending, error) {
 	q, s := x.queue(), streamOf(x.ctx)
 	var w timer
 	var err error
@@ -81,7 +81,7 @@ func (b *backend) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
 // enqueueBlock puts the calls on stream s. Messages go together, if no send can have to wait for its receiver; else the sends have
 // a stream of their own meanwhile, as letters that are sent have.
 func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
-	slices.SortStableFunc(x.calls, func(p, q pg.Call) int { return b.turnOf(&p) - b.turnOf(&q) })
+	slices.SortStableFunc(x.calls, func(p, q seam.Call) int { return b.turnOf(&p) - b.turnOf(&q) })
 	out := s
 	if x.gathers = b.gatherable(x); !x.gathers {
 		var err error
@@ -110,7 +110,7 @@ func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 // turnOf orders the calls of a block: collectives, sends to the next rank, to the one after it and so on, receives from the rank
 // before, from the one before that and so on. So ranks that all send to one another do not wait in a circle, each for a peer that
 // waits for the next.
-func (b *backend) turnOf(c *pg.Call) int {
+func (b *backend) turnOf(c *seam.Call) int {
 	switch queueOf(c.Coll) {
 	case sends:
 		return b.size + (c.Peer-b.rank+b.size)%b.size
@@ -172,4 +172,4 @@ func (x *block) timed() bool {
 	return false
 }
 
-var _ pg.Grouper = (*backend)(nil)
+var _ seam.Grouper = (*backend)(nil)

@@ -7,13 +7,13 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // broadcast sends all bytes to each peer, or, of large tensors, hands rows, lines or tiles on from rank to rank, so that none sends
 // them more than once. A hop costs least by rows, but a sixteenth of what they carry is flags, and most by tiles.
-func (b *backend) broadcast(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) broadcast(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	tensor := c.Out
 	if b.rank == c.Root {
 		tensor = c.In

@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // mostKnown is how many stretches of memory are remembered as good.
@@ -42,7 +42,7 @@ func (k *known) add(s stretch) {
 }
 
 // checkCall refuses tensors that the device cannot reach. The caller holds b.mu.
-func (b *backend) checkCall(c *pg.Call) error {
+func (b *backend) checkCall(c *seam.Call) error {
 	if err := first(b.checkTensor("input", &c.In), b.checkTensor("output", &c.Out)); err != nil {
 		return err
 	}

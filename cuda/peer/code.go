@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // code is the kernels that are on the device.
@@ -257,7 +258,7 @@ func (b *backend) scaler(ctx context.Context, t cuda.Thread, d colligo.DType) (c
 // and then a rank could not enqueue what the device is waiting for.
 func (b *backend) together(ctx context.Context, load func() error) error {
 	if b.size > 1 {
-		if err := b.group.Barrier(ctx); err != nil {
+		if err := seam.Barrier(ctx, b.group); err != nil {
 			return fmt.Errorf("before loading code: %w", err)
 		}
 	}
@@ -265,7 +266,7 @@ func (b *backend) together(ctx context.Context, load func() error) error {
 		return err
 	}
 	if b.size > 1 {
-		if err := b.group.Barrier(ctx); err != nil {
+		if err := seam.Barrier(ctx, b.group); err != nil {
 			return fmt.Errorf("after loading code: %w", err)
 		}
 	}

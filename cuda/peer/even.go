@@ -7,14 +7,14 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // even launches a collective of small tensors if it is what most are: one tensor holds all parts, each as long, of whole lines at
 // multiples of 16. Its kernels and its host have less to do then. Where this rank's tensors lie only this rank knows; its peers
 // may go the general way.
-func (b *backend) even(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) (launched bool, err error) {
+func (b *backend) even(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) (launched bool, err error) {
 	if c.Counts != nil || c.RecvCounts != nil || c.Ins != nil || c.Outs != nil || b.size == 1 {
 		return false, nil
 	}
@@ -41,7 +41,7 @@ func (b *backend) even(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.St
 }
 
 // evenSum is even for a reduce_scatter. Its table is the general one's, which knows no registered tensors.
-func (b *backend) evenSum(ctx context.Context, t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) (launched bool, err error) {
+func (b *backend) evenSum(ctx context.Context, t cuda.Thread, c *seam.Call, bytes int, s cuda.Stream) (launched bool, err error) {
 	choice := b.pick(c.Coll, bytes)
 	if choice.Way != Packets || c.Op.Kind() == colligo.KindPremulSum {
 		return false, nil

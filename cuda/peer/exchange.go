@@ -6,13 +6,13 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // exchangeCall carries out the collectives that only move: every rank sends each peer one range of bytes, or none, and
 // receives one.
-func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if launched, err := b.even(ctx, t, c, s); launched || err != nil {
 		return err
 	}

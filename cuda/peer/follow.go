@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -57,7 +57,7 @@ func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cud
 }
 
 // scatterFollow is a reduce-scatter of even parts between two ranks: each sends the other's, and folds what it takes with its own.
-func (b *backend) scatterFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, choice *Choice, s cuda.Stream) error {
+func (b *backend) scatterFollow(ctx context.Context, t cuda.Thread, c *seam.Call, r *reducers, choice *Choice, s cuda.Stream) error {
 	a, x, out := &b.args.follow, &b.args.scatter, uint64(addressOf(c.Out))
 	a.Bytes, a.Part, a.Divisor = x.Bytes[0]+x.Bytes[1], x.Bytes[0], b.divisor(c.Op)
 	a.Steps, a.Folds = 1, 1
@@ -66,7 +66,7 @@ func (b *backend) scatterFollow(ctx context.Context, t cuda.Thread, c *pg.Call, 
 }
 
 // rootFollow is a reduce between two ranks: the root folds what the other one hands it.
-func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, choice *Choice, s cuda.Stream) error {
+func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *seam.Call, r *reducers, choice *Choice, s cuda.Stream) error {
 	a, x, root := &b.args.follow, &b.args.scatter, b.place(c.Root)
 	a.Bytes, a.Part, a.Divisor = x.Bytes[root], x.Bytes[root], b.divisor(c.Op)
 	a.Steps, a.Folds = 1, 1

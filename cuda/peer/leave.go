@@ -41,7 +41,7 @@ func (b *backend) leavePeers(t cuda.Thread) error {
 	defer cancel()
 	n, err := b.count(ctx, b.size, limit-limit/10) // the rest is for saying that they did not come
 	if err == nil && n%gaveUp < int64(b.size) {
-		n, err = b.group.Store().Add(ctx, b.leaving, gaveUp)
+		n, err = b.group.Count(ctx, b.leaving, gaveUp)
 		n -= gaveUp // the last may have come meanwhile
 	}
 	switch {
@@ -63,10 +63,10 @@ func (b *backend) leavePeers(t cuda.Thread) error {
 // count adds this rank to those that leave, and waits for some time until there are so many. It returns how many there are.
 func (b *backend) count(ctx context.Context, until int, limit time.Duration) (n int64, err error) {
 	end := time.Now().Add(limit)
-	n, err = b.group.Store().Add(ctx, b.leaving, 1)
+	n, err = b.group.Count(ctx, b.leaving, 1)
 	for err == nil && n%gaveUp < int64(until) && time.Now().Before(end) {
 		time.Sleep(time.Millisecond)
-		n, err = b.group.Store().Add(ctx, b.leaving, 0)
+		n, err = b.group.Count(ctx, b.leaving, 0)
 	}
 	return n, err
 }

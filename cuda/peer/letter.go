@@ -5,7 +5,7 @@ import (
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -31,7 +31,7 @@ func (b *backend) isLetter(bytes int) bool {
 }
 
 // sendLetter is send, beside the block's stream where the block's messages are at hand.
-func (b *backend) sendLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) sendLetter(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if b.block.swaps {
 		return b.fill(t, c, 0, s) // what else there is to do is the receive's
 	}
@@ -48,7 +48,7 @@ func (b *backend) sendLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 }
 
 // receiveLetter is receive. The letter is launched behind the message that tells of it.
-func (b *backend) receiveLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) receiveLetter(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if b.block.swaps {
 		return first(b.empty(t, c, 0, s), b.swap(t, &b.block.calls[0], c, s))
 	}
@@ -58,14 +58,14 @@ func (b *backend) receiveLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error 
 }
 
 // letter enqueues this rank's half, as the root of a broadcast or its last rank.
-func (b *backend) letter(t cuda.Thread, c *pg.Call, end uint32, at cuda.Pointer, s cuda.Stream) error {
+func (b *backend) letter(t cuda.Thread, c *seam.Call, end uint32, at cuda.Pointer, s cuda.Stream) error {
 	grid := cuda.Grid{Blocks: b.describe(&b.args.letter, c, end, at), Threads: 32 * letterWarps}
 	// It is no graph: a send and a receive run at the same time, which two launches of one graph do not.
 	return first(b.code.launchOnce(t, b.code.move.broadcastLines, grid, unsafe.Pointer(&b.args.letter), s), b.weigh(t, s, letterCommands))
 }
 
 // describe fills in a half, and returns how many blocks carry it.
-func (b *backend) describe(a *kernels.LinesArgs, c *pg.Call, end uint32, at cuda.Pointer) uint32 {
+func (b *backend) describe(a *kernels.LinesArgs, c *seam.Call, end uint32, at cuda.Pointer) uint32 {
 	l, peer, sends := &b.layout, c.Peer, end == kernels.LineRoot
 	own, other, bytes := uint64(b.heap), uint64(b.peers[peer].at), c.Count*c.DType.Size()
 	a.Lines, a.Next = own+uint64(l.letterAt(peer, b.rank)), other+uint64(l.letterAt(b.rank, peer))
@@ -82,7 +82,7 @@ func (b *backend) describe(a *kernels.LinesArgs, c *pg.Call, end uint32, at cuda
 }
 
 // isSwap reports whether a block's calls, in their order, are a letter to a peer and one from it.
-func (b *backend) isSwap(calls []pg.Call) bool {
+func (b *backend) isSwap(calls []seam.Call) bool {
 	if len(calls) != 2 {
 		return false
 	}
@@ -92,7 +92,7 @@ func (b *backend) isSwap(calls []pg.Call) bool {
 }
 
 // swap sends and receives a letter. What tells of them is at hand.
-func (b *backend) swap(t cuda.Thread, send, receive *pg.Call, s cuda.Stream) error {
+func (b *backend) swap(t cuda.Thread, send, receive *seam.Call, s cuda.Stream) error {
 	a, peer := &b.args.swap, send.Peer
 	a.Sent, a.Received = b.args.mail.Messages[0], b.args.mail.Messages[1]
 	b.dropMessages()

@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -39,7 +39,7 @@ type message struct {
 	count, tag int
 }
 
-func messageOf(c *pg.Call) message { return message{c.DType, c.Count, c.Tag} }
+func messageOf(c *seam.Call) message { return message{c.DType, c.Count, c.Tag} }
 
 // code is different for different messages, but for one in 2^25 of those that differ in both tag and length. It lies
 // between 2 and mostCode.
@@ -91,7 +91,7 @@ type expectation struct {
 // send copies a tensor into the mailbox of a peer. It waits for a slot that is not free yet, so who sends much needs the receiver.
 // Messages of a pair arrive in the order in which they were sent, and must be received in that order: a tag does not let a receive
 // overtake.
-func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) send(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	m, bytes := &b.mails[c.Peer], c.Count*c.DType.Size()
 	if err := m.note(t, s); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 }
 
 // receive copies what a peer has put into this rank's mailbox to the tensor.
-func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) receive(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if c.Peer == plan.None {
 		return errors.New("a GPU has to be told which rank it waits for") // pg has refused it
 	}
@@ -120,7 +120,7 @@ func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 }
 
 // fill puts so many bytes of a message into slots.
-func (b *backend) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+func (b *backend) fill(t cuda.Thread, c *seam.Call, bytes int, s cuda.Stream) error {
 	m, of := &b.mails[c.Peer], messageOf(c)
 	label := of.label(m.number(m.sent))
 	if !b.postable(bytes) {
@@ -134,7 +134,7 @@ func (b *backend) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) erro
 }
 
 // empty takes so many bytes of a message from slots.
-func (b *backend) empty(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+func (b *backend) empty(t cuda.Thread, c *seam.Call, bytes int, s cuda.Stream) error {
 	m := &b.mails[c.Peer]
 	if !b.postable(bytes) {
 		return first(b.post(t, s), b.emptySlots(t, c, s))
@@ -214,7 +214,7 @@ func (b *backend) dropMessages() {
 }
 
 // fillSlots has the stream copy a message to slots.
-func (b *backend) fillSlots(t cuda.Thread, c *pg.Call, said uint32, s cuda.Stream) error {
+func (b *backend) fillSlots(t cuda.Thread, c *seam.Call, said uint32, s cuda.Stream) error {
 	m, src, to, code, bytes := &b.mails[c.Peer], addressOf(c.In), b.peers[c.Peer].at, messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
 		n := min(b.layout.mailSlot, bytes-off)
@@ -247,7 +247,7 @@ func (b *backend) fillSlot(t cuda.Thread, s cuda.Stream, dst, src cuda.Pointer, 
 }
 
 // emptySlots has the stream copy a message from slots.
-func (b *backend) emptySlots(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) emptySlots(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	m, dst, from, code, bytes := &b.mails[c.Peer], addressOf(c.Out), b.peers[c.Peer].at, messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += b.layout.mailSlot {
 		n := min(b.layout.mailSlot, bytes-off)

@@ -14,7 +14,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // address is what a rank tells its peers. It travels as JSON, filled up to addressBytes with spaces.
@@ -109,7 +109,7 @@ func (b *backend) blankLines(t cuda.Thread, at, bytes int, s cuda.Stream) error 
 }
 
 // exchange gives every rank what all of them tell.
-func exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
+func exchange[T any](ctx context.Context, g seam.Host, own *T) ([]T, error) {
 	text, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
 		return nil, fmt.Errorf("an address of %d bytes, there is room for %d", len(text), addressBytes)
 	}
 	out := make([]byte, g.Size()*addressBytes)
-	if err := g.AllGatherIntoTensor(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
+	if err := seam.AllGather(ctx, g, colligo.Of(out), colligo.Of(in)); err != nil {
 		return nil, fmt.Errorf("exchanging addresses: %w", err)
 	}
 	all := make([]T, g.Size())

@@ -10,15 +10,15 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
-func init() { pg.RegisterBackend(colligo.CUDA, open) }
+func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 
 // backend is one rank's part of a group on one device.
 type backend struct {
-	group      *pg.Group
+	group      seam.Host
 	rank, size int
 	options    Options
 	choices    [plan.Scatter + 1][]Choice // those of options that fit the group, by collective
@@ -72,7 +72,7 @@ type backend struct {
 }
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it.
-func open(ctx context.Context, g *pg.Group, d colligo.Device) (pg.Backend, error) {
+func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {
 	b := &backend{group: g, rank: g.Rank(), size: g.Size(), done: make(chan struct{})}
 	if err := b.open(ctx, d); err != nil {
 		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // pending is an asynchronous operation. If its mark was recorded again, the operation is long done.
@@ -18,7 +18,7 @@ type pending struct {
 }
 
 // pending records the end of an operation on s. The caller holds b.mu.
-func (b *backend) pending(t cuda.Thread, q queue, s cuda.Stream, w timer) (pg.Pending, error) {
+func (b *backend) pending(t cuda.Thread, q queue, s cuda.Stream, w timer) (seam.Pending, error) {
 	captured, _, err := capture(t, s)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (p *pending) event() (cuda.Event, bool) {
 // known at once or soon.
 func (p *pending) done() (bool, error) {
 	if p.captured {
-		return false, pg.ErrCaptured
+		return false, seam.ErrCaptured
 	}
 	done, err := p.passed()
 	if !done || err != nil || !p.b.stopped() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // mostStage bounds the memory in which parts are multiplied before they are sent, in bytes. It is beside the heap, and
@@ -21,7 +21,7 @@ type stage struct {
 
 // scatterScaled is scatterReduced for premultiplied sums: the input must not change, so it goes by the stage, in as many
 // rounds as it needs. All ranks know all parts, and so run the same rounds.
-func (b *backend) scatterScaled(ctx context.Context, t cuda.Thread, c *pg.Call, longest int, s cuda.Stream) error {
+func (b *backend) scatterScaled(ctx context.Context, t cuda.Thread, c *seam.Call, longest int, s cuda.Stream) error {
 	a := &b.args.scatter
 	if b.size == 1 {
 		return b.multiply(ctx, t, c, addressOf(c.Out), cuda.Pointer(a.Offset[0]), longest, s)

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 var (
-	_ pg.Tracker = (*backend)(nil)
-	_ pg.Timed   = (*pending)(nil)
+	_ seam.Tracker = (*backend)(nil)
+	_ seam.Timed   = (*pending)(nil)
 )
 
 // progress is how far the device has come with a queue, as far as it was asked: calls of Run, those that had run when the
@@ -24,7 +24,7 @@ type progress struct {
 	open        bool
 }
 
-// Finished implements pg.Tracker. Each time it is asked it records an event behind what is enqueued, if there is none, or
+// Finished implements backend.Tracker. Each time it is asked it records an event behind what is enqueued, if there is none, or
 // looks at it. Calls that a graph captures count as done, for the graph alone knows.
 func (b *backend) Finished(c plan.Coll) uint64 {
 	p := &b.progress[queueOf(c)]
@@ -135,7 +135,7 @@ func (m *timers) free(t cuda.Thread) error {
 	return err
 }
 
-// Took implements pg.Timed.
+// Took implements backend.Timed.
 func (p *pending) Took() (time.Duration, bool) {
 	b := p.b
 	b.asking.Lock()

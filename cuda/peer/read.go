@@ -5,15 +5,15 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
-var _ pg.Reader = (*backend)(nil)
+var _ seam.Reader = (*backend)(nil)
 
 // readBytes is the pinned memory through which tensors are read, a multiple of every element's size.
 const readBytes = 256 << 10
 
-// Read implements pg.Reader. It holds the caller until the device has come so far. On a stream that is captured it sees
+// Read implements backend.Reader. It holds the caller until the device has come so far. On a stream that is captured it sees
 // nothing: what a graph is to read is not there yet.
 func (b *backend) Read(ctx context.Context, tensor colligo.Tensor, see func(piece []byte) bool) error {
 	t, err := b.device.Enter()

@@ -7,12 +7,12 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // reduceScatter sends each peer its part and reduces the own one, in rank order: (n-1)/n of all parts' bytes are stored.
-func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if launched, err := b.even(ctx, t, c, s); launched || err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *pg.Call, 
 }
 
 // reduce is a reduceScatter in which all parts but the root's are empty.
-func (b *backend) reduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) reduce(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	bytes := c.Count * c.DType.Size()
 	a := &b.args.scatter
 	clear(a.Bytes[:])
@@ -39,7 +39,7 @@ func (b *backend) reduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.
 }
 
 // scatterReduced launches what b.args.scatter says. Offsets there are addresses.
-func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call, longest int, s cuda.Stream) error {
+func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *seam.Call, longest int, s cuda.Stream) error {
 	a := &b.args.scatter
 	if longest == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 
 // followable reports whether what b.args.scatter says can be reduced behind copy engines between two ranks, in parts of at most so many
 // bytes. Both say the same.
-func (b *backend) followable(c *pg.Call, longest int) bool {
+func (b *backend) followable(c *seam.Call, longest int) bool {
 	parts := &b.args.scatter.Bytes
 	return !b.serial && longest >= leastPart && (c.Coll == plan.Reduce || parts[0] == parts[1] && longest%16 == 0)
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
+
+var _ seam.Registrar = (*backend)(nil)
 
 // A Registration is memory that all ranks of a group have mapped. Collectives on tensors in it read and write the peers'
 // tensors themselves where that is faster than by way of the heap.
@@ -34,22 +36,11 @@ type window struct {
 	opens []cuda.Pointer         // what to close
 }
 
-// Register makes the memory of a contiguous tensor reachable for the peers of a group. All ranks call it together, with
-// the same number of bytes. It fails on all of them or on none; a failure leaves the group as it was. The memory comes
+// Register implements backend.Registrar: it makes the memory of a contiguous tensor reachable for the peers. All ranks call
+// it together, with the same number of bytes. It fails on all of them or on none; a failure leaves the group as it was. The memory comes
 // from cuMemAlloc (cudaMalloc), or the ranks share a process. Allocations of whole 2 MiB are best: copies between
 // processes took a third more time where they were not.
-func Register(ctx context.Context, g *pg.Group, t colligo.Tensor) (*Registration, error) {
-	if !t.Valid() || !t.Contiguous() || t.Device().Kind != colligo.CUDA {
-		return nil, fmt.Errorf("registering %v: only contiguous tensors on a GPU can be", t)
-	}
-	of, err := g.BackendFor(ctx, t.Device())
-	if err != nil {
-		return nil, fmt.Errorf("registering %v: %w", t, err)
-	}
-	b, ok := of.(*backend)
-	if !ok {
-		return nil, fmt.Errorf("registering %v: the group's backend for %v registers nothing", t, t.Device())
-	}
+func (b *backend) Register(ctx context.Context, t colligo.Tensor) (seam.Registration, error) {
 	w, err := b.register(ctx, cuda.Pointer(t.Addr()), t.Size())
 	if err != nil {
 		return nil, fmt.Errorf("registering %v: %w", t, err)
@@ -97,7 +88,7 @@ func (b *backend) register(ctx context.Context, at cuda.Pointer, bytes int) (*wi
 	if err2 != nil {
 		err = w.close(t)
 		if results != nil && b.size > 1 {
-			err = errors.Join(err, b.group.Barrier(ctx)) // who hears that it failed may free the memory
+			err = errors.Join(err, seam.Barrier(ctx, b.group)) // who hears that it failed may free the memory
 		}
 		return nil, errors.Join(err2, err)
 	}
@@ -216,12 +207,12 @@ func (r *Registration) Close() error {
 	})
 	together := b.failure.get() == nil && b.size > 1
 	if together {
-		err = b.group.Barrier(context.Background())
+		err = seam.Barrier(context.Background(), b.group)
 		together = err == nil
 	}
 	err = errors.Join(err, r.w.close(t))
 	if together { // the caller may free the memory, which is not to be mapped anywhere then
-		err = errors.Join(err, b.group.Barrier(context.Background()))
+		err = errors.Join(err, seam.Barrier(context.Background(), b.group))
 	}
 	return err
 }

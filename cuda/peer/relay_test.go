@@ -58,7 +58,7 @@ func TestRelays(t *testing.T) {
 
 // registerAll registers the whole arena.
 func (r *rank) registerAll() error {
-	_, err := Register(r.ctx, r.g, colligo.OnDevice(r.device.Place(), uintptr(r.arena), 2*r.half, colligo.Uint8))
+	_, err := r.g.Register(r.ctx, colligo.OnDevice(r.device.Place(), uintptr(r.arena), 2*r.half, colligo.Uint8))
 	return err
 }
 
@@ -308,7 +308,7 @@ func TestRelaysStopSilently(t *testing.T) {
 				}
 				if r.g.Rank() == 0 {
 					<-looked
-					r.g.Fail(errors.New("no more of this"))
+					r.g.Abort(errors.New("no more of this"))
 					return nil
 				}
 				b, err := r.backend()

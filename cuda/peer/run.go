@@ -7,12 +7,12 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // Run enqueues an operation.
-func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
+func (b *backend) Run(ctx context.Context, c *seam.Call) (seam.Pending, error) {
 	t, err := b.device.Enter()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 
 // runOn is Run on a thread, apart from what Run defers: with so many returns Go defers by a list on the heap. The caller
 // holds b.mu.
-func (b *backend) runOn(ctx context.Context, t cuda.Thread, c *pg.Call) (pg.Pending, error) {
+func (b *backend) runOn(ctx context.Context, t cuda.Thread, c *seam.Call) (seam.Pending, error) {
 	if err := b.checkCall(c); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ type running struct {
 }
 
 // enqueue puts an operation on stream s.
-func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) enqueue(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	b.running.t, b.running.s = t, s
 	if b.staging != nil {
 		return b.staging.enqueue(b, t, c, s)

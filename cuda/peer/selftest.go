@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // The self-test of an edge: the sender writes half of testBytes by a copy, the rest by a kernel, but for the last word,
@@ -18,7 +19,7 @@ const byCopy, byKernel = testBytes / 2, testBytes - 4
 // testEdges writes a pattern to every rank and verifies what every rank has written here. It is collective. The first
 // barrier makes sure that all heaps are there to stay, the last that no rank begins before all are sure.
 func (b *backend) testEdges(ctx context.Context, t cuda.Thread) error {
-	if err := b.group.Barrier(ctx); err != nil {
+	if err := seam.Barrier(ctx, b.group); err != nil {
 		return err
 	}
 	host, err := t.AllocHost(b.size * testBytes)
@@ -27,7 +28,7 @@ func (b *backend) testEdges(ctx context.Context, t cuda.Thread) error {
 	}
 	err = b.sendPatterns(t, host)
 	if err == nil {
-		err = b.group.Barrier(ctx)
+		err = seam.Barrier(ctx, b.group)
 	}
 	if err == nil {
 		err = b.verifyPatterns(t, host)
@@ -37,7 +38,7 @@ func (b *backend) testEdges(ctx context.Context, t cuda.Thread) error {
 	if err = errors.Join(err, b.idle(t, b.streams.setup.stream), t.FreeHost(host)); err != nil {
 		return err
 	}
-	return b.group.Barrier(ctx)
+	return seam.Barrier(ctx, b.group)
 }
 
 func (b *backend) sendPatterns(t cuda.Thread, host *cuda.Host) error {

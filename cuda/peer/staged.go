@@ -9,7 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -27,7 +27,7 @@ import (
 // is that of the whole tensor on the CPU if one round has all of it, which is up to 8 MiB by default.
 type staging struct {
 	why     string
-	aside   *pg.Group
+	aside   seam.Dup
 	lines   [numQueues]*line
 	host    *cuda.Host    // the slots of all lines, behind a page of words
 	over    chan struct{} // closed when nothing is to be carried any more
@@ -62,10 +62,10 @@ func (b *backend) openStaged(ctx context.Context, t cuda.Thread, why string) (er
 		clear(b.stop.Bytes)
 	}
 	// Who could not pin its memory has failed the group by then, and nobody waits for it any longer.
-	if err := b.group.Barrier(ctx); err != nil {
+	if err := seam.Barrier(ctx, b.group); err != nil {
 		return fmt.Errorf("before staging: %w", err)
 	}
-	if st.aside, err = b.group.Aside(ctx, b.limit()); err != nil {
+	if st.aside, err = b.group.Dup(ctx, b.limit()); err != nil {
 		return fmt.Errorf("a group to stage with: %w", err)
 	}
 	for _, l := range st.lines {
@@ -140,7 +140,7 @@ func (st *staging) refuses(t cuda.Thread, c plan.Coll, s cuda.Stream) error {
 }
 
 // enqueue puts an operation between what is on s now and what will be. The caller holds b.mu.
-func (st *staging) enqueue(b *backend, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (st *staging) enqueue(b *backend, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if c.Coll == plan.Barrier {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/colligo-go/colligo/cuda"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // forced is why a group stages whose Options ask for it.
@@ -98,7 +99,7 @@ func (b *backend) restage(ctx context.Context, t cuda.Thread, why string) error 
 	if err := b.unmap(t); err != nil {
 		return err
 	}
-	if err := b.group.Barrier(ctx); err != nil { // a heap is given back when nobody has it mapped
+	if err := seam.Barrier(ctx, b.group); err != nil { // a heap is given back when nobody has it mapped
 		return fmt.Errorf("giving up the heaps: %w", err)
 	}
 	err := t.Free(b.heap)
