@@ -94,7 +94,7 @@ func (g *Group) follow(b backend.Backend, r *request, p backend.Pending) {
 		return
 	}
 	op := followed{id: r.rec.id, seq: r.rec.number(), bytes: r.rec.bytes, run: runs.ran[q], runs: runs, coll: r.coll, kind: r.rec.kind}
-	if p != nil || f.held || g.ledger.hooks.any.Load() {
+	if p != nil || f.held || g.ledger.hooks.Any() {
 		op.more, op.held = &followedMore{r.rec, p}, f.held && p == nil
 	}
 	f.queues[q] = append(f.queues[q], op)
@@ -215,7 +215,7 @@ func (g *Group) concludeSome(ops []followed, last bool) (n int) {
 	}
 	g.ledger.recorder.Conclude(g.ledger.number, g.ledger.devices.over, now)
 	g.ledger.devices.over = g.ledger.devices.over[:0]
-	g.ledger.pending.done(n)
+	g.ledger.pending.Done(n)
 	return n
 }
 
@@ -290,7 +290,7 @@ func (g *Group) concludeDevice(op *followed, err error, now time.Time) {
 			rec.began = rec.ended.Add(-d)
 		}
 	}
-	g.ledger.note(&rec, err, g.ledger.hooks.any.Load())
+	g.ledger.note(&rec, err, g.ledger.hooks.Any())
 }
 
 // endFollowing stops the follower when the backends are closed, after a last look.

@@ -52,7 +52,7 @@ func following(t *testing.T) (*Group, *[]WorkInfo) {
 	g.OnCompletion(func(w WorkInfo) { heard = append(heard, w) })
 	t.Cleanup(func() {
 		g.endFollowing()
-		g.ledger.hooks.close()
+		g.ledger.hooks.Close()
 	})
 	return g, &heard
 }
@@ -156,7 +156,7 @@ func TestFollowToTheEnd(t *testing.T) {
 		g.err = end
 		g.mu.Unlock()
 		g.endFollowing()
-		g.ledger.hooks.close()
+		g.ledger.hooks.Close()
 		require.Len(t, *heard, 2)
 		require.NoError(t, (*heard)[0].Err)
 		require.ErrorIs(t, (*heard)[1].Err, end)

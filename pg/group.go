@@ -157,7 +157,7 @@ func (g *Group) Close() error {
 	err := g.backends.close()
 	g.endFollowing()
 	g.order.Unlock()
-	g.ledger.hooks.close()
+	g.ledger.hooks.Close()
 	g.failing.Wait()
 	if g.mesh != nil {
 		err = errors.Join(err, g.mesh.Close())

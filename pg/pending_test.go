@@ -112,34 +112,3 @@ func BenchmarkFollowerPass(b *testing.B) {
 		}
 	}
 }
-
-// TestPendingAgain has an operation called when the last has just ended, and who saw that is about to wake who waits: one
-// that begins to wait then must not be woken with the others, for the new operation is pending.
-func TestPendingAgain(t *testing.T) {
-	var p pendingCount
-	p.add()
-	done := make(chan error, 1)
-	go func() { done <- p.wait(t.Context()) }()
-	waits := func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.zero != nil
-	}
-	require.Eventually(t, waits, 5*time.Second, time.Millisecond)
-	p.mu.Lock()
-	ended := make(chan struct{})
-	go func() {
-		p.done(1)
-		close(ended)
-	}()
-	for p.n.Load() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	p.add()
-	p.mu.Unlock()
-	<-ended
-	time.Sleep(20 * time.Millisecond)
-	require.Empty(t, done)
-	p.done(1)
-	require.NoError(t, <-done)
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/oplog"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -64,8 +65,8 @@ type ledger struct {
 	unit         colligo.Tensor    // what c10d reduces in a barrier
 	timing       atomic.Bool       // durations go into the recorder, and are measured on devices
 	metrics      metrics
-	hooks        hooks
-	pending      pendingCount
+	hooks        oplog.Hooks[WorkInfo]
+	pending      oplog.Pending
 	devices      follower
 }
 
@@ -116,7 +117,7 @@ func (g *Group) admit(r *request, limit time.Duration, skip int) {
 func (g *Group) enter(r *request, limit time.Duration, skip int) {
 	l, rec := &g.ledger, &r.rec
 	rec.counts, rec.called = l.counts, time.Now()
-	l.pending.add()
+	l.pending.Add()
 	if l.recorder == nil {
 		rec.id = -1
 		return
@@ -150,8 +151,8 @@ func (g *Group) conclude(rec *record, err error) {
 	if rec.ended.IsZero() {
 		rec.ended = time.Now()
 	}
-	g.ledger.note(rec, err, g.ledger.hooks.any.Load())
-	g.ledger.pending.done(1)
+	g.ledger.note(rec, err, g.ledger.hooks.Any())
+	g.ledger.pending.Done(1)
 }
 
 // note is conclude of a record that tells when the operation has ended; hooks says whether they hear of it.
@@ -166,7 +167,7 @@ func (l *ledger) note(rec *record, err error, hooks bool) {
 	}
 	l.metrics.add(rec, took, err)
 	if hooks {
-		l.hooks.put(heard{WorkInfo: rec.info(took, err)})
+		l.hooks.Put(rec.info(took, err))
 	}
 }
 
