@@ -19,6 +19,9 @@ const (
 	DefaultStoreTimeout   = 5 * time.Minute
 )
 
+// DefaultMaxObject is the limit where Config leaves MaxObject zero.
+const DefaultMaxObject = 1 << 30
+
 // Config says how to form a group. The zero value takes everything from the environment.
 type Config struct {
 	// Init tells where the ranks meet: "env://" (also when empty), "tcp://host:port", or "file:///path". The queries
@@ -56,8 +59,8 @@ type Config struct {
 	// hold their handle.
 	InitBarrier Toggle
 
-	// MaxObject is the most bytes that one call takes for objects and sparse tensors of which other ranks announce the
-	// sizes; 0 means DefaultMaxObject.
+	// MaxObject is the most bytes that one call of pg/object or pg/sparse takes for what other ranks announce; 0 means
+	// DefaultMaxObject.
 	MaxObject int64
 	// ObjectDevice is where objects travel, if not on the CPU. Its backend must be a Stager. Jobs with ranks of PyTorch that have
 	// no other backend than NCCL need it; other groups take it over.

@@ -8,10 +8,10 @@
 // timeout for this operation, and cancelling it fails the operation and with it the group. What a device has been given is not
 // cancelled; the deadline stays.
 //
-// Coalesce launches several operations as one. AllGatherObject and its like move Go values, by a Codec. OnCompletion calls a
-// hook after each operation, and Work.Then what follows one.
+// Coalesce launches several operations as one. OnCompletion calls a hook after each operation, and Work.Then what follows
+// one.
 //
-// Packages beside it: ddp reduces the gradients of data-parallel training, flight records operations and reads PyTorch's
+// Packages beside it: object moves Go values, sparse sums tensors of which ranks have some rows, ddp reduces the gradients of data-parallel training, flight records operations and reads PyTorch's
 // records, trace finds out from the records of a job what went wrong, debug shows a running group over HTTP, pickle is the
 // format of both, and pgtest runs many ranks in a test.
 //

@@ -1,12 +1,12 @@
-package pg_test
+package object_test
 
 import (
 	"context"
 	"fmt"
 	"sync"
 
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/object"
 )
 
 // onRanks runs f on every rank of a group in this process and prints what rank 0 returns.
@@ -32,25 +32,10 @@ func onRanks(size int, f func(ctx context.Context, g *pg.Group) (any, error)) {
 }
 
 // Every rank tells the others where it runs.
-func ExampleAllGatherObject() {
+func ExampleAllGather() {
 	type place struct{ Host, Device string }
 	onRanks(2, func(ctx context.Context, g *pg.Group) (any, error) {
-		return pg.AllGatherObject(ctx, g, pg.JSON, place{fmt.Sprint("host", g.Rank()), "cpu"})
+		return object.AllGather(ctx, g, object.JSON, place{fmt.Sprint("host", g.Rank()), "cpu"})
 	})
 	// Output: [{host0 cpu} {host1 cpu}]
-}
-
-// Two gradients are summed and a counter is broadcast, as one operation.
-func ExampleGroup_Coalesce() {
-	onRanks(4, func(ctx context.Context, g *pg.Group) (any, error) {
-		weights, bias, step := []float32{1, 2}, []float32{3}, []int64{int64(10 * g.Rank())}
-		err := g.Coalesce(ctx, func(b *pg.Batch) error {
-			b.AllReduce(colligo.Of(weights), colligo.Sum)
-			b.AllReduce(colligo.Of(bias), colligo.Avg)
-			b.Broadcast(colligo.Of(step), 3)
-			return nil
-		})
-		return fmt.Sprint(weights, bias, step), err
-	})
-	// Output: [4 8] [3] [30]
 }

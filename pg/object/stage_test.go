@@ -1,4 +1,4 @@
-package pg_test
+package object_test
 
 import (
 	"context"
@@ -14,10 +14,22 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/object"
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
-const stagerKind = colligo.DeviceKind(103)
+// Kinds of devices that there are not: one whose backend carries objects, and one whose backend does not.
+const (
+	stagerKind colligo.DeviceKind = 101 + iota
+	plainKind
+)
+
+// plain is a backend that carries no objects.
+type plain struct{}
+
+func (plain) Run(context.Context, *backend.Call) (backend.Pending, error) { return nil, nil }
+func (plain) Abort(error)                                                 {}
+func (plain) Close() error                                                { return nil }
 
 // carrier is a backend whose device is the memory of the process and that carries objects.
 type carrier struct {
@@ -82,6 +94,9 @@ func init() {
 	backend.Register(stagerKind, backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
 		return &carrier{h: h, memory: map[uintptr][]byte{}}, nil
 	})
+	backend.Register(plainKind, backend.Native, func(context.Context, backend.Host, colligo.Device) (backend.Backend, error) {
+		return plain{}, nil
+	})
 }
 
 // TestObjectsOnDevice moves objects over a device, in the order of collectives that ranks of PyTorch expect there.
@@ -99,33 +114,33 @@ func TestObjectsOnDevice(t *testing.T) {
 			require.Equal(t, want, own().said)
 			own().said = nil
 		}
-		all, err := pg.AllGatherObject(ctx, g, pg.Pickle, v)
+		all, err := object.AllGather(ctx, g, object.Pickle, v)
 		require.NoError(t, err)
 		require.Equal(t, []any{"a", int64(2)}, all[2])
 		did("all_gather int64", "all_gather uint8")
-		all, err = pg.GatherObject(ctx, g, pg.Pickle, v, 1)
+		all, err = object.Gather(ctx, g, object.Pickle, v, 1)
 		require.NoError(t, err)
 		require.Equal(t, g.Rank() == 1, len(all) == 3)
 		did("all_gather int64", "gather uint8")
 		list := [][]any{v, v}
-		require.NoError(t, pg.BroadcastObjectList(ctx, g, pg.Pickle, list, 2))
+		require.NoError(t, object.BroadcastList(ctx, g, object.Pickle, list, 2))
 		require.Equal(t, []any{"a", int64(2)}, list[1])
 		did("broadcast int64", "broadcast uint8")
 		list = nil
 		if g.Rank() == 0 {
 			list = [][]any{{"x"}, {"y"}, {"zzz"}}
 		}
-		v, err = pg.ScatterObjectList(ctx, g, pg.Pickle, list, 0)
+		v, err = object.ScatterList(ctx, g, object.Pickle, list, 0)
 		require.NoError(t, err)
 		require.Equal(t, []any{[]string{"x", "y", "zzz"}[g.Rank()]}, v)
 		did("broadcast int64", "scatter uint8", "scatter int64")
 		switch g.Rank() {
 		case 0:
-			require.NoError(t, pg.SendObjectList(ctx, g, pg.Pickle, []string{"p", "q"}, 2, 4))
+			require.NoError(t, object.SendList(ctx, g, object.Pickle, []string{"p", "q"}, 2, 4))
 			did("send int64", "send uint8")
 		case 2:
 			got := make([]string, 2)
-			_, err := pg.RecvObjectList(ctx, g, pg.Pickle, got, 0, 4)
+			_, err := object.RecvList(ctx, g, object.Pickle, got, 0, 4)
 			require.NoError(t, err)
 			require.Equal(t, []string{"p", "q"}, got)
 			did("recv int64", "recv uint8")
@@ -133,7 +148,7 @@ func TestObjectsOnDevice(t *testing.T) {
 		require.Empty(t, own().memory)
 		require.NoError(t, g.Barrier(ctx))
 		own().refuses = true
-		_, err = pg.AllGatherObject(ctx, g, pg.Pickle, v)
+		_, err = object.AllGather(ctx, g, object.Pickle, v)
 		require.ErrorContains(t, err, "pg: all_gather_object: staging 8 B: no memory")
 		require.Empty(t, own().memory)
 	})
@@ -141,9 +156,9 @@ func TestObjectsOnDevice(t *testing.T) {
 
 // TestObjectDeviceCannot names a device whose backend does not carry objects.
 func TestObjectDeviceCannot(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ObjectDevice = colligo.Device{Kind: kinds["grouping"]} }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ObjectDevice = colligo.Device{Kind: plainKind} }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
-		_, err := pg.AllGatherObject(t.Context(), g, pg.JSON, 1)
+		_, err := object.AllGather(t.Context(), g, object.JSON, 1)
 		require.ErrorContains(t, err, "cannot carry objects")
 	})
 }
@@ -152,7 +167,7 @@ func TestObjectDeviceCannot(t *testing.T) {
 func TestObjectsWithoutRoom(t *testing.T) {
 	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ObjectDevice = colligo.Device{Kind: stagerKind} }}
 	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
-		_, err := pg.AllGatherObject(t.Context(), g, pg.JSON, 1)
+		_, err := object.AllGather(t.Context(), g, object.JSON, 1)
 		require.NoError(t, err)
 		require.NoError(t, g.Barrier(t.Context()))
 		if g.Rank() == 1 {
@@ -161,7 +176,7 @@ func TestObjectsWithoutRoom(t *testing.T) {
 			c.(*carrier).refuses = true
 		}
 		start := time.Now()
-		_, err = pg.AllGatherObject(t.Context(), g, pg.JSON, 1)
+		_, err = object.AllGather(t.Context(), g, object.JSON, 1)
 		require.ErrorContains(t, err, "staging 8 B: no memory")
 		require.Less(t, time.Since(start), time.Minute)
 	})

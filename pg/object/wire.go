@@ -1,25 +1,25 @@
-package pg
+package object
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
 )
 
-// objects is one object collective at work.
-type objects struct {
+// call is one object collective at work.
+type call struct {
 	ctx   context.Context
-	g     *Group
+	g     *pg.Group
 	codec Codec
 	name  string
 }
 
-func newObjects(ctx context.Context, g *Group, c Codec, name string) objects {
-	return objects{ctx: ctx, g: g.orOutside(), codec: c, name: name}
+func newCall(ctx context.Context, g *pg.Group, c Codec, name string) call {
+	return call{ctx: ctx, g: g, codec: c, name: name}
 }
 
 // encoded is what a rank has to send, or why it cannot.
@@ -41,40 +41,38 @@ func (e *encoded) sizes(n int) []int64 {
 	return all
 }
 
-func (o *objects) explain(err error) error {
+func (o *call) explain(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("pg: %s: %w", o.name, err)
 }
 
-func (o *objects) member() error {
+func (o *call) member() error {
 	if !o.g.IsMember() {
-		return ErrNotMember
+		return pg.ErrNotMember
 	}
 	return nil
 }
 
-func (o *objects) rooted(root int) error {
+func (o *call) rooted(root int) error {
 	if err := o.member(); err != nil {
 		return err
 	}
-	if root < 0 || root >= o.g.size {
-		return fmt.Errorf("root %d of a group of %d ranks", root, o.g.size)
+	if root < 0 || root >= o.g.Size() {
+		return fmt.Errorf("root %d of a group of %d ranks", root, o.g.Size())
 	}
 	return nil
 }
 
-// maxObject is the bytes that a call may take for what other ranks announce.
-func (g *Group) maxObject() int64 {
-	if m := g.config.MaxObject; m > 0 {
-		return min(m, math.MaxInt)
-	}
-	return DefaultMaxObject
+// limit is the bytes that a call may take for what other ranks announce.
+func (o *call) limit() int64 {
+	limit, _ := pg.ObjectsOf(o.g)
+	return limit
 }
 
 // encode encodes objects of which as many copies as given, all as long as the longest, have to fit into the limit.
-func (o *objects) encode(copies int, vs ...any) (e encoded) {
+func (o *call) encode(copies int, vs ...any) (e encoded) {
 	sum, longest := int64(0), int64(0)
 	for i, v := range vs {
 		b, err := o.codec.Marshal(v)
@@ -85,14 +83,14 @@ func (o *objects) encode(copies int, vs ...any) (e encoded) {
 		e.parts = append(e.parts, b)
 		sum, longest = sum+int64(len(b)), max(longest, int64(len(b)))
 	}
-	if most := o.g.maxObject(); sum > most || longest > most/int64(copies) {
+	if most := o.limit(); sum > most || longest > most/int64(copies) {
 		e.err = fmt.Errorf("%s of objects, the longest of %s for each of %d: MaxObject is %s", colligo.FormatBytes(sum),
 			colligo.FormatBytes(longest), copies, colligo.FormatBytes(most))
 	}
 	return e
 }
 
-func (o *objects) decode(i int, b []byte, v any) error {
+func (o *call) decode(i int, b []byte, v any) error {
 	if err := o.codec.Unmarshal(b, v); err != nil {
 		return o.explain(fmt.Errorf("object %d of %s as %s: %w", i, colligo.FormatBytes(int64(len(b))), o.codec.Name(), err))
 	}
@@ -101,23 +99,23 @@ func (o *objects) decode(i int, b []byte, v any) error {
 
 // refuse ends the group because of what a rank announces, or because there is no room for it here: the ranks go on with a
 // call that this one cannot join.
-func (o *objects) refuse(format string, args ...any) error {
+func (o *call) refuse(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	o.g.failAt(o.explain(err), o.g.next(), true) // what came before may still end well
+	pg.Fail(o.g, o.explain(err))
 	return err
 }
 
 // gathered exchanges sizes and returns them, and the longest.
-func (o *objects) gathered(own encoded) (sizes []int64, longest int64, err error) {
-	sizes = make([]int64, o.g.size)
+func (o *call) gathered(own encoded) (sizes []int64, longest int64, err error) {
+	sizes = make([]int64, o.g.Size())
 	if err := o.allGatherInto(colligo.Of(sizes), colligo.Of(own.sizes(1))); err != nil {
 		return nil, 0, err
 	}
-	limit := o.g.maxObject()
+	limit := o.limit()
 	for r, n := range sizes {
-		if n < notEncoded || n > limit/int64(o.g.size) {
+		if n < notEncoded || n > limit/int64(o.g.Size()) {
 			return nil, 0, o.refuse("rank %d announces an object of %d bytes, for each of %d ranks; MaxObject is %d", r, n,
-				o.g.size, limit)
+				o.g.Size(), limit)
 		}
 	}
 	return sizes, slices.Max(sizes), nil
@@ -133,7 +131,7 @@ func (e *encoded) padded(longest int64) colligo.Tensor {
 }
 
 // cut returns each rank's part of what was gathered, or an error that names the ranks without one.
-func (o *objects) cut(all []byte, sizes []int64, own error) ([][]byte, error) {
+func (o *call) cut(all []byte, sizes []int64, own error) ([][]byte, error) {
 	if own != nil {
 		return nil, own
 	}
@@ -153,14 +151,14 @@ func (o *objects) cut(all []byte, sizes []int64, own error) ([][]byte, error) {
 	return parts, nil
 }
 
-func (o *objects) allGather(own encoded) ([][]byte, error) {
+func (o *call) allGather(own encoded) ([][]byte, error) {
 	sizes, longest, err := o.gathered(own)
 	if err != nil {
 		return nil, err
 	}
 	var all []byte
 	if longest >= 0 {
-		all = make([]byte, longest*int64(o.g.size))
+		all = make([]byte, longest*int64(o.g.Size()))
 		if err := o.allGatherInto(colligo.Of(all), own.padded(longest)); err != nil {
 			return nil, err
 		}
@@ -168,7 +166,7 @@ func (o *objects) allGather(own encoded) ([][]byte, error) {
 	return o.cut(all, sizes, own.err)
 }
 
-func (o *objects) gather(own encoded, root int) ([][]byte, error) {
+func (o *call) gather(own encoded, root int) ([][]byte, error) {
 	sizes, longest, err := o.gathered(own)
 	if err != nil {
 		return nil, err
@@ -176,8 +174,8 @@ func (o *objects) gather(own encoded, root int) ([][]byte, error) {
 	var all []byte
 	if longest >= 0 {
 		var outs []colligo.Tensor
-		if o.g.rank == root {
-			all, outs = equalParts(o.g.size, int(longest))
+		if o.g.Rank() == root {
+			all, outs = equalParts(o.g.Size(), int(longest))
 		}
 		if err := o.gatherTo(outs, own.padded(longest), root); err != nil {
 			return nil, err
@@ -196,11 +194,11 @@ func equalParts(n, bytes int) ([]byte, []colligo.Tensor) {
 }
 
 // sum checks the sizes of n objects that a rank announces, and returns what they need.
-func (o *objects) sum(sizes []int64, from int) (int64, error) {
+func (o *call) sum(sizes []int64, from int) (int64, error) {
 	if sizes[0] == notEncoded {
 		return 0, fmt.Errorf("rank %d could not encode an object", from)
 	}
-	sum, limit := int64(0), o.g.maxObject()
+	sum, limit := int64(0), o.limit()
 	for i, n := range sizes {
 		if n < 0 || n > limit-sum {
 			return 0, o.refuse("rank %d announces %d bytes for object %d, after %d bytes; MaxObject is %d", from, n, i, sum, limit)
@@ -219,9 +217,9 @@ func cutOut(b []byte, sizes []int64) [][]byte {
 	return parts
 }
 
-func (o *objects) broadcast(own encoded, n, root int) ([][]byte, error) {
+func (o *call) broadcast(own encoded, n, root int) ([][]byte, error) {
 	sizes := make([]int64, n)
-	if o.g.rank == root {
+	if o.g.Rank() == root {
 		sizes = own.sizes(n)
 	}
 	if err := o.broadcastFrom(colligo.Of(sizes), root); err != nil || own.err != nil {
@@ -239,10 +237,10 @@ func (o *objects) broadcast(own encoded, n, root int) ([][]byte, error) {
 	return cutOut(all, sizes), o.broadcastFrom(colligo.Of(all), root)
 }
 
-func (o *objects) scatter(own encoded, root int) ([]byte, error) {
+func (o *call) scatter(own encoded, root int) ([]byte, error) {
 	longest := []int64{0}
-	if o.g.rank == root {
-		longest[0] = slices.Max(own.sizes(o.g.size))
+	if o.g.Rank() == root {
+		longest[0] = slices.Max(own.sizes(o.g.Size()))
 		if own.err != nil {
 			longest[0] = notEncoded
 		}
@@ -255,10 +253,10 @@ func (o *objects) scatter(own encoded, root int) ([]byte, error) {
 	}
 	b, size := make([]byte, longest[0]), []int64{0}
 	var ins, sizes []colligo.Tensor
-	if o.g.rank == root {
+	if o.g.Rank() == root {
 		var all []byte
-		all, ins = equalParts(o.g.size, len(b))
-		lengths := own.sizes(o.g.size)
+		all, ins = equalParts(o.g.Size(), len(b))
+		lengths := own.sizes(o.g.Size())
 		for r, p := range own.parts {
 			copy(all[r*len(b):], p)
 			sizes = append(sizes, colligo.Of(lengths).Slice(r, r+1))
@@ -276,14 +274,14 @@ func (o *objects) scatter(own encoded, root int) ([]byte, error) {
 	return b[:size[0]], nil
 }
 
-func (o *objects) send(own encoded, n, to, tag int) error {
+func (o *call) send(own encoded, n, to, tag int) error {
 	if err := o.sendTo(colligo.Of(own.sizes(n)), to, tag); err != nil || own.err != nil {
 		return errors.Join(own.err, err)
 	}
 	return o.sendTo(colligo.Of(slices.Concat(own.parts...)), to, tag)
 }
 
-func (o *objects) receive(n, from, tag int) (source int, parts [][]byte, err error) {
+func (o *call) receive(n, from, tag int) (source int, parts [][]byte, err error) {
 	sizes := make([]int64, n)
 	if source, err = o.recvFrom(colligo.Of(sizes), from, tag); err != nil {
 		return source, nil, err

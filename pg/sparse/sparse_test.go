@@ -1,4 +1,4 @@
-package pg_test
+package sparse_test
 
 import (
 	"fmt"
@@ -12,10 +12,11 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/pg/sparse"
 )
 
-// sparse is a rank's tensor: rows in no order, some twice.
-func sparse(rank, rows, width int) (indices []int64, values []float32) {
+// rowsOf is a rank's tensor: rows in no order, some twice.
+func rowsOf(rank, rows, width int) (indices []int64, values []float32) {
 	rng := rand.New(rand.NewPCG(uint64(rank), uint64(rows)))
 	for range rank * rows / 3 {
 		indices = append(indices, int64(rng.IntN(rows)))
@@ -30,7 +31,7 @@ func sparse(rank, rows, width int) (indices []int64, values []float32) {
 func summed(size, rows, width int) (indices []int64, values []float32) {
 	sums := map[int64][]float32{}
 	for r := range size {
-		is, vs := sparse(r, rows, width)
+		is, vs := rowsOf(r, rows, width)
 		for i, x := range is {
 			row := vs[i*width : (i+1)*width]
 			if sums[x] == nil {
@@ -81,10 +82,10 @@ func sumSparse(t *testing.T, g *pg.Group, rows int, shape []int) {
 	for _, d := range shape {
 		width *= d
 	}
-	indices, values := sparse(g.Rank(), rows, width)
-	s := pg.Sparse{Rows: rows, Indices: indices, Values: colligo.Of(values, append([]int{len(indices)}, shape...)...)}
+	indices, values := rowsOf(g.Rank(), rows, width)
+	s := sparse.Tensor{Rows: rows, Indices: indices, Values: colligo.Of(values, append([]int{len(indices)}, shape...)...)}
 	want, sums := summed(g.Size(), rows, width)
-	got, err := g.AllReduceSparse(t.Context(), s, colligo.Sum)
+	got, err := sparse.AllReduce(t.Context(), g, s, colligo.Sum)
 	require.NoError(t, err)
 	require.Equal(t, rows, got.Rows)
 	require.Len(t, got.Indices, len(want))
@@ -92,13 +93,16 @@ func sumSparse(t *testing.T, g *pg.Group, rows int, shape []int) {
 	if len(want) > 0 {
 		require.Equal(t, want, got.Indices)
 	}
-	equal(t, append([]float32{}, sums...), float32sOf(got.Values))
+	if sum := float32sOf(got.Values); !slices.Equal(sums, sum) { // require.Equal costs much where nothing is wrong
+		require.Equal(t, append([]float32{}, sums...), sum)
+		t.Fatal("not equal")
+	}
 
 	all := make([]int64, rows)
 	for i := range all {
 		all[i] = int64(i)
 	}
-	got, err = g.AllReduceSparseAt(t.Context(), s, all, colligo.Sum)
+	got, err = sparse.AllReduceAt(t.Context(), g, s, all, colligo.Sum)
 	require.NoError(t, err)
 	require.Equal(t, all, got.Indices)
 	dense := make([]float32, rows*width)
@@ -113,8 +117,8 @@ func sumSparse(t *testing.T, g *pg.Group, rows int, shape []int) {
 // TestSparseWrong has one rank give a tensor that cannot be: every rank gets an error and the group goes on.
 func TestSparseWrong(t *testing.T) {
 	two := colligo.Of(make([]float32, 4), 2, 2)
-	good := pg.Sparse{Rows: 9, Indices: []int64{1, 2}, Values: two}
-	for says, s := range map[string]pg.Sparse{
+	good := sparse.Tensor{Rows: 9, Indices: []int64{1, 2}, Values: two}
+	for says, s := range map[string]sparse.Tensor{
 		"index 1 is 9 in a tensor of 9 rows":             {Rows: 9, Indices: []int64{1, 9}, Values: two},
 		"index 0 is -1 in a tensor of 9 rows":            {Rows: 9, Indices: []int64{-1, 2}, Values: two},
 		"values float32[2 2] cpu for 1 indices":          {Rows: 9, Indices: []int64{1}, Values: two},
@@ -129,19 +133,19 @@ func TestSparseWrong(t *testing.T) {
 			if g.Rank() == 1 {
 				mine = s
 			}
-			_, err := g.AllReduceSparse(t.Context(), mine, colligo.Sum)
+			_, err := sparse.AllReduce(t.Context(), g, mine, colligo.Sum)
 			require.ErrorContains(t, err, "pg: all_reduce of a sparse tensor: ")
 			if g.Rank() == 1 {
 				require.ErrorContains(t, err, says)
 			}
 			require.NoError(t, g.Barrier(t.Context()))
-			_, err = g.AllReduceSparse(t.Context(), good, colligo.Max)
+			_, err = sparse.AllReduce(t.Context(), g, good, colligo.Max)
 			require.ErrorContains(t, err, "max of sparse tensors, which can only be summed")
 		})
 	}
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		for says, rows := range map[string][]int64{"row 2 is not in the list": {1, 3}, "row 1 comes after row 1": {1, 1, 2}, "index 2 is 9": {1, 2, 9}} {
-			_, err := g.AllReduceSparseAt(t.Context(), good, rows, colligo.Sum)
+			_, err := sparse.AllReduceAt(t.Context(), g, good, rows, colligo.Sum)
 			require.ErrorContains(t, err, says)
 		}
 	})
@@ -155,7 +159,7 @@ func TestSparseHostile(t *testing.T) {
 				require.NoError(t, g.AllGatherIntoTensor(t.Context(), colligo.Of(make([]int64, 8)), colligo.Of([]int64{n, 9, 2, math.MaxInt64})))
 				return
 			}
-			_, err := g.AllReduceSparse(t.Context(), pg.Sparse{Rows: 9, Indices: []int64{1}, Values: colligo.Of(make([]float32, 2), 1, 2)}, colligo.Sum)
+			_, err := sparse.AllReduce(t.Context(), g, sparse.Tensor{Rows: 9, Indices: []int64{1}, Values: colligo.Of(make([]float32, 2), 1, 2)}, colligo.Sum)
 			require.ErrorContains(t, err, fmt.Sprintf("rank 1 announces %d rows of 2 elements", n))
 		})
 	}
@@ -169,11 +173,11 @@ func TestSparseLimitsDiffer(t *testing.T) {
 		}
 	}}
 	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
-		s := pg.Sparse{Rows: 9, Indices: []int64{1, 2}, Values: colligo.Of(make([]float32, 4), 2, 2)}
-		_, err := g.AllReduceSparse(t.Context(), s, colligo.Sum)
+		s := sparse.Tensor{Rows: 9, Indices: []int64{1, 2}, Values: colligo.Of(make([]float32, 4), 2, 2)}
+		_, err := sparse.AllReduce(t.Context(), g, s, colligo.Sum)
 		require.NoError(t, err, "96 B")
-		s = pg.Sparse{Rows: 9, Indices: []int64{1, 2, 3}, Values: colligo.Of(make([]float32, 6), 3, 2)}
-		_, err = g.AllReduceSparse(t.Context(), s, colligo.Sum)
+		s = sparse.Tensor{Rows: 9, Indices: []int64{1, 2, 3}, Values: colligo.Of(make([]float32, 6), 3, 2)}
+		_, err = sparse.AllReduce(t.Context(), g, s, colligo.Sum)
 		require.ErrorContains(t, err, "rank 2 announces 3 rows of 2 elements; MaxObject is")
 		require.NoError(t, g.Barrier(t.Context()))
 	})
