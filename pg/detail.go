@@ -10,38 +10,13 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// fingerprint is what a rank calls, as the other ranks compare it at debug level DETAIL.
-type fingerprint struct {
-	Coll    string
-	Op      string `json:",omitempty"` // of collectives that reduce
-	Root    int    `json:",omitempty"`
-	Tensors int
-	DType   string `json:",omitempty"`
-	Device  string `json:",omitempty"` // kind of device
-	Shape   string `json:",omitempty"` // of the tensors that all ranks have; empty where they may differ
-}
-
-// aspects are what two fingerprints can differ in.
-var aspects = []struct {
-	name string
-	only bool // between calls of the same collective
-	of   func(f *fingerprint) string
-}{
-	{"collective", false, func(f *fingerprint) string { return f.Coll }},
-	{"reduction", true, func(f *fingerprint) string { return f.Op }},
-	{"root", true, func(f *fingerprint) string { return fmt.Sprint(f.Root) }},
-	{"number of tensors", false, func(f *fingerprint) string { return fmt.Sprint(f.Tensors) }},
-	{"element type", false, func(f *fingerprint) string { return f.DType }},
-	{"device", false, func(f *fingerprint) string { return f.Device }},
-	{"shape", false, func(f *fingerprint) string { return f.Shape }},
-}
-
 // fingerprint makes a request's.
-func (r *request) fingerprint() *fingerprint {
-	f := &fingerprint{Coll: r.coll.String()}
+func (r *request) fingerprint() *diagnose.Fingerprint {
+	f := &diagnose.Fingerprint{Coll: r.coll.String()}
 	if r.coll == plan.Barrier {
 		return f
 	}
@@ -98,7 +73,7 @@ type prints struct {
 
 // meeting is one collective's.
 type meeting struct {
-	of     []*fingerprint // by rank
+	of     []*diagnose.Fingerprint // by rank
 	absent int
 	full   chan struct{} // closed when none is absent
 }
@@ -107,7 +82,7 @@ type meeting struct {
 const maxMeetings = 256
 
 // put takes a rank's fingerprint and returns its meeting, nil if there is none for it.
-func (p *prints) put(size, rank int, seq uint64, f *fingerprint) *meeting {
+func (p *prints) put(size, rank int, seq uint64, f *diagnose.Fingerprint) *meeting {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.by == nil {
@@ -118,7 +93,7 @@ func (p *prints) put(size, rank int, seq uint64, f *fingerprint) *meeting {
 		if len(p.by) >= maxMeetings {
 			return nil
 		}
-		m = &meeting{make([]*fingerprint, size), size, make(chan struct{})}
+		m = &meeting{make([]*diagnose.Fingerprint, size), size, make(chan struct{})}
 		p.by[seq] = m
 	}
 	if m.of[rank] == nil {
@@ -213,36 +188,10 @@ func (g *Group) agreeOnDevice(ctx context.Context, r *request, seq uint64) error
 // agreeTick is how often a rank that waits on a device's behalf looks whether the group has failed.
 const agreeTick = 10 * time.Millisecond
 
-// compare says in what ranks differ, and who they are.
+// compare returns an error if ranks differ in what they call.
 func (m *meeting) compare() error {
-	var all []string
-	for _, a := range aspects {
-		if a.only && len(all) > 0 {
-			continue // of different collectives it says nothing
-		}
-		if sides := m.sides(a.of); len(sides) > 1 {
-			all = append(all, fmt.Sprintf("%s: %s", a.name, strings.Join(sides, ", ")))
-		}
+	if says := diagnose.Differences(m.of); says != "" {
+		return &classed{errors.New(says), colligo.ErrMismatch}
 	}
-	if all == nil {
-		return nil
-	}
-	return &classed{fmt.Errorf("ranks differ in %s", strings.Join(all, "; ")), colligo.ErrMismatch}
-}
-
-// sides lists who says what of one aspect, in the order of their first ranks.
-func (m *meeting) sides(of func(*fingerprint) string) []string {
-	by, order := map[string][]int{}, []string(nil)
-	for rank, f := range m.of {
-		v := of(f)
-		if by[v] == nil {
-			order = append(order, v)
-		}
-		by[v] = append(by[v], rank)
-	}
-	sides := make([]string, len(order))
-	for i, v := range order {
-		sides[i] = rankList(by[v]) + " " + cmp.Or(v, "none")
-	}
-	return sides
+	return nil
 }

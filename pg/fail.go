@@ -9,24 +9,25 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/transport"
 )
 
 // note is a message on the control channel.
 type note struct {
-	Kind  string // one of the kinds below
-	Token uint64 `json:",omitempty"` // of a question and its answer
-	Seq   uint64 `json:",omitempty"` // of the operation: failed, or entered last
-	Call  string `json:",omitempty"` // what was called, as describe prints it
-	Cause string `json:",omitempty"` // name of a sentinel, see causes
-	Text  string `json:",omitempty"` // the error
-	Blame []int  `json:",omitempty"` // whose doing it is, as far as the sender can tell
+	Kind     string // one of the kinds below
+	Token    uint64 `json:",omitempty"`      // of a question and its answer
+	Seq      uint64 `json:",omitempty"`      // of the operation: failed, or entered last
+	Call     string `json:",omitempty"`      // what was called, as describe prints it
+	Cause    string `json:",omitempty"`      // name of a sentinel, see causes
+	Text     string `json:",omitempty"`      // the error
+	Suspects []int  `json:"Blame,omitempty"` // ranks at fault, as far as the sender can tell
 
 	Done  uint64 `json:",omitempty"` // the last collective that is complete
 	Sends []int  `json:",omitempty"` // to whom the sender of the note has sends pending
 	Recvs []int  `json:",omitempty"` // and from whom receives, anyPeer among them
 
-	Print *fingerprint `json:",omitempty"` // of what the sender calls
+	Print *diagnose.Fingerprint `json:",omitempty"` // of what the sender calls
 }
 
 const (
@@ -62,19 +63,19 @@ type reported struct {
 	peer     int
 	text     string
 	sentinel error
-	blames   []int
+	suspects []int
 }
 
 // abortNote tells the peers of the group's error.
 func abortNote(err error, seq uint64) note {
-	ranks := blamed(err)
-	return note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error()), Blame: ranks[:min(len(ranks), mostBlamed)]}
+	ranks := suspectsOf(err)
+	return note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error()), Suspects: ranks[:min(len(ranks), mostSuspects)]}
 }
 
 // takeOver is the group's error as a peer has told it.
 func (g *Group) takeOver(peer int, n note) {
-	blames := slices.DeleteFunc(n.Blame, func(rank int) bool { return rank < 0 || rank >= g.size })
-	g.failAt(&reported{peer, n.Text, causes[n.Cause], blames}, n.Seq, false)
+	suspects := slices.DeleteFunc(n.Suspects, func(rank int) bool { return rank < 0 || rank >= g.size })
+	g.failAt(&reported{peer, n.Text, causes[n.Cause], suspects}, n.Seq, false)
 }
 
 // Error says who reported what.

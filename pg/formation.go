@@ -214,7 +214,7 @@ func (g *Group) saidLost() []int {
 	if !errors.Is(err, colligo.ErrPeerLost) {
 		return nil
 	}
-	return blamed(err)
+	return suspectsOf(err)
 }
 
 // meetInStore is a barrier through the store where the configuration asks for one: that of the group among whose ranks

@@ -67,34 +67,6 @@ func TestLongReason(t *testing.T) {
 	require.ErrorContains(t, groups[1].Err(), "rank 0 reported: why")
 }
 
-// TestWord makes the line about a late operation of what peers answer.
-func TestWord(t *testing.T) {
-	g := &Group{size: 6, rank: 2, id: 5}
-	const at = 1 << placeBits
-	op := &operation{seq: 17 * at}
-	op.request = request{coll: 1, size: 6, dtype: colligo.Float32, elem: 4, count: 10}
-	ours := describe(g.call(op))
-	here, before, after := note{Seq: 17 * at, Call: ours}, note{Seq: 16 * at, Call: "barrier #16"}, note{Seq: 18 * at, Call: "barrier #18"}
-	other := note{Seq: 17 * at, Call: "barrier #17"}
-	for says, got := range map[string]map[int]note{
-		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                           {0: here, 1: here, 3: before, 4: here, 5: here},
-		"ranks 3-4 have not entered after 30s; rank 5 does not answer after 30s":                          {0: here, 1: here, 3: before, 4: {}},
-		"ranks 0-1, 3-5 do not answer after 30s; rank 2 waits":                                            {},
-		"not finished after 30s though every rank has entered; ranks 0-5 wait":                            {0: here, 1: here, 3: here, 4: here, 5: here},
-		"rank 5 has not entered after 30s; ranks 1-4 wait; rank 0 has gone on":                            {0: after, 1: here, 3: here, 4: here, 5: before},
-		"not finished after 30s though every rank has entered; ranks 1-2 wait; ranks 0, 3-5 have gone on": {0: after, 1: here, 3: after, 4: after, 5: after},
-		"after 30s rank 4 is in barrier #17, this rank in all_reduce #17 (10 float32 elements, sum)":      {0: here, 1: before, 3: here, 4: other, 5: here},
-	} {
-		err := g.word(op, 30*time.Second, got)
-		require.ErrorContains(t, err, says)
-		want := colligo.ErrTimeout
-		if strings.HasPrefix(says, "after") {
-			want = colligo.ErrMismatch
-		}
-		require.ErrorIs(t, err, want)
-	}
-}
-
 // slowToAnswer is a mesh over which answers take their time, or with none do not go at all.
 type slowToAnswer struct {
 	transport.Mesh
@@ -128,6 +100,6 @@ func TestTwoLateAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		require.ErrorContains(t, groups[0].Err(), "rank 2 does not answer")
-		require.Equal(t, []int{2}, blamed(groups[0].Err()))
+		require.Equal(t, []int{2}, suspectsOf(groups[0].Err()))
 	})
 }

@@ -3,12 +3,12 @@ package pg
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -111,27 +111,47 @@ func (g *Group) answer(peer int, token uint64) {
 	}
 }
 
-// timedOut fails the group because an operation took too long, with a line that says which ranks are to blame.
+// timedOut fails the group because an operation took too long, with a line that says why and the ranks at fault.
 func (g *Group) timedOut(op *operation) {
-	after := op.deadline.Sub(op.began).Round(time.Millisecond)
-	got := g.askAll()
+	got := snapshots(g.askAll())
 	if g.Err() != nil {
 		return // a peer has told the cause in the meantime, and may have gone without an answer
 	}
 	if g.config.Watch.Desync == On {
-		g.logWhereabouts(got)
+		g.logDesync(got)
 	}
-	cause := g.word(op, after, got)
-	if op.isPair() {
-		cause = g.wordPair(op, after, got)
-	}
-	if !errors.Is(cause, colligo.ErrMismatch) {
-		cause = &blame{cause, g.culprits(op, got)}
+	report := diagnose.Explain(g.lateCall(op), snapshotOf(g.here()), got)
+	var cause error = &classed{errors.New(report.Line), report.Class}
+	if report.Class == colligo.ErrTimeout {
+		cause = &suspected{cause, report.Suspects}
 	}
 	e := &colligo.OpError{Group: g.name, Op: op.coll.String(), Seq: numberOf(op.sequence()), What: op.what(), Rank: g.rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: cause}
 	op.late = e
 	g.fail(e, true)
+}
+
+// lateCall describes an operation for package diagnose.
+func (g *Group) lateCall(op *operation) *diagnose.Operation {
+	o := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: op.coll, Seq: op.seq, Call: describe(g.call(op)),
+		After: op.deadline.Sub(op.began).Round(time.Millisecond).String(), Device: op.device.Kind != colligo.CPU, Peer: op.peer, Tag: op.tag}
+	if op.coll == plan.Recv && !o.Device { // of a receive on a device another goroutine may own the unexpected messages
+		o.Unexpected = g.stash.others(op.peer)
+	}
+	return o
+}
+
+// snapshotOf makes a peer's answer a snapshot.
+func snapshotOf(n note) diagnose.Snapshot {
+	return diagnose.Snapshot{Seq: n.Seq, Done: n.Done, Number: numberOf(n.Done), Call: n.Call, Sends: n.Sends, Recvs: n.Recvs}
+}
+
+func snapshots(got map[int]note) diagnose.Snapshots {
+	all := diagnose.Snapshots{}
+	for peer, n := range got {
+		all[peer] = snapshotOf(n)
+	}
+	return all
 }
 
 // askAll asks all peers where they are.
@@ -150,80 +170,10 @@ func (g *Group) askAll() map[int]note {
 	return g.answers.end(q)
 }
 
-// word makes one line of the peers' answers.
-func (g *Group) word(op *operation, after time.Duration, got map[int]note) error {
-	var missing, silent, waiting, ahead []int
-	ours := describe(g.call(op))
-	for peer := range g.size {
-		n, ok := got[peer]
-		switch {
-		case peer == g.rank || ok && n.Seq == op.seq && n.Call == ours:
-			waiting = append(waiting, peer)
-		case !ok:
-			silent = append(silent, peer)
-		case n.Seq < op.seq:
-			missing = append(missing, peer)
-		case n.Seq > op.seq:
-			ahead = append(ahead, peer)
-		default:
-			return &classed{fmt.Errorf("after %v rank %d is in %s, this rank in %s", after, peer, n.Call, ours), colligo.ErrMismatch}
-		}
-	}
-	var parts []string
-	if len(missing) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s not entered after %v", rankList(missing), have(missing), after))
-	}
-	if len(silent) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s not answer after %v", rankList(silent), do(silent), after))
-	}
-	if parts == nil {
-		parts = append(parts, fmt.Sprintf("not finished after %v though every rank has entered", after))
-	}
-	parts = append(parts, fmt.Sprintf("%s %s", rankList(waiting), wait(waiting)))
-	if len(ahead) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s gone on", rankList(ahead), have(ahead)))
-	}
-	parts = append(parts, strayed(missing, got)...)
-	return &classed{fmt.Errorf("%s", strings.Join(parts, "; ")), colligo.ErrTimeout}
-}
+func have(ranks []int) string                     { return number(ranks, "has", "have") }
+func number(ranks []int, one, many string) string { return ranklist.Verb(ranks, one, many) }
 
-func have(ranks []int) string { return number(ranks, "has", "have") }
-func do(ranks []int) string   { return number(ranks, "does", "do") }
-func wait(ranks []int) string { return number(ranks, "waits", "wait") }
-
-func number(ranks []int, one, many string) string {
-	if len(ranks) == 1 {
-		return one
-	}
-	return many
-}
-
-// rankList prints sorted ranks as "rank 3" or "ranks 0-2, 5".
-func rankList(ranks []int) string {
-	var b strings.Builder
-	b.WriteString(number(ranks, "rank ", "ranks "))
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if fmt.Fprintf(&b, "%d", ranks[i]); j > i {
-			fmt.Fprintf(&b, "-%d", ranks[j])
-		}
-		i = j + 1
-	}
-	return b.String()
-}
-
-func peerName(peer int) string {
-	if peer == anyPeer {
-		return "any"
-	}
-	return fmt.Sprint(peer)
-}
+func rankList(ranks []int) string { return ranklist.Text(ranks) }
 
 // anyPeer as the peer of a receive takes a message from whoever sends first.
-const anyPeer = plan.None
+const anyPeer = diagnose.AnyPeer

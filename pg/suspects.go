@@ -1,0 +1,68 @@
+package pg
+
+import (
+	"errors"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// suspected is an error with the ranks of the group that are at fault.
+type suspected struct {
+	err   error
+	ranks []int
+}
+
+// Error is that of the error alone, which names the ranks in its own words.
+func (e *suspected) Error() string { return e.err.Error() }
+
+// Unwrap returns the error.
+func (e *suspected) Unwrap() error { return e.err }
+
+// suspectsOf returns the ranks at fault in a group's error, nil if nothing tells them: of two ranks that differ it may be
+// either.
+func suspectsOf(err error) []int {
+	var ended *abortion
+	var told *suspected
+	var heard *reported
+	var lost *transport.PeerError
+	switch {
+	case errors.As(err, &ended):
+		return nil // the reason may be another group's error, whose ranks have other numbers
+	case errors.As(err, &heard):
+		return heard.suspects
+	case errors.As(err, &told):
+		return told.ranks
+	case errors.Is(err, colligo.ErrPeerLost) && errors.As(err, &lost):
+		return []int{lost.Peer}
+	}
+	return nil
+}
+
+// mostSuspects bounds the suspects that a note names.
+const mostSuspects = 1024
+
+// failures are the errors of the groups that have failed, for a dump.
+func (w *world) failures() map[string]flight.Failure {
+	var all map[string]flight.Failure
+	for _, g := range w.list() {
+		err := g.Err()
+		if err == nil || errors.Is(err, colligo.ErrClosed) {
+			continue
+		}
+		f := flight.Failure{Text: clip(err.Error())}
+		var heard *reported
+		if errors.As(err, &heard) {
+			f.Text = heard.text
+		}
+		for _, rank := range suspectsOf(err) {
+			f.Ranks = append(f.Ranks, g.ranks[rank])
+		}
+		if all == nil {
+			all = map[string]flight.Failure{}
+		}
+		all[g.name] = f
+	}
+	return all
+}
