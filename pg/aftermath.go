@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // aftermath is what a group does beside its operations, when it has failed or is asked for a dump, on goroutines that
@@ -125,7 +126,7 @@ const storeLimit = 2 * time.Second
 
 // propagate puts the error where ranks find it that no note reaches.
 func (g *Group) propagate(err error, seq uint64) {
-	b, _ := json.Marshal(remoteError{g.aftermath.run, g.rank, abortNote(err, seq)})
+	b, _ := json.Marshal(remoteError{g.aftermath.run, g.rank, *failureMessage(err, seq)})
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
 	if err := g.store.Set(ctx, errorKey, b); err != nil {
@@ -137,7 +138,7 @@ func (g *Group) propagate(err error, seq uint64) {
 type remoteError struct {
 	Run  string
 	Rank int
-	Note note
+	Note control.Message
 }
 
 // lookForErrors takes over an error that another rank has put into the store.
@@ -158,5 +159,5 @@ func (g *Group) lookForErrors() {
 		g.log.Warn("unreadable error in the store", "group", g.name, "rank", g.rank)
 		return
 	}
-	g.takeOver(r.Rank, r.Note)
+	g.takeOver(r.Rank, &r.Note)
 }

@@ -134,7 +134,8 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (backend.P
 // give runs a call on a backend, with the sequence number that it has got. The caller holds g.order.
 func (g *Group) give(ctx context.Context, b backend.Backend, r *request, seq uint64, async bool) (backend.Pending, error) {
 	if r.coll != plan.Send && r.coll != plan.Recv { // which have the place of the collective before them
-		g.entered.call(g, r, seq)
+		g.identify(g.control.Progress.Slot(), r, seq)
+		g.control.Progress.Entered()
 	}
 	called := r.rec.called // the clock is read once for recorder and watchdogs
 	if g.detailed() {

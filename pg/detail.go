@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -65,81 +65,33 @@ func clipShape(s string) string {
 	return fmt.Sprintf("%s... (%08x)", s[:maxShape], identity(s))
 }
 
-// prints are the fingerprints of the collectives that not all ranks have come to.
-type prints struct {
-	mu sync.Mutex
-	by map[uint64]*meeting
-}
-
-// meeting is one collective's.
-type meeting struct {
-	of     []*diagnose.Fingerprint // by rank
-	absent int
-	full   chan struct{} // closed when none is absent
-}
-
-// maxMeetings bounds what peers can make a rank remember; it is that far that operations on devices may be ahead.
-const maxMeetings = 256
-
-// put takes a rank's fingerprint and returns its meeting, nil if there is none for it.
-func (p *prints) put(size, rank int, seq uint64, f *diagnose.Fingerprint) *meeting {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.by == nil {
-		p.by = map[uint64]*meeting{}
-	}
-	m := p.by[seq]
-	if m == nil {
-		if len(p.by) >= maxMeetings {
-			return nil
-		}
-		m = &meeting{make([]*diagnose.Fingerprint, size), size, make(chan struct{})}
-		p.by[seq] = m
-	}
-	if m.of[rank] == nil {
-		m.of[rank] = f
-		if m.absent--; m.absent == 0 {
-			close(m.full)
-		}
-	}
-	return m
-}
-
-func (p *prints) forget(seq uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.by, seq)
-}
-
-// meet tells the peers what this rank calls. The meeting is full when all have come to the same number: a barrier, on which
-// a timeout names who is missing.
-func (g *Group) meet(r *request, seq uint64) *meeting {
-	f := r.fingerprint()
-	m := g.prints.put(g.size, g.rank, seq, f)
-	g.tell(note{Kind: notePrint, Seq: seq, Print: f})
-	return m
-}
-
 // detailed reports whether calls are compared.
 func (g *Group) detailed() bool { return g.config.Watch.Debug == DebugDetail && g.size > 1 }
 
-// agreed reports whether all ranks have come to a collective, with an error if they do not call the same. Whoever drives
-// asks, until it is so.
+// agreed reports whether all ranks have come to a collective, with an error if they do not call the same. The progress
+// engine asks until it is so.
 func (g *Group) agreed(op *operation) (bool, error) {
-	if op.meeting == nil {
+	if op.check == nil {
 		g.port.call = g.call(op)
-		g.entered.set(g.port.call)
-		if op.meeting = g.meet(&op.request, op.seq); op.meeting == nil {
+		g.control.Progress.Enter(g.port.call)
+		if op.check = g.control.Check(op.seq, op.request.fingerprint()); op.check == nil {
 			return false, errTooFar
 		}
 	}
 	select {
-	case <-op.meeting.full:
-		g.prints.forget(op.seq)
-		return true, op.meeting.compare()
+	case <-op.check.Full():
+		return true, g.same(op.seq, op.check)
 	default:
 		return false, nil
 	}
+}
+
+// same ends the check of a collective to which all ranks have come, with an error if they do not call the same.
+func (g *Group) same(seq uint64, check *control.Check) error {
+	if says := g.control.Compare(seq, check); says != "" {
+		return diagnose.WithClass(errors.New(says), colligo.ErrMismatch)
+	}
+	return nil
 }
 
 var errTooFar = errors.New("too many operations ahead of the slowest rank")
@@ -149,8 +101,8 @@ func (g *Group) agreeOnDevice(ctx context.Context, r *request, seq uint64) error
 	if !g.detailed() || r.coll == plan.Send || r.coll == plan.Recv {
 		return nil
 	}
-	m := g.meet(r, seq)
-	if m == nil {
+	check := g.control.Check(seq, r.fingerprint())
+	if check == nil {
 		return errTooFar
 	}
 	op := &operation{request: *r, seq: seq, began: time.Now(), lease: lease{limit: g.Timeout()}}
@@ -167,9 +119,8 @@ func (g *Group) agreeOnDevice(ctx context.Context, r *request, seq uint64) error
 	defer failed.Stop()
 	for {
 		select {
-		case <-m.full:
-			g.prints.forget(seq)
-			return m.compare()
+		case <-check.Full():
+			return g.same(seq, check)
 		case <-failed.C:
 			if err := g.Err(); err != nil {
 				return g.explain(r, seq, err, true)
@@ -187,11 +138,3 @@ func (g *Group) agreeOnDevice(ctx context.Context, r *request, seq uint64) error
 
 // agreeTick is how often a rank that waits on a device's behalf looks whether the group has failed.
 const agreeTick = 10 * time.Millisecond
-
-// compare returns an error if ranks differ in what they call.
-func (m *meeting) compare() error {
-	if says := diagnose.Differences(m.of); says != "" {
-		return &classed{errors.New(says), colligo.ErrMismatch}
-	}
-	return nil
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -22,8 +23,8 @@ type operation struct {
 	pair      pairState
 	begun     bool
 	lease     lease
-	meeting   *meeting // of all ranks, at debug level DETAIL
-	owed      int      // index in owing
+	check     *control.Check // of the fingerprints of all ranks, at debug level DETAIL
+	owed      int            // the peer at first, which a receive from any peer changes
 	deadline  time.Time
 	began     time.Time
 	suspectAt time.Time
@@ -113,7 +114,8 @@ func (g *Group) accept() {
 	for i, op := range g.queue {
 		g.watch(op)
 		if op.isPair() {
-			g.owing.add(op)
+			op.owed = op.peer
+			g.control.Progress.Begin(op.coll == plan.Send, op.owed)
 			g.pairs = append(g.pairs, op)
 		} else {
 			g.active = append(g.active, op)
@@ -164,7 +166,7 @@ func (g *Group) begin(op *operation) error {
 	op.begun = true
 	g.ledger.begin(&op.rec)
 	g.port.call = g.call(op)
-	g.entered.set(g.port.call)
+	g.control.Progress.Enter(g.port.call)
 	p, err := g.planFor(&op.request)
 	if err != nil {
 		return err
@@ -199,9 +201,9 @@ func (g *Group) end(op *operation, err error) {
 	op.over, op.err = true, err
 	g.limits.ended(op.lease)
 	if op.isPair() {
-		g.owing.ended(op)
+		g.control.Progress.End(op.coll == plan.Send, op.owed)
 	} else if err == nil {
-		g.completed.Store(op.seq)
+		g.control.Progress.Complete(op.seq)
 	}
 	g.conclude(&op.rec, err)
 	op.release()

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // dumper writes what the flight recorder holds, one file at a time.
@@ -39,7 +40,7 @@ func (g *Group) DumpFile(ctx context.Context) (string, error) {
 // RequestDumps asks all ranks of the group, this one included, to write their dumps. It does not wait for the others'.
 func (g *Group) RequestDumps(ctx context.Context) error {
 	if g != nil && g.rank >= 0 && g.size > 1 {
-		g.tell(note{Kind: noteDump})
+		g.control.Tell(&control.Message{Kind: control.Dump})
 	}
 	_, err := g.DumpFile(ctx)
 	return err

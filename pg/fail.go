@@ -1,88 +1,38 @@
 package pg
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/internal/engine"
-	"github.com/colligo-go/colligo/pg/internal/diagnose"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/transport"
 )
 
-// note is a message on the control channel.
-type note struct {
-	Kind     string // one of the kinds below
-	Token    uint64 `json:",omitempty"`      // of a question and its answer
-	Seq      uint64 `json:",omitempty"`      // of the operation: failed, or entered last
-	Call     string `json:",omitempty"`      // what was called, as describe prints it
-	Cause    string `json:",omitempty"`      // name of a sentinel, see causes
-	Text     string `json:",omitempty"`      // the error
-	Suspects []int  `json:"Blame,omitempty"` // ranks at fault, as far as the sender can tell
+// causes are the sentinels that go between ranks. An aborted group is that, whatever the reason was.
+var causes = control.Causes{{Name: "aborted", Sentinel: ErrAborted}, {Name: "timeout", Sentinel: colligo.ErrTimeout},
+	{Name: "mismatch", Sentinel: colligo.ErrMismatch}, {Name: "lost", Sentinel: colligo.ErrPeerLost},
+	{Name: "closed", Sentinel: colligo.ErrClosed}, {Name: "corrupt", Sentinel: colligo.ErrCorrupt}}
 
-	Done  uint64 `json:",omitempty"` // the last collective that is complete
-	Sends []int  `json:",omitempty"` // to whom the sender of the note has sends pending
-	Recvs []int  `json:",omitempty"` // and from whom receives, anyPeer among them
-
-	Print *diagnose.Fingerprint `json:",omitempty"` // of what the sender calls
+// listen makes the group's end of the control channel. It is called before the mesh opens.
+func (g *Group) listen() {
+	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
+		Describe: describe, Number: numberOf, Failed: g.Err, Wake: g.wake})
+	g.control.Handle(control.Abort, g.takeOver)
+	g.control.Handle(control.Called, g.compare)
+	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.dumpAsked(peer) })
 }
 
-const (
-	noteAbort  = "abort"  // the sender's group has failed
-	noteWhere  = "where"  // which operation have you entered?
-	noteHere   = "here"   // the answer
-	noteCalled = "called" // what the sender has called in an operation that stands still
-	notePrint  = "print"  // what the sender calls, at debug level DETAIL
-	noteDump   = "dump"   // write what is recorded
-	noteGate   = "gate"   // of a monitored barrier
-)
-
-// causes are the sentinels that travel by name.
-var causes = map[string]error{
-	"timeout": colligo.ErrTimeout, "mismatch": colligo.ErrMismatch, "lost": colligo.ErrPeerLost,
-	"closed": colligo.ErrClosed, "corrupt": colligo.ErrCorrupt, "aborted": ErrAborted,
+// failureMessage tells the peers of the group's error.
+func failureMessage(err error, seq uint64) *control.Message {
+	return causes.Failure(err, seq, suspectsOf(err))
 }
 
-func causeName(err error) string {
-	if errors.Is(err, ErrAborted) {
-		return "aborted" // whatever the reason was
-	}
-	for name, sentinel := range causes {
-		if errors.Is(err, sentinel) {
-			return name
-		}
-	}
-	return ""
+// takeOver ends the group with the error that a peer has told of.
+func (g *Group) takeOver(peer int, m *control.Message) {
+	g.failAt(causes.Reported(peer, g.size, m), m.Seq, false)
 }
-
-// reported is the group's error on a rank that learned of it from a peer.
-type reported struct {
-	peer     int
-	text     string
-	sentinel error
-	suspects []int
-}
-
-// abortNote tells the peers of the group's error.
-func abortNote(err error, seq uint64) note {
-	ranks := suspectsOf(err)
-	return note{Kind: noteAbort, Seq: seq, Cause: causeName(err), Text: clip(err.Error()), Suspects: ranks[:min(len(ranks), mostSuspects)]}
-}
-
-// takeOver is the group's error as a peer has told it.
-func (g *Group) takeOver(peer int, n note) {
-	suspects := slices.DeleteFunc(n.Suspects, func(rank int) bool { return rank < 0 || rank >= g.size })
-	g.failAt(&reported{peer, n.Text, causes[n.Cause], suspects}, n.Seq, false)
-}
-
-// Error says who reported what.
-func (e *reported) Error() string { return fmt.Sprintf("rank %d reported: %s", e.peer, e.text) }
-
-// Unwrap returns the sentinel, nil if there is none.
-func (e *reported) Unwrap() error { return e.sentinel }
 
 // classed gives an error of a lower layer the sentinel that callers branch on, without changing its text.
 type classed struct{ err, class error }
@@ -131,27 +81,19 @@ func (g *Group) failAt(err error, seq uint64, tell bool) bool {
 		return false
 	}
 	g.wake()
-	g.gate.stir()
+	g.control.Stir()
 	if first && tell {
 		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
-		g.tell(abortNote(err, seq))
+		g.control.Tell(failureMessage(err, seq))
 	}
 	if first {
-		g.answers.hurry()
 		g.settleDevices(err)
 		g.after(err, seq, tell)
 	}
 	return true
 }
 
-// clip shortens a text so that a note with it is no longer than a note may be, escapes included.
-func clip(text string) string {
-	const most = transport.MaxNote / 8
-	if len(text) > most {
-		return text[:most] + "..."
-	}
-	return text
-}
+func clip(text string) string { return control.Clip(text) }
 
 // sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
 func (g *Group) sequenceOf(err error) uint64 {
@@ -160,22 +102,6 @@ func (g *Group) sequenceOf(err error) uint64 {
 		return e.Seq << placeBits
 	}
 	return 0
-}
-
-// tell sends a note to every peer that still listens.
-func (g *Group) tell(n note) {
-	b, err := json.Marshal(n)
-	if err != nil {
-		panic("pg: note: " + err.Error())
-	}
-	for peer := range g.size {
-		if peer == g.rank {
-			continue
-		}
-		if err := g.mesh.Notify(peer, b); err != nil {
-			g.log.Debug("note not sent", "group", g.name, "rank", g.rank, "peer", peer, "error", err)
-		}
-	}
 }
 
 // locate says where in its plan an operation failed.
@@ -187,36 +113,6 @@ func (g *Group) locate(op *operation, err error) error {
 		e.Peer, e.Lane, e.Step, e.Err = at.Peer, at.Lane, at.Step, classify(at.Err)
 	}
 	return e
-}
-
-// onNote takes a control note; a mesh calls it from a goroutine of its own.
-func (g *Group) onNote(peer int, b []byte) {
-	var n note
-	if err := json.Unmarshal(b, &n); err != nil {
-		g.log.Warn("unreadable note", "group", g.name, "rank", g.rank, "peer", peer, "error", err)
-		return
-	}
-	switch n.Kind {
-	case noteAbort:
-		g.takeOver(peer, n)
-	case noteWhere:
-		g.answer(peer, n.Token)
-	case noteHere:
-		g.answers.put(peer, n)
-	case noteCalled:
-		g.compare(peer, n)
-	case noteGate:
-		g.gate.put(g.rank, peer, n)
-	case notePrint:
-		if n.Print != nil && g.detailed() {
-			g.prints.put(g.size, peer, n.Seq, n.Print)
-			g.wake()
-		}
-	case noteDump:
-		g.dumpAsked(peer)
-	default:
-		g.log.Warn("unknown note", "group", g.name, "rank", g.rank, "peer", peer, "kind", n.Kind)
-	}
 }
 
 // abort is when and at which operation a group failed.
@@ -272,7 +168,7 @@ const drain = time.Second
 // onLost hears that a peer is gone; a mesh calls it from a goroutine of its own.
 func (g *Group) onLost(peer int, err error) {
 	g.form.gone.add(peer, err)
-	g.gate.lost(peer)
+	g.control.Lost(peer)
 	g.log.Debug("peer gone", "group", g.name, "rank", g.rank, "peer", peer, "error", err)
 	if errors.Is(err, transport.ErrGoodbye) {
 		return // what it sent before may be all that is needed of it; if not, its link tells

@@ -11,6 +11,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -41,7 +42,6 @@ type Group struct {
 	plans      planCache
 	ready      atomic.Pointer[transport.Mesh]
 	died       atomic.Pointer[loss] // the first peer that died
-	entered    entered
 
 	mu      sync.Mutex
 	seq     uint64 // place of the last collective
@@ -73,18 +73,14 @@ type Group struct {
 	busy     []bool // by peer: an earlier send has not ended in this round
 	taken    []any  // by peer: the receive or stray that the message at the head of the lane belongs to
 
-	answers answers
-	gate    gate // of monitored barriers
+	control control.Channel // messages between ranks outside operations
 	form    formation
 
 	limits    limits
 	vitals    vitals
 	aftermath aftermath
 	overdue   overdue // of asynchronous operations on devices
-	prints    prints  // of what the ranks call
 	dumping   atomic.Bool
-	completed atomic.Uint64 // the last collective on the CPU
-	owing     owing
 
 	ledger ledger
 
@@ -148,7 +144,7 @@ func (g *Group) Close() error {
 	g.abort.Store(&abort{0, time.Now()})
 	g.mu.Unlock()
 	g.wake()
-	g.gate.stir()
+	g.control.Stir()
 	if idle != nil {
 		<-idle
 	}

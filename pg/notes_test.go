@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -30,18 +31,18 @@ func FuzzNote(f *testing.F) {
 		c.Watch.Entries = -1 // a note that asks for a dump writes none
 		groups := inProcess(t, 2, c)
 		g := groups[0]
-		q := g.answers.ask()
-		g.onNote(1, b)
-		var n note
-		if json.Unmarshal(b, &n) == nil && n.Kind == noteAbort {
+		q := g.control.Expect()
+		g.control.Receive(1, b)
+		var n control.Message
+		if json.Unmarshal(b, &n) == nil && n.Kind == control.Abort {
 			require.ErrorContains(t, g.Err(), "rank 1 reported: ")
 			return
 		}
 		require.NoError(t, g.Err())
-		if n.Kind == noteHere && n.Token == q.token {
-			require.Len(t, g.answers.end(q), 1)
+		if n.Kind == control.Answer && n.Token == q.Token() {
+			require.Len(t, q.End(), 1)
 		} else {
-			require.Empty(t, g.answers.end(q))
+			require.Empty(t, q.End())
 		}
 	})
 }
@@ -49,11 +50,12 @@ func FuzzNote(f *testing.F) {
 // TestNoteBeforeTheMesh has notes come before the rank is linked with all.
 func TestNoteBeforeTheMesh(t *testing.T) {
 	g := &Group{name: "early", size: 3, log: quiet.Log}
-	g.onNote(1, []byte(`{"Kind":"where","Token":1}`))
-	g.onNote(1, []byte(`{"Kind":"here","Token":0}`))
+	g.listen()
+	g.control.Receive(1, []byte(`{"Kind":"where","Token":1}`))
+	g.control.Receive(1, []byte(`{"Kind":"here","Token":0}`))
 	g.onLost(2, transport.ErrLost)
 	require.NoError(t, g.Err())
-	g.onNote(1, []byte(`{"Kind":"abort","Cause":"mismatch","Text":"said so"}`))
+	g.control.Receive(1, []byte(`{"Kind":"abort","Cause":"mismatch","Text":"said so"}`))
 	require.ErrorIs(t, g.Err(), colligo.ErrMismatch)
 }
 
@@ -94,7 +96,7 @@ func TestTwoLateAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 2 {
 			all.Go(func() {
-				time.Sleep(time.Duration(i) * (patience - 10*time.Millisecond))
+				time.Sleep(time.Duration(i) * (control.Patience - 10*time.Millisecond))
 				groups[0].timedOut(&operation{seq: 1 << placeBits, request: request{coll: plan.Barrier, size: 3}})
 			})
 		}

@@ -89,6 +89,7 @@ func newGroup(w *world, c Config, o origin) *Group {
 		g.form.root = o.name
 	}
 	g.form.keys.store = g.store
+	g.listen()
 	return g
 }
 
@@ -107,7 +108,7 @@ func (g *Group) join(ctx context.Context) error {
 	g.aftermath.run = runOf(secret)
 	c := &g.config
 	tc := &transport.Config{Rank: g.rank, Size: g.size, Group: g.id, Name: g.name, Lanes: 1 + maxLanes, Secret: secret,
-		Rendezvous: &g.form.keys, Events: transport.Events{Note: g.onNote, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
+		Rendezvous: &g.form.keys, Events: transport.Events{Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
 		Probe: g.world.probe, TLS: c.TLS, Compression: c.Compression, Checksum: c.Checksum}
 	mesh, err := medium(ctx, tc)
 	if err != nil {
@@ -140,6 +141,7 @@ func (g *Group) use(mesh transport.Mesh) {
 	}
 	g.port.links = g.links
 	g.ready.Store(&mesh)
+	g.control.Use(mesh)
 }
 
 type opener func(context.Context, *transport.Config) (transport.Mesh, error)

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // TestPlaces counts numbered operations, and between them others, in one rising order.
@@ -19,14 +21,13 @@ func TestPlaces(t *testing.T) {
 		number, more := split(at)
 		require.Equal(t, []uint64{c.number, c.more, c.number}, []uint64{number, more, numberOf(at)})
 	}
-	var e entered
-	for range 3 * remembered {
+	var p control.Progress
+	for range 100 {
 		at = after(at, at%3 != 0)
 		call := (&Group{}).identityOf(&request{coll: 9}, at)
-		e.set(call)
-		got, ok := e.at(at)
+		p.Enter(call)
+		got, ok := p.At(at)
 		require.True(t, ok)
 		require.Equal(t, call, got)
-		require.Equal(t, call, e.newest())
 	}
 }

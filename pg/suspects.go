@@ -5,6 +5,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -25,13 +26,13 @@ func (e *suspected) Unwrap() error { return e.err }
 func suspectsOf(err error) []int {
 	var ended *abortion
 	var told *suspected
-	var heard *reported
+	var heard *control.Reported
 	var lost *transport.PeerError
 	switch {
 	case errors.As(err, &ended):
 		return nil // the reason may be another group's error, whose ranks have other numbers
 	case errors.As(err, &heard):
-		return heard.suspects
+		return heard.Suspects
 	case errors.As(err, &told):
 		return told.ranks
 	case errors.Is(err, colligo.ErrPeerLost) && errors.As(err, &lost):
@@ -39,9 +40,6 @@ func suspectsOf(err error) []int {
 	}
 	return nil
 }
-
-// mostSuspects bounds the suspects that a note names.
-const mostSuspects = 1024
 
 // failures are the errors of the groups that have failed, for a dump.
 func (w *world) failures() map[string]flight.Failure {
@@ -52,9 +50,9 @@ func (w *world) failures() map[string]flight.Failure {
 			continue
 		}
 		f := flight.Failure{Text: clip(err.Error())}
-		var heard *reported
+		var heard *control.Reported
 		if errors.As(err, &heard) {
-			f.Text = heard.text
+			f.Text = heard.Text
 		}
 		for _, rank := range suspectsOf(err) {
 			f.Ranks = append(f.Ranks, g.ranks[rank])

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -22,17 +23,18 @@ func TestSuspects(t *testing.T) {
 	}{
 		{nil, nil}, {errors.New("no reason"), nil}, {lost, []int{3}}, {late, []int{1, 2}},
 		{&transport.PeerError{Peer: 3, Err: errors.New("not lost")}, nil},
-		{&reported{peer: 1, text: lost.Error()}, nil},
+		{&control.Reported{Peer: 1, Text: lost.Error()}, nil},
 	} {
 		require.Equal(t, c.suspects, suspectsOf(c.err), "%v", c.err)
 	}
 	require.Equal(t, "late", errors.Unwrap(late).Error())
 
-	n := abortNote(late, 7)
+	n := failureMessage(late, 7)
 	n.Suspects = append(n.Suspects, -1, 3) // as no rank says
 	b, err := json.Marshal(n)
 	require.NoError(t, err)
 	g := &Group{size: 3, log: quiet.Log}
-	g.onNote(1, b)
+	g.listen()
+	g.control.Receive(1, b)
 	require.Equal(t, []int{1, 2}, suspectsOf(g.Err()))
 }

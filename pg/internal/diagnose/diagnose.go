@@ -10,6 +10,8 @@
 package diagnose
 
 import (
+	"errors"
+
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -69,3 +71,18 @@ func Explain(o *Operation, own Snapshot, peers Snapshots) Report {
 	}
 	return r
 }
+
+// Err is the report as an error.
+func (r *Report) Err() error { return WithClass(errors.New(r.Line), r.Class) }
+
+// classed is an error with the sentinel that callers branch on.
+type classed struct{ err, class error }
+
+// WithClass gives an error the sentinel that callers branch on, without changing its text.
+func WithClass(err, class error) error { return &classed{err, class} }
+
+// Error is the error's own text.
+func (e *classed) Error() string { return e.err.Error() }
+
+// Unwrap returns both.
+func (e *classed) Unwrap() []error { return []error{e.class, e.err} }
