@@ -61,7 +61,7 @@ func (g *Group) after(err error, seq uint64, own bool) {
 		dumps = w.DumpOnAbort == On
 	}
 	propagates := own && w.Propagate == On
-	if g.world == nil || !dumps && !propagates && !w.OnError.ends() {
+	if g.job == nil || !dumps && !propagates && !w.OnError.ends() {
 		return
 	}
 	g.aftermath.Go(func() {
@@ -128,7 +128,7 @@ func (g *Group) propagate(err error, seq uint64) {
 	b, _ := json.Marshal(remoteError{g.aftermath.run, g.rank, abortNote(err, seq)})
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
-	if err := g.store.Set(ctx, errorKey, b); err != nil {
+	if err := g.forming.Store.Set(ctx, errorKey, b); err != nil {
 		g.log.Debug("error not put into the store", "group", g.name, "rank", g.rank, "seq", numberOf(seq), "error", err)
 	}
 }
@@ -144,10 +144,10 @@ type remoteError struct {
 func (g *Group) lookForErrors() {
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
-	if ok, err := g.store.Check(ctx, errorKey); err != nil || !ok || g.Err() != nil {
+	if ok, err := g.forming.Store.Check(ctx, errorKey); err != nil || !ok || g.Err() != nil {
 		return
 	}
-	b, err := g.store.Get(ctx, errorKey)
+	b, err := g.forming.Store.Get(ctx, errorKey)
 	if err != nil {
 		return
 	}

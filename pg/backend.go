@@ -46,6 +46,8 @@ func (g *Group) openedFor(ctx context.Context, r *request) (backend.Backend, err
 
 // backends are those that a group has opened, by device.
 type backends struct {
+	selected backend.Selection
+
 	sync.Mutex
 	by    map[colligo.Device]backend.Backend
 	order []backend.Backend // as they were opened, which is the same on all ranks
@@ -192,5 +194,5 @@ func (g *Group) opener(d colligo.Device) (backend.Opener, error) {
 	if bound := g.config.Device; bound.Kind != colligo.CPU && d != bound {
 		return nil, fmt.Errorf("a tensor on %v, and the group is bound to %v", d, bound)
 	}
-	return g.form.backends.Opener(d.Kind)
+	return g.backends.selected.Opener(d.Kind)
 }

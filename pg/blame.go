@@ -131,9 +131,9 @@ func (a answered) atEnd(todo []int) []int {
 const mostBlamed = 1024
 
 // failures are the errors of the groups that have failed, for a dump.
-func (w *world) failures() map[string]flight.Failure {
+func (o *openGroups) failures() map[string]flight.Failure {
 	var all map[string]flight.Failure
-	for _, g := range w.list() {
+	for _, g := range o.list() {
 		err := g.Err()
 		if err == nil || errors.Is(err, colligo.ErrClosed) {
 			continue

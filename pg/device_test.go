@@ -46,7 +46,7 @@ func (j *job) Took() (time.Duration, bool)       { return j.took, j.took > 0 }
 // following is a group without links whose follower can be watched.
 func following(t *testing.T) (*Group, *[]WorkInfo) {
 	g := &Group{name: "0", size: 2, ranks: []int{0, 1}, timeout: time.Minute, log: slog.New(slog.DiscardHandler),
-		world: &world{recorder: flight.New(100, 0)}}
+		job: &sharedJob{recorder: flight.New(100, 0)}}
 	g.remember()
 	var heard []WorkInfo
 	g.OnCompletion(func(w WorkInfo) { heard = append(heard, w) })

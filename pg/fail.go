@@ -270,7 +270,7 @@ const drain = time.Second
 
 // onLost hears that a peer is gone; a mesh calls it from a goroutine of its own.
 func (g *Group) onLost(peer int, err error) {
-	g.form.gone.add(peer, err)
+	g.forming.Departed.Add(peer, err)
 	g.gate.lost(peer)
 	g.log.Debug("peer gone", "group", g.name, "rank", g.rank, "peer", peer, "error", err)
 	if errors.Is(err, transport.ErrGoodbye) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -32,8 +33,7 @@ type Group struct {
 	timeout    time.Duration
 	log        *slog.Logger
 	config     Config
-	store      store.Store // prefixed with the group's name
-	world      *world      // shared by all groups of one Init
+	job        *sharedJob // of all groups of one Init
 	mesh       transport.Mesh
 	links      []transport.Link // by peer, nil for the rank itself
 	id         uint32           // in every frame
@@ -45,8 +45,6 @@ type Group struct {
 
 	mu      sync.Mutex
 	seq     uint64 // place of the last collective
-	made    int    // calls of NewGroup
-	dups    int    // calls of dup
 	queue   []*operation
 	fresh   atomic.Bool // queue is not empty
 	spare   *operation  // of a blocking call, reused
@@ -75,7 +73,7 @@ type Group struct {
 
 	answers answers
 	gate    gate // of monitored barriers
-	form    formation
+	forming bootstrap.Formation
 
 	limits    limits
 	vitals    vitals
@@ -116,7 +114,7 @@ func (g *Group) Transport() string {
 }
 
 // Store returns the group's part of the store through which the ranks met. c10d: _get_process_group_store.
-func (g *Group) Store() store.Store { return g.orOutside().store }
+func (g *Group) Store() store.Store { return g.orOutside().forming.Store }
 
 // Err returns the group's first error, nil while it works.
 func (g *Group) Err() error {

@@ -31,7 +31,7 @@ func (g *Group) watched() *Group {
 	if w.Monitor != On && w.DumpPipe == "" && w.DumpSignal == nil && w.Propagate != On {
 		return g
 	}
-	m := &g.world.monitor
+	m := &g.job.monitor
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.groups == nil {
@@ -55,10 +55,10 @@ func (g *Group) endWatching() {
 
 // unwatched ends that. With the last group it ends the monitor.
 func (g *Group) unwatched() {
-	if g.world == nil {
+	if g.job == nil {
 		return
 	}
-	m := &g.world.monitor
+	m := &g.job.monitor
 	m.mu.Lock()
 	_, mine := m.groups[g]
 	delete(m.groups, g)

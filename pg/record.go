@@ -69,10 +69,10 @@ type ledger struct {
 	devices      follower
 }
 
-// remember makes the group known to the recorder of its world.
+// remember makes the group known to the recorder of its job.
 func (g *Group) remember() {
 	l := &g.ledger
-	l.recorder = g.world.recorder
+	l.recorder = g.job.recorder
 	l.number = l.recorder.AddGroup(g.name, g.Desc(), g.ranks)
 	l.sends, l.recvs = make([]string, g.size+1), make([]string, g.size+1)
 	l.unit = colligo.Of(make([]float32, 1))
@@ -286,8 +286,8 @@ func (g *Group) Recorder() *flight.Recorder {
 // c10d: _dump_nccl_trace.
 func (g *Group) Dump(o flight.DumpOptions) *flight.Dump {
 	d := g.Recorder().Dump(o)
-	if g != nil && g.world != nil {
-		d.Failures = g.world.failures()
+	if g != nil && g.job != nil {
+		d.Failures = g.job.open.failures()
 	}
 	return d
 }

@@ -45,7 +45,7 @@ func (s *seam) Fail(err error) { s.g.fail(err, true) }
 
 // Count implements backend.Host.
 func (s *seam) Count(ctx context.Context, key string, n int64) (int64, error) {
-	return s.g.store.Add(ctx, key, n)
+	return s.g.forming.Store.Add(ctx, key, n)
 }
 
 // Do implements backend.Host.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -191,32 +192,9 @@ func have(ranks []int) string { return number(ranks, "has", "have") }
 func do(ranks []int) string   { return number(ranks, "does", "do") }
 func wait(ranks []int) string { return number(ranks, "waits", "wait") }
 
-func number(ranks []int, one, many string) string {
-	if len(ranks) == 1 {
-		return one
-	}
-	return many
-}
+func number(ranks []int, one, many string) string { return ranklist.Verb(ranks, one, many) }
 
-// rankList prints sorted ranks as "rank 3" or "ranks 0-2, 5".
-func rankList(ranks []int) string {
-	var b strings.Builder
-	b.WriteString(number(ranks, "rank ", "ranks "))
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if fmt.Fprintf(&b, "%d", ranks[i]); j > i {
-			fmt.Fprintf(&b, "-%d", ranks[j])
-		}
-		i = j + 1
-	}
-	return b.String()
-}
+func rankList(ranks []int) string { return ranklist.Text(ranks) }
 
 func peerName(peer int) string {
 	if peer == anyPeer {

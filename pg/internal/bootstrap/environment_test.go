@@ -1,4 +1,4 @@
-package pg
+package bootstrap
 
 import (
 	"testing"
@@ -46,37 +46,37 @@ var (
 func TestEnvironment(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  vars
-		want membership
+		want Identity
 	}{
-		"torchrun": {torchrun, membership{rank: 5, size: 8, addr: "node0:29400"}},
+		"torchrun": {torchrun, Identity{Rank: 5, Size: 8, addr: "node0:29400"}},
 		"torchrun, agent's store": {torchrun.with(vars{"TORCHELASTIC_USE_AGENT_STORE": "True"}),
-			membership{rank: 5, size: 8, addr: "node0:29400", agentStore: true, attempt: "2"}},
-		"torchrun under Slurm": {slurm.with(torchrun), membership{rank: 5, size: 8, addr: "node0:29400"}},
+			Identity{Rank: 5, Size: 8, addr: "node0:29400", agentStore: true, attempt: "2"}},
+		"torchrun under Slurm": {slurm.with(torchrun), Identity{Rank: 5, Size: 8, addr: "node0:29400"}},
 		"torchrun in a PyTorchJob": {pyTorchJob.with(vars{"PET_NPROC_PER_NODE": "4"}).with(torchrun),
-			membership{rank: 5, size: 8, addr: "node0:29400"}},
+			Identity{Rank: 5, Size: 8, addr: "node0:29400"}},
 		"four variables": {vars{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "::1", "MASTER_PORT": "1"},
-			membership{size: 2, addr: "[::1]:1"}},
+			Identity{Size: 2, addr: "[::1]:1"}},
 		"bracketed address": {vars{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "[fe80::1%eth0]", "MASTER_PORT": "1"},
-			membership{size: 2, addr: "[fe80::1%eth0]:1"}},
-		"default port":      {vars{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, membership{size: 2, addr: "h:29500"}},
-		"alone":             {vars{"RANK": "0", "WORLD_SIZE": "1"}, membership{size: 1, addr: "localhost:29500"}},
-		"alone, free port":  {vars{"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}, membership{size: 1, addr: "localhost:0"}},
-		"Slurm":             {slurm, membership{rank: 3, size: 16, addr: "gpu03:24567"}},
-		"Slurm step":        {slurm.with(vars{"SLURM_STEP_NODELIST": "gpu[04-05]"}), membership{rank: 3, size: 16, addr: "gpu04:24567"}},
-		"Slurm, address":    {slurm.with(vars{"MASTER_ADDR": "a", "MASTER_PORT": "7"}), membership{rank: 3, size: 16, addr: "a:7"}},
-		"Slurm, no job id":  {slurm.with(vars{"SLURM_JOB_ID": "x"}), membership{rank: 3, size: 16, addr: "gpu03:29500"}},
-		"Open MPI":          {openMPI, membership{rank: 2, size: 4, addr: "localhost:29500"}},
-		"Open MPI, address": {openMPI.with(vars{"MASTER_ADDR": "a"}), membership{rank: 2, size: 4, addr: "a:29500"}},
-		"Open MPI, Slurm":   {slurm.with(openMPI), membership{rank: 2, size: 4, addr: "gpu03:24567"}},
-		"MPICH":             {mpich, membership{rank: 1, size: 2, addr: "localhost:29500"}},
-		"PyTorchJob":        {pyTorchJob, membership{rank: 1, size: 3, addr: "job-master-0:23456"}},
+			Identity{Size: 2, addr: "[fe80::1%eth0]:1"}},
+		"default port":      {vars{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, Identity{Size: 2, addr: "h:29500"}},
+		"alone":             {vars{"RANK": "0", "WORLD_SIZE": "1"}, Identity{Size: 1, addr: "localhost:29500"}},
+		"alone, free port":  {vars{"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "0"}, Identity{Size: 1, addr: "localhost:0"}},
+		"Slurm":             {slurm, Identity{Rank: 3, Size: 16, addr: "gpu03:24567"}},
+		"Slurm step":        {slurm.with(vars{"SLURM_STEP_NODELIST": "gpu[04-05]"}), Identity{Rank: 3, Size: 16, addr: "gpu04:24567"}},
+		"Slurm, address":    {slurm.with(vars{"MASTER_ADDR": "a", "MASTER_PORT": "7"}), Identity{Rank: 3, Size: 16, addr: "a:7"}},
+		"Slurm, no job id":  {slurm.with(vars{"SLURM_JOB_ID": "x"}), Identity{Rank: 3, Size: 16, addr: "gpu03:29500"}},
+		"Open MPI":          {openMPI, Identity{Rank: 2, Size: 4, addr: "localhost:29500"}},
+		"Open MPI, address": {openMPI.with(vars{"MASTER_ADDR": "a"}), Identity{Rank: 2, Size: 4, addr: "a:29500"}},
+		"Open MPI, Slurm":   {slurm.with(openMPI), Identity{Rank: 2, Size: 4, addr: "gpu03:24567"}},
+		"MPICH":             {mpich, Identity{Rank: 1, Size: 2, addr: "localhost:29500"}},
+		"PyTorchJob":        {pyTorchJob, Identity{Rank: 1, Size: 3, addr: "job-master-0:23456"}},
 		"PyTorchJob, one process in a pod": {pyTorchJob.with(vars{"PET_NPROC_PER_NODE": "1"}),
-			membership{rank: 1, size: 3, addr: "job-master-0:23456"}},
-		"TrainJob":             {trainJob, membership{rank: 3, size: 4, addr: "job-node-0-0.job:29400"}},
-		"TrainJob with a word": {trainJob.with(vars{"PET_NPROC_PER_NODE": "auto"}), membership{rank: 3, size: 4, addr: "job-node-0-0.job:29400"}},
+			Identity{Rank: 1, Size: 3, addr: "job-master-0:23456"}},
+		"TrainJob":             {trainJob, Identity{Rank: 3, Size: 4, addr: "job-node-0-0.job:29400"}},
+		"TrainJob with a word": {trainJob.with(vars{"PET_NPROC_PER_NODE": "auto"}), Identity{Rank: 3, Size: 4, addr: "job-node-0-0.job:29400"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := fromEnvironment(c.env.lookup)
+			got, _, err := identify(&Options{}, c.env.lookup)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 			require.NoError(t, got.check())
@@ -105,10 +105,7 @@ func TestBadEnvironment(t *testing.T) {
 		"RANK=1 counts pods, and PET_NPROC_PER_NODE asks for 2 processes in ": pyTorchJob.with(vars{"PET_NPROC_PER_NODE": "2"}),
 	} {
 		t.Run(says, func(t *testing.T) {
-			m, err := fromEnvironment(env.lookup)
-			if err == nil {
-				err = m.check()
-			}
+			_, _, err := identify(&Options{}, env.lookup)
 			require.ErrorContains(t, err, says)
 		})
 	}
@@ -133,27 +130,27 @@ func TestFirstNode(t *testing.T) {
 	}
 }
 
-// TestIdentify puts URL, Config and environment in their order.
+// TestIdentify puts URL, Options and environment in their order.
 func TestIdentify(t *testing.T) {
 	for name, c := range map[string]struct {
-		config Config
-		env    vars
-		want   membership
+		options Options
+		env     vars
+		want    Identity
 	}{
-		"environment":            {Config{}, torchrun, membership{rank: 5, size: 8, addr: "node0:29400"}},
-		"env with Config":        {Config{Init: "env://", Rank: 1, Size: 3}, torchrun, membership{rank: 1, size: 3, addr: "node0:29400"}},
-		"env with a query":       {Config{Init: "env://?rank=2&world_size=6"}, torchrun, membership{rank: 2, size: 6, addr: "node0:29400"}},
-		"query before Config":    {Config{Init: "tcp://h:1?rank=2&world_size=6", Rank: 1, Size: 3}, nil, membership{rank: 2, size: 6, addr: "h:1"}},
-		"tcp with Config":        {Config{Init: "tcp://[::1]:7", Rank: 1, Size: 3}, nil, membership{rank: 1, size: 3, addr: "[::1]:7"}},
-		"tcp from environment":   {Config{Init: "tcp://h:1"}, torchrun, membership{rank: 5, size: 8, addr: "h:1"}},
-		"query for all of env":   {Config{Init: "env://?rank=0&world_size=2"}, vars{"MASTER_ADDR": "h", "MASTER_PORT": "9"}, membership{size: 2, addr: "h:9"}},
-		"Config for all of env":  {Config{Size: 2, Rank: 1}, vars{"MASTER_ADDR": "h", "MASTER_PORT": "9"}, membership{rank: 1, size: 2, addr: "h:9"}},
-		"file with Config":       {Config{Init: "file:///x", Rank: 1, Size: 3}, nil, membership{rank: 1, size: 3}},
-		"file from environment":  {Config{Init: "file:///x"}, openMPI, membership{rank: 2, size: 4}},
-		"file, rank and no host": {Config{Init: "file:///x"}, vars{"RANK": "1", "WORLD_SIZE": "2"}, membership{rank: 1, size: 2}},
+		"environment":            {Options{}, torchrun, Identity{Rank: 5, Size: 8, addr: "node0:29400"}},
+		"env with Options":       {Options{URL: "env://", Rank: 1, Size: 3}, torchrun, Identity{Rank: 1, Size: 3, addr: "node0:29400"}},
+		"env with a query":       {Options{URL: "env://?rank=2&world_size=6"}, torchrun, Identity{Rank: 2, Size: 6, addr: "node0:29400"}},
+		"query before Options":   {Options{URL: "tcp://h:1?rank=2&world_size=6", Rank: 1, Size: 3}, nil, Identity{Rank: 2, Size: 6, addr: "h:1"}},
+		"tcp with Options":       {Options{URL: "tcp://[::1]:7", Rank: 1, Size: 3}, nil, Identity{Rank: 1, Size: 3, addr: "[::1]:7"}},
+		"tcp from environment":   {Options{URL: "tcp://h:1"}, torchrun, Identity{Rank: 5, Size: 8, addr: "h:1"}},
+		"query for all of env":   {Options{URL: "env://?rank=0&world_size=2"}, vars{"MASTER_ADDR": "h", "MASTER_PORT": "9"}, Identity{Size: 2, addr: "h:9"}},
+		"Options for all of env": {Options{Size: 2, Rank: 1}, vars{"MASTER_ADDR": "h", "MASTER_PORT": "9"}, Identity{Rank: 1, Size: 2, addr: "h:9"}},
+		"file with Options":      {Options{URL: "file:///x", Rank: 1, Size: 3}, nil, Identity{Rank: 1, Size: 3}},
+		"file from environment":  {Options{URL: "file:///x"}, openMPI, Identity{Rank: 2, Size: 4}},
+		"file, rank and no host": {Options{URL: "file:///x"}, vars{"RANK": "1", "WORLD_SIZE": "2"}, Identity{Rank: 1, Size: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, err := identify(&c.config, c.env.lookup)
+			got, _, err := identify(&c.options, c.env.lookup)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 		})
@@ -189,7 +186,7 @@ func TestBadURL(t *testing.T) {
 		"%":                                    "invalid URL escape",
 	} {
 		t.Run(url, func(t *testing.T) {
-			_, _, err := identify(&Config{Init: url}, vars{}.lookup)
+			_, _, err := identify(&Options{URL: url}, vars{}.lookup)
 			require.ErrorContains(t, err, says)
 		})
 	}
