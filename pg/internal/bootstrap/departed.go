@@ -13,7 +13,7 @@ import (
 type Departed struct {
 	mu   sync.Mutex
 	by   map[int]error
-	tell func(peer int) // is told of each
+	tell func(peer int) // called with each peer that departs; nil: nobody watches
 }
 
 // Add enters a peer, with transport.ErrGoodbye as the error if it has not died.

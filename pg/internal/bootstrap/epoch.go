@@ -172,7 +172,7 @@ func (e *Epoch) rollCall(ctx context.Context, expected []int) (here []int, await
 	return here, awaited, err
 }
 
-// waitAWhile waits for keys for some time; that it passes is no error.
+// waitAWhile waits for keys, but not longer than d. If the keys have not come by then it is no error.
 func waitAWhile(ctx context.Context, s store.Store, keys []string, d time.Duration) error {
 	ctx2, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
