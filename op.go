@@ -67,11 +67,14 @@ func (op ReduceOp) Factor() (float64, *Tensor) { return op.factor, op.by }
 // String returns the name of the kind.
 func (op ReduceOp) String() string { return op.kind.String() }
 
+// Op returns the reduction of a kind; premul_sum gets the factor 1.
+func (k OpKind) Op() ReduceOp { return ReduceOp{kind: k, factor: 1}.clean() }
+
 // ParseReduceOp reads the name of a kind; premul_sum gets the factor 1.
 func ParseReduceOp(s string) (ReduceOp, error) {
 	for k := KindSum; k < numKinds; k++ {
 		if kindNames[k] == s {
-			return ReduceOp{kind: k, factor: 1}.clean(), nil
+			return k.Op(), nil
 		}
 	}
 	return ReduceOp{}, fmt.Errorf("colligo: unknown reduce operation %q", s)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda/peer"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -14,11 +14,11 @@ import (
 func printChoices(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# tensors on the CPU: the first line that fits, by the bytes of the whole tensor\n")
-	for _, c := range pg.DefaultChoices() {
+	for _, c := range tuning.Default() {
 		fmt.Fprintln(&b, c)
 	}
 	for _, c := range collectives() {
-		if names := pg.Algorithms(c.coll); len(names) > 0 {
+		if names := tuning.Algorithms(c.coll); len(names) > 0 {
 			fmt.Fprintf(&b, "%s else: %s, of %s\n", c.name, names[len(names)-1], strings.Join(names, " "))
 		}
 	}
@@ -31,7 +31,7 @@ func printChoices(w io.Writer) error {
 }
 
 // print writes the table of what was measured, in the form of the tables' sources.
-func (t *tuning) print(w io.Writer, r *report) error {
+func (t *timings) print(w io.Writer, r *report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Measured by %d ranks, %s, transport %s; element types %s, reductions %s.\n", r.options.ranks,
 		r.seat.where, r.medium(), r.options.dtypes, r.options.ops)

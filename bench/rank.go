@@ -52,7 +52,7 @@ func runInProcess(o *options, p process) error {
 type session struct {
 	*options
 	process process
-	tuning  tuning
+	tuning  timings
 	last    *report // of rank 0
 }
 

@@ -41,7 +41,7 @@ type report struct {
 	group    *pg.Group
 	seat     *seat
 	variant  *variant
-	tuning   *tuning // with -tune, which takes the place of lines
+	tuning   *timings // with -tune, which takes the place of lines
 	out      io.Writer
 	progress *progress
 	plot     *os.File

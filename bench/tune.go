@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda/peer"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -30,7 +30,7 @@ func (o *options) candidatesOnCPU() ([]*variant, error) {
 	for i := 0; ; i++ {
 		v := &variant{label: fmt.Sprintf("candidate %d:", i), algo: map[string]string{}, tuned: map[plan.Coll]int{}}
 		for _, c := range o.collectives {
-			names := pg.Algorithms(c.coll)
+			names := tuning.Algorithms(c.coll)
 			if len(names) < 2 || i >= len(names) {
 				continue
 			}
@@ -134,14 +134,14 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 	return all, nil
 }
 
-// tuning collects what the variants' sizes have taken.
-type tuning struct {
+// timings collects what the variants' sizes have taken.
+type timings struct {
 	colls []plan.Coll // in the order of their coming
 	times map[plan.Coll]map[int]map[*variant]float64
 }
 
 // add adds up the times of element types and reductions.
-func (t *tuning) add(v *variant, c plan.Coll, bytes int, us float64) {
+func (t *timings) add(v *variant, c plan.Coll, bytes int, us float64) {
 	if t.times == nil {
 		t.times = map[plan.Coll]map[int]map[*variant]float64{}
 	}
@@ -162,7 +162,7 @@ type winner struct {
 }
 
 // winners returns the best variants of a collective, from small sizes to large ones.
-func (t *tuning) winners(c plan.Coll) []winner {
+func (t *timings) winners(c plan.Coll) []winner {
 	times := t.times[c]
 	var sizes []int
 	for n := range times {
@@ -207,7 +207,7 @@ func between(below, above int) int {
 }
 
 // listing tells, size by size, what the variants have taken, the fastest first.
-func (t *tuning) listing(c plan.Coll) string {
+func (t *timings) listing(c plan.Coll) string {
 	var b strings.Builder
 	for _, n := range slices.Sorted(maps.Keys(t.times[c])) {
 		times := t.times[c][n]

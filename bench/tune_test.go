@@ -11,7 +11,7 @@ import (
 
 func TestWinners(t *testing.T) {
 	a, b := &variant{label: "a"}, &variant{label: "b"}
-	var all tuning
+	var all timings
 	for _, x := range []struct {
 		bytes int
 		a, b  float64
@@ -29,7 +29,7 @@ func TestWinners(t *testing.T) {
 // TestWinnerLeaves has a variant that is not measured beyond a size.
 func TestWinnerLeaves(t *testing.T) {
 	a, b := &variant{label: "a"}, &variant{label: "b"}
-	var all tuning
+	var all timings
 	all.add(a, plan.Reduce, 1024, 1)
 	all.add(b, plan.Reduce, 1024, 2)
 	all.add(b, plan.Reduce, 2048, 2)

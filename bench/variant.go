@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda/peer"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -60,7 +60,7 @@ func (o *options) algorithms() (map[string]string, error) {
 	algo := map[string]string{}
 	var known []string
 	for _, c := range o.collectives {
-		names := pg.Algorithms(c.coll)
+		names := tuning.Algorithms(c.coll)
 		if slices.Contains(names, o.algo) {
 			algo[c.coll.String()] = o.algo
 		}

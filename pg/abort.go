@@ -3,7 +3,6 @@ package pg
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 )
 
 // ErrAborted is among the causes of the errors of a group that Abort has ended, on all ranks.
@@ -39,11 +38,4 @@ func (e *abortion) Unwrap() []error {
 		return []error{ErrAborted}
 	}
 	return []error{ErrAborted, e.reason}
-}
-
-// vitals are a group's signs of life.
-type vitals struct {
-	beats   atomic.Uint64 // rounds of whoever drives
-	call    atomic.Int64  // since when a backend has not returned from a call, in nanoseconds since 1970; else 0
-	closing atomic.Int64  // since when Close has not returned
 }

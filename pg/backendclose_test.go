@@ -49,7 +49,7 @@ func TestFailBesideClose(t *testing.T) {
 	log := &held{writes: make(chan struct{}), goOn: make(chan struct{})}
 	g, _, _ := stillGroup(t, func(c *Config) { c.Log = slog.New(log) })
 	b := &attended{closing: make(chan struct{}), ended: make(chan struct{})}
-	g.backends.put(colligo.Device{Kind: hanging}, b)
+	g.devices.put(colligo.Device{Kind: hanging}, b)
 	go func() {
 		g.fail(errors.New("met by the backend"), true)
 		close(b.ended)
@@ -70,16 +70,17 @@ func TestFailBesideClose(t *testing.T) {
 // TestCloseBesideFailure closes a group before what failed it has come to the dump: that is written all the same.
 func TestCloseBesideFailure(t *testing.T) {
 	dir := t.TempDir()
-	g, _, _ := stillGroup(t, func(c *Config) { c.Watch.DumpOnError, c.Watch.DumpFile = On, dir+"/" })
-	g.answers.mu.Lock() // on the way from the error to the dump
+	log := &held{writes: make(chan struct{}), goOn: make(chan struct{})} // on the way from the error to the dump
+	g, _, _ := stillGroup(t, func(c *Config) {
+		c.Watch.DumpOnError, c.Watch.DumpFile, c.Log = On, dir+"/", slog.New(log)
+	})
 	failed, closed := make(chan struct{}), make(chan struct{})
 	go func() {
 		g.fail(errors.New("enough"), true)
 		close(failed)
 	}()
-	for g.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	<-log.writes
+	require.Error(t, g.Err())
 	go func() {
 		_ = g.Close()
 		close(closed)
@@ -88,7 +89,7 @@ func TestCloseBesideFailure(t *testing.T) {
 	case <-closed:
 	case <-time.After(100 * time.Millisecond): // it may wait
 	}
-	g.answers.mu.Unlock()
+	close(log.goOn)
 	<-failed
 	<-closed
 	files, err := flight.Files(dir, "")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/object"
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
@@ -195,17 +196,17 @@ var moves = []refused{
 		return g.BarrierOn(ctx, gpu, gpu)
 	}},
 	{"objects from no rank", "pg: broadcast_object_list: root 2 of a group of 2 ranks", func(ctx context.Context, g *pg.Group) error {
-		return pg.BroadcastObjectList(ctx, g, pg.JSON, []int{1}, 2)
+		return object.BroadcastList(ctx, g, object.JSON, []int{1}, 2)
 	}},
 	{"objects without a list", "the list of objects is empty", func(ctx context.Context, g *pg.Group) error {
-		return pg.SendObjectList(ctx, g, pg.JSON, []int(nil), 1, 0)
+		return object.SendList(ctx, g, object.JSON, []int(nil), 1, 0)
 	}},
 	{"objects for too few", "pg: scatter_object_list: 1 objects for 2 ranks", func(ctx context.Context, g *pg.Group) error {
-		_, err := pg.ScatterObjectList(ctx, g, pg.JSON, []int{1}, 0)
+		_, err := object.ScatterList(ctx, g, object.JSON, []int{1}, 0)
 		return err
 	}},
 	{"objects to no rank", "pg: gather_object: root 2 of a group of 2 ranks", func(ctx context.Context, g *pg.Group) error {
-		_, err := pg.GatherObject(ctx, g, pg.JSON, 1, 2)
+		_, err := object.Gather(ctx, g, object.JSON, 1, 2)
 		return err
 	}},
 }
@@ -232,7 +233,7 @@ func TestRefusedOutside(t *testing.T) {
 			for _, err := range []error{
 				sub.AllReduceCoalesced(t.Context(), list(2, 1), colligo.Sum), sub.MonitoredBarrier(t.Context(), 0, false),
 				sub.Coalesce(t.Context(), func(b *pg.Batch) error { b.Broadcast(f32(1), 0); return nil }),
-				sub.BarrierOn(t.Context(), gpu), pg.BroadcastObjectList(t.Context(), sub, pg.JSON, []int{1}, 0),
+				sub.BarrierOn(t.Context(), gpu), object.BroadcastList(t.Context(), sub, object.JSON, []int{1}, 0),
 			} {
 				require.ErrorIs(t, err, pg.ErrNotMember)
 			}

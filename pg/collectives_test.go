@@ -11,6 +11,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -177,7 +178,7 @@ func TestCollectives(t *testing.T) {
 	for _, transport := range []string{"sim", "shm", "tcp"} {
 		for _, size := range []int{1, 2, 3, 4, 7, 8} {
 			for coll, check := range collectives {
-				for _, algo := range pg.Algorithms(coll) {
+				for _, algo := range tuning.Algorithms(coll) {
 					t.Run(fmt.Sprintf("transport=%s/size=%d/coll=%v/algo=%s", transport, size, coll, algo), func(t *testing.T) {
 						needs(t, transport)
 						o := pgtest.Options{Transport: transport, Config: func(_ int, c *pg.Config) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -18,6 +19,9 @@ const (
 	DefaultConnectTimeout = 5 * time.Minute
 	DefaultStoreTimeout   = 5 * time.Minute
 )
+
+// DefaultMaxObject is the limit where Config leaves MaxObject zero.
+const DefaultMaxObject = 1 << 30
 
 // Config says how to form a group. The zero value takes everything from the environment.
 type Config struct {
@@ -56,16 +60,16 @@ type Config struct {
 	// hold their handle.
 	InitBarrier Toggle
 
-	// MaxObject is the most bytes that one call takes for objects and sparse tensors of which other ranks announce the
-	// sizes; 0 means DefaultMaxObject.
+	// MaxObject is the most bytes that one call of pg/object or pg/sparse takes for what other ranks announce; 0 means
+	// DefaultMaxObject.
 	MaxObject int64
 	// ObjectDevice is where objects travel, if not on the CPU. Its backend must be a Stager. Jobs with ranks of PyTorch that have
 	// no other backend than NCCL need it; other groups take it over.
 	ObjectDevice colligo.Device
 
-	Algo    map[string]string // collective to planner, before the table; see Algorithms
-	Choices []Choice          // table by which planners are picked; nil takes DefaultChoices
-	Log     *slog.Logger      // nil logs warnings and errors through slog.Default
+	Algo   map[string]string // collective to planner, before the table; see tuning.Algorithms
+	Tuning []tuning.Rule     // table by which planners are picked; nil takes tuning.Default
+	Log    *slog.Logger      // nil logs warnings and errors through slog.Default
 
 	Watch Watch // what the group checks and records, and what it does about failures
 }
@@ -106,11 +110,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = defaultLog(c.Watch.Debug)
 	}
-	if c.Choices == nil {
-		c.Choices = DefaultChoices()
+	if c.Tuning == nil {
+		c.Tuning = tuning.Default()
 	}
 	var err error
-	if c.Choices, err = forced(c.Algo, c.Choices); err != nil {
+	if c.Tuning, err = tuning.Prefer(c.Algo, c.Tuning); err != nil {
 		err = fmt.Errorf("pg: %w", err)
 	}
 	return c, err

@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/object"
 	"github.com/colligo-go/colligo/store"
 )
 
@@ -23,7 +24,7 @@ var twins = map[string]any{
 	"P2POp":                        pg.P2P{},
 	"all_gather":                   (*pg.Group).AllGather,
 	"all_gather_coalesced":         (*pg.Group).AllGatherCoalesced,
-	"all_gather_object":            pg.AllGatherObject[int],
+	"all_gather_object":            object.AllGather[int],
 	"all_reduce":                   (*pg.Group).AllReduce,
 	"all_reduce_coalesced":         (*pg.Group).AllReduceCoalesced,
 	"all_to_all":                   (*pg.Group).AllToAll,
@@ -31,12 +32,12 @@ var twins = map[string]any{
 	"barrier":                      (*pg.Group).BarrierOn,
 	"batch_isend_irecv":            pg.BatchIsendIrecv,
 	"broadcast":                    (*pg.Group).Broadcast,
-	"send_object_list":             pg.SendObjectList[int],
-	"recv_object_list":             pg.RecvObjectList[int],
-	"broadcast_object_list":        pg.BroadcastObjectList[int],
+	"send_object_list":             object.SendList[int],
+	"recv_object_list":             object.RecvList[int],
+	"broadcast_object_list":        object.BroadcastList[int],
 	"destroy_process_group":        (*pg.Group).Close,
 	"gather":                       (*pg.Group).Gather,
-	"gather_object":                pg.GatherObject[int],
+	"gather_object":                object.Gather[int],
 	"get_backend_config":           (*pg.Group).BackendConfig,
 	"get_backend":                  (*pg.Group).Backend,
 	"get_rank":                     (*pg.Group).Rank,
@@ -61,7 +62,7 @@ var twins = map[string]any{
 	"reduce":                       (*pg.Group).Reduce,
 	"reduce_scatter":               (*pg.Group).ReduceScatter,
 	"scatter":                      (*pg.Group).Scatter,
-	"scatter_object_list":          pg.ScatterObjectList[int],
+	"scatter_object_list":          object.ScatterList[int],
 	"send":                         (*pg.Group).Send,
 	"supports_complex":             colligo.OpKind.Check,
 	"AllreduceCoalescedOptions":    none("options are arguments"),

@@ -36,7 +36,7 @@ func onStill(t *testing.T, change func(c *Config)) ([]*Group, func(page, n int) 
 	for _, g := range groups {
 		s := &searched{}
 		s.over.Store(true)
-		g.backends.put(d, s)
+		g.devices.put(d, s)
 	}
 	return groups, func(page, n int) colligo.Tensor { return colligo.OnDevice(d, uintptr(4096*page), n, colligo.Float32) }
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/object"
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
@@ -172,7 +173,7 @@ func TestDetailAgreesOnGroups(t *testing.T) {
 			}
 			return nil
 		})
-		names, err := pg.AllGatherObject(t.Context(), all, pg.JSON, all.Rank())
+		names, err := object.AllGather(t.Context(), all, object.JSON, all.Rank())
 		require.NoError(t, err)
 		require.Equal(t, []int{0, 1, 2, 3}, names)
 		require.NoError(t, block.Wait(t.Context()))

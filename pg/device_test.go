@@ -13,6 +13,8 @@ import (
 
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -45,23 +47,27 @@ func (j *job) Took() (time.Duration, bool)       { return j.took, j.took > 0 }
 
 // following is a group without links whose follower can be watched.
 func following(t *testing.T) (*Group, *[]WorkInfo) {
-	g := &Group{name: "0", size: 2, ranks: []int{0, 1}, timeout: time.Minute, log: slog.New(slog.DiscardHandler),
-		world: &world{recorder: flight.New(100, 0)}}
+	g := &Group{member: member{name: "0", size: 2, ranks: []int{0, 1}}, log: slog.New(slog.DiscardHandler),
+		job: &sharedJob{recorder: flight.New(100, 0)}, host: host.New(host.Config{Size: 2})}
+	g.limits.timeout = time.Minute
+	g.devices.watch.Open(&deviceGroup{g}, &g.ops)
 	g.remember()
 	var heard []WorkInfo
 	g.OnCompletion(func(w WorkInfo) { heard = append(heard, w) })
 	t.Cleanup(func() {
-		g.endFollowing()
-		g.ledger.hooks.close()
+		g.devices.watch.Close()
+		g.ops.Hooks.Close()
 	})
 	return g, &heard
 }
 
 // calls takes a place in the order for a call and gives it to a backend.
 func (g *Group) calls(b backend.Backend, coll plan.Coll, p backend.Pending) {
-	r := &request{coll: coll, size: 2, peer: 1}
-	g.number(context.Background(), r)
-	g.follow(b, r, p)
+	o := &op.Op{Coll: coll, Size: 2, Peer: 1}
+	g.state.mu.Lock()
+	g.number(o, 0)
+	g.state.mu.Unlock()
+	g.devices.watch.Add(b, o, p)
 }
 
 // settle gives the follower time to look.
@@ -128,11 +134,11 @@ func TestFollowBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, heard := following(t)
 		m := &machine{}
-		g.ledger.devices.hold()
+		g.devices.watch.Hold()
 		g.calls(m, plan.Barrier, nil)
 		g.calls(m, plan.Barrier, nil)
 		settle()
-		g.release(&job{m: m, n: 1})
+		g.devices.watch.Release(&job{m: m, n: 1})
 		settle()
 		require.Empty(t, *heard)
 		m.done.Store(1)
@@ -152,11 +158,11 @@ func TestFollowToTheEnd(t *testing.T) {
 		settle()
 		m.done.Store(1)
 		end := errors.New("the end")
-		g.mu.Lock()
-		g.err = end
-		g.mu.Unlock()
-		g.endFollowing()
-		g.ledger.hooks.close()
+		g.state.mu.Lock()
+		g.state.err = end
+		g.state.mu.Unlock()
+		g.devices.watch.Close()
+		g.ops.Hooks.Close()
 		require.Len(t, *heard, 2)
 		require.NoError(t, (*heard)[0].Err)
 		require.ErrorIs(t, (*heard)[1].Err, end)

@@ -8,10 +8,10 @@
 // timeout for this operation, and cancelling it fails the operation and with it the group. What a device has been given is not
 // cancelled; the deadline stays.
 //
-// Coalesce launches several operations as one. AllGatherObject and its like move Go values, by a Codec. OnCompletion calls a
-// hook after each operation, and Work.Then what follows one.
+// Coalesce launches several operations as one. OnCompletion calls a hook after each operation, and Work.Then what follows
+// one.
 //
-// Packages beside it: ddp reduces the gradients of data-parallel training, flight records operations and reads PyTorch's
+// Packages beside it: object moves Go values, sparse sums tensors of which ranks have some rows, ddp reduces the gradients of data-parallel training, flight records operations and reads PyTorch's
 // records, trace finds out from the records of a job what went wrong, debug shows a running group over HTTP, pickle is the
 // format of both, and pgtest runs many ranks in a test.
 //
@@ -39,10 +39,11 @@
 //     what is recorded, and why it failed; and ends what is pending on devices. See Watch for the switches and Settings for their variables.
 //  13. What other ranks announce, sizes of objects and of sparse tensors, is held against Config.MaxObject before memory is
 //     taken for it.
-//  14. While a group forms its ranks find one another by their cards in the store; when it has formed these are gone from
-//     it, but for the default group's, which go when it is closed. Who gives up meanwhile leaves the reason on its card
-//     and tells it to those that it is linked with.
+//  14. While a group forms its ranks find one another by their bootstrap info in the store. It is removed when the group has
+//     formed, but for the default group's, which stays until the group is closed. A rank that gives up meanwhile leaves the
+//     reason in its bootstrap info, and tells it to the ranks that it is linked with.
 //
-// The package reads the environment in one place, Init: fromEnvironment tells who this process is, Settings lists the rest.
+// The package reads the environment in one place, Init: launchers' variables tell which rank this process is, Settings lists
+// the rest.
 // It never ends the process, but for the watchdog's modes TearDown and SkipCleanUp, which nobody is in unasked.
 package pg

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // dumper writes what the flight recorder holds, one file at a time.
@@ -39,7 +40,7 @@ func (g *Group) DumpFile(ctx context.Context) (string, error) {
 // RequestDumps asks all ranks of the group, this one included, to write their dumps. It does not wait for the others'.
 func (g *Group) RequestDumps(ctx context.Context) error {
 	if g != nil && g.rank >= 0 && g.size > 1 {
-		g.tell(note{Kind: noteDump})
+		g.control.Tell(&control.Message{Kind: control.Dump})
 	}
 	_, err := g.DumpFile(ctx)
 	return err
@@ -68,10 +69,10 @@ func (g *Group) dumpBecause(why string) {
 
 // dumpAsked writes a dump because a peer asks for one.
 func (g *Group) dumpAsked(peer int) {
-	if g.world != nil && !g.dumping.Swap(true) {
-		g.aftermath.Go(func() {
+	if g.job != nil && !g.handler.dumping.Swap(true) {
+		g.handler.Go(func() {
 			g.dumpBecause(fmt.Sprintf("rank %d asked", peer))
-			g.dumping.Store(false)
+			g.handler.dumping.Store(false)
 		})
 	}
 }
@@ -80,7 +81,7 @@ var errNoRecorder = errors.New("there is no flight recorder: COLLIGO_FR_BUFFER_S
 
 // dumpFile gives up when the context ends; a write that the system holds up goes on behind it.
 func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
-	recorder := g.world.recorder // the group's own may not be there yet when a peer asks
+	recorder := g.job.recorder // the group's own may not be there yet when a peer asks
 	if recorder == nil {
 		return "", errNoRecorder
 	}
@@ -89,7 +90,7 @@ func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
 		return "", err
 	}
 	path := flight.Path(prefix, g.globalRank())
-	turn := g.world.dumper.turns()
+	turn := g.job.dumper.turns()
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
@@ -99,7 +100,7 @@ func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
 	go func() {
 		defer func() { <-turn }()
 		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Watch.DumpOnlyActive == On})
-		d.Failures = g.world.failures()
+		d.Failures = g.job.open.failures()
 		_, err := d.WriteFile(prefix, g.globalRank())
 		done <- err
 	}()
@@ -123,7 +124,7 @@ func (g *Group) globalRank() int {
 func (w *Watch) dumpPrefix() (string, error) {
 	beginning := w.DumpFile
 	if w.DumpFileAnew == On && w.env != nil {
-		if anew := first(w.env, append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
+		if anew := w.env.First(append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
 			beginning = anew
 		}
 	}
@@ -144,13 +145,13 @@ func (w *Watch) cachePath() string {
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}
-	if dir := first(env, "XDG_CACHE_HOME"); dir != "" {
+	if dir := env.First("XDG_CACHE_HOME"); dir != "" {
 		return filepath.Join(dir, "colligo", name)
 	}
-	if dir := first(env, "LOCALAPPDATA"); dir != "" && runtime.GOOS == "windows" {
+	if dir := env.First("LOCALAPPDATA"); dir != "" && runtime.GOOS == "windows" {
 		return filepath.Join(dir, "colligo", name)
 	}
-	if dir := first(env, "HOME"); dir != "" {
+	if dir := env.First("HOME"); dir != "" {
 		return filepath.Join(dir, ".cache", "colligo", name)
 	}
 	return filepath.Join(os.TempDir(), "colligo", name)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
 // dup makes a group of the same ranks for what a backend does on the CPU beside the program's operations, in an order of
@@ -22,25 +23,21 @@ func (g *Group) dup(ctx context.Context, limit time.Duration) (*Group, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	g.mu.Lock()
-	g.dups++
-	name := fmt.Sprintf("%s/dup%d", g.name, g.dups)
-	g.mu.Unlock()
+	name := g.forming.NameDup()
 	c := g.config
 	c.Timeout, c.Desc, c.Device, c.Backends, c.Watch = limit, "beside group "+g.name, colligo.Device{}, "", Watch{}
 	c.Log = slog.New(slog.DiscardHandler) // what goes wrong is an error of g, which tells
 	ctx, cancel := context.WithTimeoutCause(asOwn(ctx), c.ConnectTimeout, errConnect)
 	defer cancel()
-	ctx, stop := g.whileWhole(ctx)
+	ctx, stop := bootstrap.WhileWhole(ctx, g.brokenBy)
 	defer stop()
-	g.world.join()
-	n := newGroup(g.world, c, origin{name: name, rank: g.rank, ranks: g.ranks})
-	n.form.backends = backend.Selection{colligo.CPU: backend.CPU}
-	if err := because(ctx, n.join(ctx)); err != nil {
-		n.giveUp(err)
-		n.aftermath.end()
-		return nil, errors.Join(fmt.Errorf("%s: rank %d of %d: %w", name, g.rank, g.size, err), g.world.leave(n))
+	g.job.Join()
+	n := newGroup(g.job, c, bootstrap.Member{Name: name, Rank: g.rank, Ranks: g.ranks}, backend.Selection{colligo.CPU: backend.CPU})
+	if err := bootstrap.Because(ctx, n.join(ctx)); err != nil {
+		n.forming.GiveUp(clip(err.Error()))
+		n.handler.end()
+		return nil, errors.Join(fmt.Errorf("%s: rank %d of %d: %w", name, g.rank, g.size, err), g.job.Leave())
 	}
-	n.formed()
+	n.forming.Formed()
 	return n, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // oneLaunch is a still backend that launches blocks as one.
@@ -27,7 +28,7 @@ func TestWatchdogOfBlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g, _, x := stillGroup(t, func(c *Config) { c.Watch.BlockingWait = On })
-				g.backends.put(x.Device(), &oneLaunch{})
+				g.devices.put(x.Device(), &oneLaunch{})
 				w := g.CoalesceAsync(t.Context(), func(b *Batch) error {
 					b.AllReduce(x, colligo.Sum)
 					b.AllReduce(x, colligo.Max)
@@ -51,10 +52,17 @@ func TestEphemeralTimeoutUnwatched(t *testing.T) {
 		g, s, x := stillGroup(t, func(c *Config) { c.Watch.OnError = NoHandling })
 		require.NoError(t, g.AddEphemeralTimeout(20*time.Second))
 		w := g.AllReduceAsync(t.Context(), x, colligo.Sum)
-		require.Equal(t, 30*time.Second, w.op.due.lease.limit)
+		require.Equal(t, 30*time.Second, w.op.Limit)
 		s.over.Store(true)
 		require.NoError(t, w.Synchronize(t.Context()))
-		require.Equal(t, 10*time.Second, g.lease().limit)
+		require.Equal(t, 10*time.Second, granted(g))
 		require.NoError(t, g.Close())
 	})
+}
+
+// granted returns the limit that an operation gets which is called now.
+func granted(g *Group) time.Duration {
+	o := &op.Op{}
+	g.limits.grant(o)
+	return o.Limit
 }

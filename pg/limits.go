@@ -5,11 +5,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // limits are how long operations of a group may take.
 type limits struct {
-	changed atomic.Int64 // what SetTimeout said; 0: nothing
+	timeout time.Duration // of the configuration
+	changed atomic.Int64  // what SetTimeout said; 0: nothing
 
 	extending atomic.Bool // some of what follows is not 0
 	mu        sync.Mutex
@@ -22,10 +25,15 @@ func (g *Group) Timeout() time.Duration {
 	if g == nil {
 		return 0
 	}
-	if d := g.limits.changed.Load(); d > 0 {
+	return g.limits.now()
+}
+
+// now returns the limit of operations that are called now.
+func (l *limits) now() time.Duration {
+	if d := l.changed.Load(); d > 0 {
 		return time.Duration(d)
 	}
-	return g.timeout
+	return l.timeout
 }
 
 // SetTimeout changes the limit of operations that are called from now on. c10d: set_timeout.
@@ -57,33 +65,30 @@ func (g *Group) AddEphemeralTimeout(d time.Duration) error {
 	return nil
 }
 
-// lease is how long one operation may take.
-type lease struct {
-	limit time.Duration
-	owned time.Duration // ends with the operation
-}
-
-// lease gives an operation its limit.
-func (g *Group) lease() lease {
-	l, limit := &g.limits, g.Timeout()
+// grant gives an operation its limit, and what is left of the time that operations called now get on top.
+func (l *limits) grant(o *op.Op) {
+	o.Limit = l.now()
 	if !l.extending.Load() {
-		return lease{limit: limit}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	owned := l.extra - l.given
-	l.given = l.extra
-	return lease{limit + l.extra, owned}
-}
-
-// ended takes back what an operation that is done owned.
-func (l *limits) ended(was lease) {
-	if was.owned == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.extra -= was.owned
-	l.given -= was.owned
+	if extra := l.extra - l.given; extra > 0 {
+		o.More().Extra = extra
+	}
+	l.given = l.extra
+	o.Limit += l.extra
+}
+
+// ended takes back the time that ends with an operation.
+func (l *limits) ended(o *op.Op) {
+	extra := o.Rare().Extra
+	if extra == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extra -= extra
+	l.given -= extra
 	l.extending.Store(l.extra > 0)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/host"
 )
 
 // GlobalRank returns the rank in the default group of a rank of this group. c10d: get_global_rank.
@@ -46,7 +47,7 @@ func (g *Group) Desc() string {
 	if g == nil {
 		return ""
 	}
-	return g.form.desc
+	return g.config.Desc
 }
 
 // Tag returns the tag that the group was made with. c10d: _get_group_tag.
@@ -54,7 +55,7 @@ func (g *Group) Tag() string {
 	if g == nil {
 		return ""
 	}
-	return g.form.tag
+	return g.forming.Tag
 }
 
 // UID returns the number by which frames name the group: a hash of its name, the same on all ranks. c10d has a count of each
@@ -71,7 +72,7 @@ func (g *Group) Epoch() int {
 	if g == nil {
 		return 0
 	}
-	return g.form.epoch
+	return g.forming.Epochs()
 }
 
 // Backend returns the name of what carries out the group's operations on a kind of device; empty means that nothing does.
@@ -80,7 +81,7 @@ func (g *Group) Backend(kind colligo.DeviceKind) string {
 	if g == nil {
 		return ""
 	}
-	return g.form.backends.Of(kind)
+	return g.devices.selected.Of(kind)
 }
 
 // BackendConfig returns the backends of all kinds of device, such as "cpu:host,cuda:peer". c10d: get_backend_config.
@@ -88,7 +89,7 @@ func (g *Group) BackendConfig() string {
 	if g == nil {
 		return ""
 	}
-	return g.form.backends.String()
+	return g.devices.selected.String()
 }
 
 // Device returns the device that the group is bound to, the CPU if to none. c10d: bound_device_id.
@@ -133,10 +134,10 @@ func (i Info) String() string {
 // Groups returns the open groups that this rank is a member of and that come from the same Init as g, in the order of their
 // making. c10d: _get_all_pg_configs, get_pg_count.
 func (g *Group) Groups() []*Group {
-	if g == nil || g.world == nil {
+	if g == nil || g.job == nil {
 		return nil
 	}
-	return g.world.list()
+	return g.job.open.list()
 }
 
 // FindGroup returns the open group among Groups that was made with a tag and has just these ranks of the default group, in
@@ -144,7 +145,7 @@ func (g *Group) Groups() []*Group {
 func (g *Group) FindGroup(tag string, ranks []int) *Group {
 	want := slices.Sorted(slices.Values(ranks))
 	for _, n := range g.Groups() {
-		if n.form.tag == tag && slices.Equal(want, slices.Sorted(slices.Values(n.ranks))) {
+		if n.forming.Tag == tag && slices.Equal(want, slices.Sorted(slices.Values(n.ranks))) {
 			return n
 		}
 	}
@@ -154,7 +155,8 @@ func (g *Group) FindGroup(tag string, ranks []int) *Group {
 // orOutside stands for a nil group, as a rank that a split leaves out may hold one: a handle outside.
 func (g *Group) orOutside() *Group {
 	if g == nil {
-		return &Group{name: "none", rank: colligo.NoRank, log: slog.New(slog.DiscardHandler), world: &world{}}
+		return &Group{member: member{name: "none", rank: colligo.NoRank}, log: slog.New(slog.DiscardHandler), job: &sharedJob{},
+			host: host.New(host.Config{})}
 	}
 	return g
 }

@@ -5,6 +5,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,52 +14,44 @@ import (
 // last: a Close that hangs is seen too. When that Close is through, the monitor has ended.
 type monitor struct {
 	mu     sync.Mutex
-	groups map[*Group]*pulse
+	groups map[*Group]*beats
 	stop   chan struct{}
 	ended  chan struct{}
 }
 
-// pulse is what the monitor knows of one group.
-type pulse struct {
-	beats uint64
+// heartbeat is a group's signs of life that no other component has.
+type heartbeat struct {
+	closing atomic.Int64 // since when Close has not returned, in nanoseconds since 1970; else 0
+}
+
+// beats is what the monitor knows of one group.
+type beats struct {
+	count uint64
 	since time.Time // of that count
 	told  bool      // that it is stuck
 }
 
-// watched makes the monitor look after the group.
-func (g *Group) watched() *Group {
+// add makes the monitor look after a group, if its configuration asks for anything that the monitor does.
+func (m *monitor) add(g *Group) {
 	w := &g.config.Watch
 	if w.Monitor != On && w.DumpPipe == "" && w.DumpSignal == nil && w.Propagate != On {
-		return g
+		return
 	}
-	m := &g.world.monitor
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.groups == nil {
-		m.groups = map[*Group]*pulse{}
+		m.groups = map[*Group]*beats{}
 	}
-	m.groups[g] = &pulse{since: time.Now()}
+	m.groups[g] = &beats{since: time.Now()}
 	if m.stop == nil {
 		m.stop, m.ended = make(chan struct{}), make(chan struct{})
 		go m.run(g, g.openPipe(), m.stop, m.ended)
 	}
-	return g
 }
 
-// endWatching waits until nothing looks after the group any more: its store may go away, and the process may go on.
-func (g *Group) endWatching() {
-	g.overdue.end()
-	g.aftermath.end()
-	g.vitals.closing.Store(0)
-	g.unwatched()
-}
-
-// unwatched ends that. With the last group it ends the monitor.
-func (g *Group) unwatched() {
-	if g.world == nil {
-		return
-	}
-	m := &g.world.monitor
+// remove returns when nothing looks after a group any more: its store may go away, and the process may go on. With the last
+// group it ends the monitor.
+func (m *monitor) remove(g *Group) {
 	m.mu.Lock()
 	_, mine := m.groups[g]
 	delete(m.groups, g)
@@ -108,7 +101,7 @@ func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan
 // look visits every group.
 func (m *monitor) look(now time.Time) {
 	m.mu.Lock()
-	all := make(map[*Group]*pulse, len(m.groups))
+	all := make(map[*Group]*beats, len(m.groups))
 	for g, p := range m.groups {
 		all[g] = p
 	}
@@ -118,23 +111,23 @@ func (m *monitor) look(now time.Time) {
 			g.lookForErrors()
 		}
 		if g.config.Watch.Monitor == On {
-			g.feel(p, now)
+			g.checkHeartbeat(p, now)
 		}
 	}
 }
 
-// feel takes a group's pulse. A sleeping driver is woken to give a sign.
-func (g *Group) feel(p *pulse, now time.Time) {
+// checkHeartbeat looks whether a group is alive. A sleeping driver is woken to give a sign.
+func (g *Group) checkHeartbeat(p *beats, now time.Time) {
 	limit := g.config.Watch.Heartbeat
-	beats := g.vitals.beats.Load()
+	count := g.host.Beats()
 	what := ""
 	switch {
-	case tooLong(g.vitals.closing.Load(), now, limit):
+	case tooLong(g.beat.closing.Load(), now, limit):
 		what = "closing the group"
-	case tooLong(g.vitals.call.Load(), now, limit):
+	case tooLong(g.devices.inCall.Load(), now, limit):
 		what = "a call of the device's backend"
-	case beats != p.beats || !g.driven():
-		p.beats, p.since, p.told = beats, now, false
+	case count != p.count || !g.host.Driven():
+		p.count, p.since, p.told = count, now, false
 		return
 	case now.Sub(p.since) < limit:
 		g.wake()
@@ -153,15 +146,6 @@ func (g *Group) feel(p *pulse, now time.Time) {
 		g.dumpBecause(what + " is stuck")
 	}
 	g.endProcess(errStuck)
-}
-
-// driven reports whether a goroutine should be driving the group. A lock that cannot be had counts as yes.
-func (g *Group) driven() bool {
-	if !g.mu.TryLock() {
-		return true
-	}
-	defer g.mu.Unlock()
-	return g.driving
 }
 
 func tooLong(since int64, now time.Time, limit time.Duration) bool {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/store"
 )
 
@@ -70,7 +71,7 @@ func stillGroup(t *testing.T, change func(c *Config)) (*Group, *still, colligo.T
 	g, err := Init(t.Context(), c)
 	require.NoError(t, err)
 	d, s := colligo.Device{Kind: hanging}, &still{}
-	g.backends.put(d, s)
+	g.devices.put(d, s)
 	return g, s, colligo.OnDevice(d, 4096, 4, colligo.Float32)
 }
 
@@ -101,13 +102,6 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// left reports whether the watchdog runs and how much it watches.
-func (o *overdue) left() (looking bool, n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.looking, len(o.queue) + len(o.odd)
-}
-
 // TestWatchdogForgets ends when everything is done, and begins anew.
 func TestWatchdogForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +113,7 @@ func TestWatchdogForgets(t *testing.T) {
 			}
 			s.over.Store(true)
 			time.Sleep(2 * time.Second)
-			looking, left := g.overdue.left()
+			looking, left := g.devices.watch.Left()
 			require.False(t, looking)
 			require.Zero(t, left)
 		}
@@ -137,14 +131,13 @@ func TestWatchdogIsCheap(t *testing.T) {
 		for range pending {
 			g.AllReduceAsync(t.Context(), x, colligo.Sum)
 		}
+		time.Sleep(time.Second) // from now on it looks every 50 ms
 		before := s.looks.Load()
-		for range 100 {
-			g.overdue.look(time.Now(), &g.limits)
-		}
+		time.Sleep(99 * 50 * time.Millisecond) // a look each
 		require.LessOrEqual(t, s.looks.Load()-before, int64(200))
 		s.over.Store(true)
 		time.Sleep(5 * time.Second)
-		_, left := g.overdue.left()
+		_, left := g.devices.watch.Left()
 		require.Zero(t, left)
 		require.NoError(t, g.Close())
 	})
@@ -223,16 +216,15 @@ func TestStuckDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &counter{}
 		g, _, _ := stillGroup(t, func(c *Config) { c.Watch.Heartbeat, c.Log = time.Minute, told.logger() })
-		g.mu.Lock()
-		g.driving = true // and nobody does
-		g.mu.Unlock()
+		drive := g.host.Enqueue(&op.Op{Own: true}) // and nobody does
+		require.True(t, drive)
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, 1, told.count("what drives the group's operations is stuck"))
 		closed := make(chan error)
 		go func() { closed <- g.Close() }()
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, 1, told.count("is stuck"), "said once")
-		g.handOver()
+		g.host.Start(drive)
 		require.NoError(t, <-closed)
 		time.Sleep(time.Hour)
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // TestFirstNaN puts each bit pattern of the small types, and chosen ones of the large, behind an element that is none, and
@@ -20,7 +21,7 @@ func TestFirstNaN(t *testing.T) {
 		if nan {
 			want = 1
 		}
-		require.Equal(t, want, firstNaN(b, d), "%v % x", d, pattern)
+		require.Equal(t, want, op.FirstNaN(b, d), "%v % x", d, pattern)
 	}
 	for i := range 1 << 16 {
 		two := []byte{byte(i), byte(i >> 8)}
@@ -46,7 +47,7 @@ func TestFirstNaN(t *testing.T) {
 		{colligo.Of([]complex128{0, complex(inf, -inf)}), -1},
 		{colligo.Of([]float32{}), -1},
 	} {
-		require.Equal(t, c.want, firstNaN(c.x.CPUBytes(), c.x.DType()), "%v", c.x)
+		require.Equal(t, c.want, op.FirstNaN(c.x.CPUBytes(), c.x.DType()), "%v", c.x)
 	}
 }
 

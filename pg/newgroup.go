@@ -2,17 +2,15 @@ package pg
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/internal/host"
 )
 
 // GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but
@@ -80,7 +78,7 @@ func (g *Group) NewGroup(ctx context.Context, ranks []int) (*Group, error) {
 
 // NewGroupWith is NewGroup with options.
 func (g *Group) NewGroupWith(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
-	l := []list{{ranks: slices.Sorted(slices.Values(ranks))}}
+	l := []bootstrap.List{{Ranks: slices.Sorted(slices.Values(ranks))}}
 	groups, err := g.make(ctx, l, &o)
 	if err != nil {
 		return nil, fmt.Errorf("pg: new group %v: %w", ranks, err)
@@ -88,20 +86,17 @@ func (g *Group) NewGroupWith(ctx context.Context, ranks []int, o GroupOptions) (
 	return groups[0], nil
 }
 
-// list is the members of a group to be made, by their ranks in its parent and in the order of their ranks in the group.
-type list struct {
-	ranks  []int
-	name   string
-	global []int
-}
-
 // make makes a group of each list, with one barrier for all. The ranks of a list are in the order that they get.
-func (g *Group) make(ctx context.Context, lists []list, o *GroupOptions) ([]*Group, error) {
+func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOptions) ([]*Group, error) {
 	if !g.IsMember() {
 		return nil, ErrNotMember
 	}
 	for _, l := range lists {
-		if err := g.canMake(l.ranks); err != nil {
+		err := g.Err()
+		if err == nil {
+			err = bootstrap.CheckRanks(l.Ranks, g.size)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -109,12 +104,12 @@ func (g *Group) make(ctx context.Context, lists []list, o *GroupOptions) ([]*Gro
 	if err != nil {
 		return nil, err
 	}
-	g.nameAll(lists, o.LocalSync)
+	g.forming.NameAll(lists, o.LocalSync)
 	groups := make([]*Group, len(lists))
 	var failed error
 	for i, l := range lists {
 		groups[i] = g.outside(l, c, o)
-		if rank := slices.Index(l.ranks, g.rank); rank >= 0 && failed == nil {
+		if rank := slices.Index(l.Ranks, g.rank); rank >= 0 && failed == nil {
 			groups[i], failed = g.openMember(ctx, c, rank, l, o)
 		}
 	}
@@ -124,10 +119,10 @@ func (g *Group) make(ctx context.Context, lists []list, o *GroupOptions) ([]*Gro
 		defer cancel()
 		err := g.Barrier(asOwn(ctx))
 		if err == nil {
-			err = g.meetInStore(ctx, lists)
+			err = g.meetInStore(ctx, lists[0].Name)
 		}
 		if failed == nil && err != nil {
-			failed = fmt.Errorf("%s: %w", lists[0].name, err)
+			failed = fmt.Errorf("%s: %w", lists[0].Name, err)
 		}
 	}
 	if failed == nil {
@@ -141,88 +136,33 @@ func (g *Group) make(ctx context.Context, lists []list, o *GroupOptions) ([]*Gro
 	return nil, failed
 }
 
-// nameAll gives new groups their names: numbers that count this group's, or hashes.
-func (g *Group) nameAll(lists []list, hashed bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i := range lists {
-		l := &lists[i]
-		l.global = make([]int, len(l.ranks))
-		for j, r := range l.ranks {
-			l.global[j] = g.ranks[r]
-		}
-		if hashed {
-			l.name = g.name + "/" + g.form.nextHash(l.global)
-			continue
-		}
-		g.made++
-		l.name = fmt.Sprintf("%s/%d", g.name, g.made)
-	}
-}
-
-// nextHash names one more group of the same ranks. c10d counts all groups that the process is in, and so makes ranks miss
-// one another whose other groups differ in number; counting those of the same ranks gives the same names where it works.
-func (f *formation) nextHash(global []int) string {
-	if f.hashed == nil {
-		f.hashed = map[string]int{}
-	}
-	key := fmt.Sprint(global)
-	f.hashed[key]++
-	return HashedName(global, f.hashed[key])
-}
-
 // HashedName is the name that c10d gives to a group of these ranks of the default group, in their order, made by
 // use_local_synchronization or split_group in a process that is in n groups then: SHA-1 of "r0_r1_..._n" in hexadecimal.
 // Groups of LocalSync have it at the end of their name, after the parent's; n counts those of the same ranks, from 1.
-func HashedName(ranks []int, n int) string {
-	var b strings.Builder
-	for _, r := range append(slices.Clone(ranks), n) {
-		if b.Len() > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteString(strconv.Itoa(r))
-	}
-	sum := sha1.Sum([]byte(b.String()))
-	return hex.EncodeToString(sum[:])
-}
+func HashedName(ranks []int, n int) string { return bootstrap.HashedName(ranks, n) }
 
 // outside returns the handle of a rank that is not a member.
-func (g *Group) outside(l list, c Config, o *GroupOptions) *Group {
-	n := &Group{name: l.name, rank: colligo.NoRank, size: len(l.ranks), ranks: l.global, timeout: c.Timeout, world: g.world,
-		log: g.log, config: c, id: identity(l.name)}
-	n.form.desc, n.form.tag = c.Desc, o.Tag
-	n.form.backends, _ = c.backends() // config has read them before
+func (g *Group) outside(l bootstrap.List, c Config, o *GroupOptions) *Group {
+	n := &Group{member: member{l.Name, colligo.NoRank, len(l.Ranks), l.Global, host.ID(l.Name)}, log: g.log, config: c, job: g.job,
+		host: host.New(host.Config{})}
+	n.limits.timeout = c.Timeout
+	n.forming.Tag = o.Tag
+	n.devices.selected, _ = c.backends() // config has read them before
 	return n
 }
 
 // openMember makes the group on a rank that belongs to it.
-func (g *Group) openMember(ctx context.Context, c Config, rank int, l list, o *GroupOptions) (*Group, error) {
+func (g *Group) openMember(ctx context.Context, c Config, rank int, l bootstrap.List, o *GroupOptions) (*Group, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
 	if !o.LocalSync {
 		var stop context.CancelFunc
-		ctx, stop = g.whileWhole(ctx)
+		ctx, stop = bootstrap.WhileWhole(ctx, g.brokenBy)
 		defer stop()
 	}
-	n, err := open(ctx, g.world, c, origin{name: l.name, rank: rank, ranks: l.global, tag: o.Tag, barrier: o.LocalSync})
+	n, err := open(ctx, g.job, c, bootstrap.Member{Name: l.Name, Rank: rank, Ranks: l.Global, Tag: o.Tag}, o.LocalSync)
 	if err != nil {
-		return nil, fmt.Errorf("%s: rank %d of %d: %w", l.name, rank, len(l.ranks), because(ctx, err))
+		return nil, fmt.Errorf("%s: rank %d of %d: %w", l.Name, rank, len(l.Ranks), bootstrap.Because(ctx, err))
 	}
 	return n, nil
-}
-
-// canMake refuses lists that name a rank twice or one that is not there.
-func (g *Group) canMake(ranks []int) error {
-	if err := g.Err(); err != nil {
-		return err
-	}
-	if len(ranks) == 0 {
-		return errors.New("no ranks")
-	}
-	for i, r := range ranks {
-		if r < 0 || r >= g.size || slices.Contains(ranks[:i], r) {
-			return fmt.Errorf("rank %d of %d is out of range or named twice", r, g.size)
-		}
-	}
-	return nil
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/control"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -30,30 +33,31 @@ func FuzzNote(f *testing.F) {
 		c.Watch.Entries = -1 // a note that asks for a dump writes none
 		groups := inProcess(t, 2, c)
 		g := groups[0]
-		q := g.answers.ask()
-		g.onNote(1, b)
-		var n note
-		if json.Unmarshal(b, &n) == nil && n.Kind == noteAbort {
+		q := g.control.Expect()
+		g.control.Receive(1, b)
+		var n control.Message
+		if json.Unmarshal(b, &n) == nil && n.Kind == control.Abort {
 			require.ErrorContains(t, g.Err(), "rank 1 reported: ")
 			return
 		}
 		require.NoError(t, g.Err())
-		if n.Kind == noteHere && n.Token == q.token {
-			require.Len(t, g.answers.end(q), 1)
+		if n.Kind == control.Answer && n.Token == q.Token() {
+			require.Len(t, q.End(), 1)
 		} else {
-			require.Empty(t, g.answers.end(q))
+			require.Empty(t, q.End())
 		}
 	})
 }
 
 // TestNoteBeforeTheMesh has notes come before the rank is linked with all.
 func TestNoteBeforeTheMesh(t *testing.T) {
-	g := &Group{name: "early", size: 3, log: quiet.Log}
-	g.onNote(1, []byte(`{"Kind":"where","Token":1}`))
-	g.onNote(1, []byte(`{"Kind":"here","Token":0}`))
+	g := &Group{member: member{name: "early", size: 3}, log: quiet.Log, job: &sharedJob{}, host: host.New(host.Config{Size: 3})}
+	g.listen()
+	g.control.Receive(1, []byte(`{"Kind":"where","Token":1}`))
+	g.control.Receive(1, []byte(`{"Kind":"here","Token":0}`))
 	g.onLost(2, transport.ErrLost)
 	require.NoError(t, g.Err())
-	g.onNote(1, []byte(`{"Kind":"abort","Cause":"mismatch","Text":"said so"}`))
+	g.control.Receive(1, []byte(`{"Kind":"abort","Cause":"mismatch","Text":"said so"}`))
 	require.ErrorIs(t, g.Err(), colligo.ErrMismatch)
 }
 
@@ -65,34 +69,6 @@ func TestLongReason(t *testing.T) {
 		require.True(t, time.Now().Before(limit), "the peer has not heard of it")
 	}
 	require.ErrorContains(t, groups[1].Err(), "rank 0 reported: why")
-}
-
-// TestWord makes the line about a late operation of what peers answer.
-func TestWord(t *testing.T) {
-	g := &Group{size: 6, rank: 2, id: 5}
-	const at = 1 << placeBits
-	op := &operation{seq: 17 * at}
-	op.request = request{coll: 1, size: 6, dtype: colligo.Float32, elem: 4, count: 10}
-	ours := describe(g.call(op))
-	here, before, after := note{Seq: 17 * at, Call: ours}, note{Seq: 16 * at, Call: "barrier #16"}, note{Seq: 18 * at, Call: "barrier #18"}
-	other := note{Seq: 17 * at, Call: "barrier #17"}
-	for says, got := range map[string]map[int]note{
-		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                           {0: here, 1: here, 3: before, 4: here, 5: here},
-		"ranks 3-4 have not entered after 30s; rank 5 does not answer after 30s":                          {0: here, 1: here, 3: before, 4: {}},
-		"ranks 0-1, 3-5 do not answer after 30s; rank 2 waits":                                            {},
-		"not finished after 30s though every rank has entered; ranks 0-5 wait":                            {0: here, 1: here, 3: here, 4: here, 5: here},
-		"rank 5 has not entered after 30s; ranks 1-4 wait; rank 0 has gone on":                            {0: after, 1: here, 3: here, 4: here, 5: before},
-		"not finished after 30s though every rank has entered; ranks 1-2 wait; ranks 0, 3-5 have gone on": {0: after, 1: here, 3: after, 4: after, 5: after},
-		"after 30s rank 4 is in barrier #17, this rank in all_reduce #17 (10 float32 elements, sum)":      {0: here, 1: before, 3: here, 4: other, 5: here},
-	} {
-		err := g.word(op, 30*time.Second, got)
-		require.ErrorContains(t, err, says)
-		want := colligo.ErrTimeout
-		if strings.HasPrefix(says, "after") {
-			want = colligo.ErrMismatch
-		}
-		require.ErrorIs(t, err, want)
-	}
 }
 
 // slowToAnswer is a mesh over which answers take their time, or with none do not go at all.
@@ -117,17 +93,17 @@ func TestTwoLateAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		groups := inProcess(t, 3, quiet)
 		for _, g := range groups[1:] {
-			g.use(slowToAnswer{g.mesh, g.rank == 2})
+			g.use(slowToAnswer{*g.mesh.Load(), g.rank == 2})
 		}
 		var all sync.WaitGroup
 		for i := range 2 {
 			all.Go(func() {
-				time.Sleep(time.Duration(i) * (patience - 10*time.Millisecond))
-				groups[0].timedOut(&operation{seq: 1 << placeBits, request: request{coll: plan.Barrier, size: 3}})
+				time.Sleep(time.Duration(i) * (control.Patience - 10*time.Millisecond))
+				groups[0].timedOut(&op.Op{Seq: op.SeqOf(1), Coll: plan.Barrier, Size: 3})
 			})
 		}
 		all.Wait()
 		require.ErrorContains(t, groups[0].Err(), "rank 2 does not answer")
-		require.Equal(t, []int{2}, blamed(groups[0].Err()))
+		require.Equal(t, []int{2}, suspectsOf(groups[0].Err()))
 	})
 }

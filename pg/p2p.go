@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // P2POp is what one line of a BatchIsendIrecv does.
@@ -35,55 +37,56 @@ type P2P struct {
 // Unlike in c10d, a batch may be the first call of a group and be made by some of its ranks only: the links are there.
 // c10d: batch_isend_irecv.
 func BatchIsendIrecv(ctx context.Context, lines []P2P) ([]*Work, error) {
-	rs, err := checkLines(lines)
+	ops, err := checkLines(lines)
 	if err != nil {
 		return nil, fmt.Errorf("pg: batch_isend_irecv: %w", err)
 	}
 	g := lines[0].Group
-	if err := g.checkAll(rs); err != nil {
+	if err := g.checkAll(ops); err != nil {
 		return nil, err
 	}
-	if done, err := g.trivialAll(ctx, rs); done {
-		return nil, err
+	return g.startBatch(ctx, ops)
+}
+
+// startBatch starts sends and receives together, which have one Work on a device and one each on the CPU.
+func (g *Group) startBatch(ctx context.Context, ops []*op.Op) ([]*Work, error) {
+	if !ops[0].OnCPU() {
+		w := g.startAll(ctx, ops, nil)
+		if w.op.Over {
+			return nil, w.op.Err
+		}
+		return []*Work{w}, nil
 	}
-	if rs[0].device.Kind != colligo.CPU {
-		p, err := g.onDeviceAll(ctx, rs, true)
-		if err != nil {
+	for _, o := range ops {
+		o.Ctx, o.Own = ctx, isOwn(ctx)
+		if err := g.admissible(ctx, o); err != nil {
 			return nil, err
 		}
-		return []*Work{{group: g, op: &operation{request: rs[0]}, device: p, results: resultsOf(rs)}}, nil
 	}
-	return g.startEach(ctx, rs)
+	return g.startEach(ops)
 }
 
 // startEach starts operations together that have a Work each.
-func (g *Group) startEach(ctx context.Context, rs []request) ([]*Work, error) {
-	results := make([][]colligo.Tensor, len(rs))
-	for i := range rs {
-		results[i] = rs[i].results()
+func (g *Group) startEach(ops []*op.Op) ([]*Work, error) {
+	works := make([]*Work, len(ops))
+	for i, o := range ops {
+		works[i] = g.newWork(o)
+		works[i].pending = host.Pending{Op: o}
 	}
-	w, drive, err := g.enqueueAll(ctx, rs, true)
+	_, drive, err := g.enqueueAll(ops, true)
 	if err != nil {
-		return nil, g.explain(&rs[0], 0, err, true)
+		return nil, g.explain(ops[0], 0, err, true)
 	}
-	if drive {
-		go g.drive(nil)
-	} else {
-		g.mesh.Wake()
-	}
-	works := make([]*Work, len(w.ops))
-	for i, op := range w.ops {
-		works[i] = &Work{group: g, op: op, done: op.done, results: results[i]}
-	}
+	g.host.Start(drive)
 	return works, nil
 }
 
 // checkLines makes the operations of a batch.
-func checkLines(lines []P2P) ([]request, error) {
+func checkLines(lines []P2P) ([]*op.Op, error) {
 	if len(lines) == 0 {
 		return nil, errors.New("the list is empty")
 	}
-	rs := make([]request, len(lines))
+	ops := make([]*op.Op, len(lines))
 	for i, l := range lines {
 		switch {
 		case l.Group == nil:
@@ -92,14 +95,14 @@ func checkLines(lines []P2P) ([]request, error) {
 			return nil, fmt.Errorf("line %d of %d is of group %s, the first of group %s", i, len(lines), l.Group.name,
 				lines[0].Group.name)
 		case l.Op == Isend:
-			rs[i] = l.Group.send(l.Tensor, l.Peer, l.Tag)
+			ops[i] = l.Group.call().Send(l.Tensor, l.Peer, l.Tag)
 		case l.Op == Irecv:
-			rs[i] = l.Group.receive(l.Tensor, l.Peer, l.Tag)
+			ops[i] = l.Group.call().Recv(l.Tensor, l.Peer, l.Tag)
 		default:
 			return nil, fmt.Errorf("line %d of %d is neither Isend nor Irecv", i, len(lines))
 		}
 	}
-	return rs, apart(lines)
+	return ops, apart(lines)
 }
 
 // apart refuses lines that receive into memory of another.
@@ -114,7 +117,7 @@ func apart(lines []P2P) error {
 	// Of the lines that begin before one, those that reach furthest tell of any overlap: of all lines and of those that receive.
 	all, received := -1, -1
 	further := func(best, i int) int {
-		if best < 0 || end(lines[i].Tensor) > end(lines[best].Tensor) {
+		if best < 0 || op.End(lines[i].Tensor) > op.End(lines[best].Tensor) {
 			return i
 		}
 		return best
@@ -124,7 +127,7 @@ func apart(lines []P2P) error {
 		if lines[i].Op == Irecv {
 			other = all
 		}
-		if other >= 0 && overlap(lines[other].Tensor, lines[i].Tensor) {
+		if other >= 0 && op.Overlap(lines[other].Tensor, lines[i].Tensor) {
 			return fmt.Errorf("lines %d and %d share memory, and one receives into it", min(i, other), max(i, other))
 		}
 		if all = further(all, i); lines[i].Op == Irecv {

@@ -13,6 +13,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport/sim"
 )
@@ -282,8 +283,8 @@ func TestStrayOfTheDead(t *testing.T) {
 // TestAllToAllForms mixes ranks that give splits with ranks that do not.
 func TestAllToAllForms(t *testing.T) {
 	const size, n = 4, 30_000
-	table := []pg.Choice{{Coll: plan.AllToAll, MaxBytes: 1000, Algo: "rotation", ChunkBytes: 64}, {Coll: plan.AllToAll, Algo: "rotation", ChunkBytes: 1 << 20}}
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Choices = table }}
+	table := []tuning.Rule{{Coll: plan.AllToAll, MaxBytes: 1000, Algo: "rotation", ChunkBytes: 64}, {Coll: plan.AllToAll, Algo: "rotation", ChunkBytes: 1 << 20}}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Tuning = table }}
 	pgtest.RunWith(t, size, o, func(t *testing.T, g *pg.Group) {
 		in, out := filled(g.Rank(), size*n, 0), make([]float32, size*n)
 		var want []float32

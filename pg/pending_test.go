@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/plan"
 )
 
 // manyWorks is the works that are pending at once in benchmarks and in a test.
@@ -63,83 +62,4 @@ func BenchmarkManyPending(b *testing.B) {
 	for _, g := range groups {
 		require.NoError(b, g.Close())
 	}
-}
-
-// BenchmarkIdleRound measures one look of whoever drives at 10,000 pending operations, on the clock and on contexts.
-func BenchmarkIdleRound(b *testing.B) {
-	g := &Group{name: "0", size: 2, timeout: time.Hour}
-	for range manyWorks {
-		g.active = append(g.active, &operation{request: request{coll: plan.Barrier}, lease: lease{limit: time.Hour}})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if g.expired() || g.nearest().IsZero() {
-			b.Fatal("something is late")
-		}
-	}
-}
-
-// BenchmarkWatchdogPass measures one look of the watchdog at 10,000 operations that are pending on a device.
-func BenchmarkWatchdogPass(b *testing.B) {
-	g := &Group{name: "0", size: 2, timeout: time.Hour}
-	m := &machine{}
-	for i := range uint64(manyWorks) {
-		w := &deviceWork{pending: &job{m: m, n: i + 1}}
-		w.op.deadline = time.Now().Add(time.Hour)
-		g.overdue.queue = append(g.overdue.queue, w)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if late, more := g.overdue.look(time.Now(), &g.limits); late != nil || !more {
-			b.Fatal("something is late")
-		}
-	}
-}
-
-// BenchmarkFollowerPass measures one look of the follower at as many.
-func BenchmarkFollowerPass(b *testing.B) {
-	g := &Group{name: "0", size: 2, timeout: time.Hour}
-	m := &machine{}
-	f := &g.ledger.devices
-	f.ended = true // the benchmark looks itself
-	for i := range uint64(manyWorks) {
-		g.follow(m, &request{coll: plan.Barrier}, &job{m: m, n: i + 1})
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if g.look(false) {
-			b.Fatal("something is done")
-		}
-	}
-}
-
-// TestPendingAgain has an operation called when the last has just ended, and who saw that is about to wake who waits: one
-// that begins to wait then must not be woken with the others, for the new operation is pending.
-func TestPendingAgain(t *testing.T) {
-	var p pendingCount
-	p.add()
-	done := make(chan error, 1)
-	go func() { done <- p.wait(t.Context()) }()
-	waits := func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.zero != nil
-	}
-	require.Eventually(t, waits, 5*time.Second, time.Millisecond)
-	p.mu.Lock()
-	ended := make(chan struct{})
-	go func() {
-		p.done(1)
-		close(ended)
-	}()
-	for p.n.Load() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	p.add()
-	p.mu.Unlock()
-	<-ended
-	time.Sleep(20 * time.Millisecond)
-	require.Empty(t, done)
-	p.done(1)
-	require.NoError(t, <-done)
 }

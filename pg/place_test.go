@@ -4,29 +4,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg/internal/control"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// TestPlaces counts numbered operations, and between them others, in one rising order.
-func TestPlaces(t *testing.T) {
-	var at uint64
-	for _, c := range []struct {
-		numbered     bool
-		number, more uint64
-	}{{false, 0, 1}, {true, 1, 0}, {true, 2, 0}, {false, 2, 1}, {false, 2, 2}, {true, 3, 0}} {
-		next := after(at, c.numbered)
-		require.Greater(t, next, at)
-		at = next
-		number, more := split(at)
-		require.Equal(t, []uint64{c.number, c.more, c.number}, []uint64{number, more, numberOf(at)})
-	}
-	var e entered
-	for range 3 * remembered {
-		at = after(at, at%3 != 0)
-		call := (&Group{}).identityOf(&request{coll: 9}, at)
-		e.set(call)
-		got, ok := e.at(at)
+// TestEntered remembers the calls of a rank by their places.
+func TestEntered(t *testing.T) {
+	var at op.Seq
+	var p control.Progress
+	for range 100 {
+		at = at.Next(at%3 != 0)
+		call := host.CallOf(7, &op.Op{Coll: 9, Seq: at})
+		p.Enter(call)
+		got, ok := p.At(uint64(at))
 		require.True(t, ok)
 		require.Equal(t, call, got)
-		require.Equal(t, call, e.newest())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -45,49 +46,52 @@ func (s *seam) Fail(err error) { s.g.fail(err, true) }
 
 // Count implements backend.Host.
 func (s *seam) Count(ctx context.Context, key string, n int64) (int64, error) {
-	return s.g.store.Add(ctx, key, n)
+	return s.g.forming.Store.Add(ctx, key, n)
 }
 
 // Do implements backend.Host.
 func (s *seam) Do(ctx context.Context, c *backend.Call) error {
-	r, err := s.g.requestOf(c)
+	o, err := opOf(s.g.call(), c)
 	if err != nil {
 		return err
 	}
-	_, err = s.g.do(asOwn(ctx), &r)
-	return err
+	return s.g.run(asOwn(ctx), o)
 }
 
-// requestOf makes the request of a call on tensors of the CPU.
-func (g *Group) requestOf(c *backend.Call) (request, error) {
+// opOf makes o the operation of a call on tensors of the CPU.
+func opOf(o *op.Op, c *backend.Call) (*op.Op, error) {
 	switch c.Coll {
 	case plan.AllReduce:
-		return g.allReduce(c.Out, c.Op), nil
+		return o.AllReduce(c.Out, c.Op), nil
 	case plan.Reduce:
-		return g.reduce(c.In, c.Root, c.Op), nil
+		return o.ReduceTo(c.In, c.Root, c.Op), nil
 	case plan.Broadcast:
-		return g.broadcast(either(g.rank == c.Root, c.In, c.Out), c.Root), nil
+		t := c.Out
+		if int(o.Rank) == c.Root {
+			t = c.In
+		}
+		return o.Broadcast(t, c.Root), nil
 	case plan.AllGather:
 		if c.Outs == nil {
-			return g.allGatherInto(c.Out, c.In), nil
+			return o.AllGatherInto(c.Out, c.In), nil
 		}
-		return g.allGather(c.Outs, c.In), nil
+		return o.AllGather(c.Outs, c.In), nil
 	case plan.ReduceScatter:
-		return g.reduceScatter(c.Out, c.Ins, c.Op), nil
+		return o.ReduceScatter(c.Out, c.Ins, c.Op), nil
 	case plan.AllToAll:
-		return g.allToAll(c.Outs, c.Ins), nil
+		return o.AllToAll(c.Outs, c.Ins), nil
 	case plan.Gather:
-		return g.gather(c.Outs, c.In, c.Counts, c.Root), nil
+		return o.Gather(c.Outs, c.In, c.Counts, c.Root), nil
 	case plan.Scatter:
-		return g.scatter(c.Out, c.Ins, c.Counts, c.Root), nil
+		return o.Scatter(c.Out, c.Ins, c.Counts, c.Root), nil
 	case plan.Barrier:
-		return g.barrier(), nil
+		return o.Barrier(colligo.Device{}), nil
 	case plan.Send:
-		return g.send(c.In, c.Peer, c.Tag), nil
+		return o.Send(c.In, c.Peer, c.Tag), nil
 	case plan.Recv:
-		return g.receive(c.Out, c.Peer, c.Tag), nil
+		return o.Recv(c.Out, c.Peer, c.Tag), nil
 	}
-	return request{}, fmt.Errorf("pg: %v on a backend's behalf", c.Coll)
+	return nil, fmt.Errorf("pg: %v on a backend's behalf", c.Coll)
 }
 
 // Dup implements backend.Host.
@@ -114,9 +118,9 @@ func BackendOf(ctx context.Context, g *Group, d colligo.Device) (backend.Backend
 	if !g.IsMember() {
 		return nil, ErrNotMember
 	}
-	g.order.Lock()
-	defer g.order.Unlock()
-	if b := g.backends.get(d); b != nil {
+	g.devices.order.Lock()
+	defer g.devices.order.Unlock()
+	if b := g.devices.get(d); b != nil {
 		return b, nil
 	}
 	if err := g.Err(); err != nil {

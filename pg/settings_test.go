@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
-func from(vars map[string]string) lookup {
+func from(vars map[string]string) bootstrap.Lookup {
 	return func(name string) (string, bool) {
 		v, ok := vars[name]
 		return v, ok

@@ -2,11 +2,10 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
 // NewSubgroups cuts this group into groups of equal size, each of ranks that follow one another. It returns the one that
@@ -33,7 +32,7 @@ func (g *Group) NewSubgroups(ctx context.Context, size int, o GroupOptions) (min
 // returns the one that this rank is in, nil if there is none, and all. Every rank calls it with the same lists, and one
 // barrier ends it. c10d: new_subgroups_by_enumeration.
 func (g *Group) NewSubgroupsByEnumeration(ctx context.Context, ranks [][]int, o GroupOptions) (mine *Group, all []*Group, err error) {
-	lists, err := disjoint(ranks)
+	lists, err := bootstrap.Disjoint(ranks)
 	if err == nil {
 		all, err = g.make(ctx, lists, &o)
 	}
@@ -48,30 +47,11 @@ func (g *Group) NewSubgroupsByEnumeration(ctx context.Context, ranks [][]int, o 
 	return mine, all, nil
 }
 
-// disjoint sorts each list and refuses a rank that two of them name.
-func disjoint(ranks [][]int) ([]list, error) {
-	if len(ranks) == 0 {
-		return nil, errors.New("no lists of ranks")
-	}
-	in := map[int]int{}
-	lists := make([]list, len(ranks))
-	for i, l := range ranks {
-		lists[i].ranks = slices.Sorted(slices.Values(l))
-		for _, r := range l {
-			if first, named := in[r]; named && first != i {
-				return nil, fmt.Errorf("rank %d is in both %v and %v", r, ranks[first], l)
-			}
-			in[r] = i
-		}
-	}
-	return lists, nil
-}
-
 // SplitGroup cuts this group into the given lists of its ranks and returns the group that this rank is in; a rank that is
 // in none gets a handle outside, of a group without ranks. Every rank calls it with the same lists, and one barrier ends
 // it. Where no Desc is given it is that of this group, ":split:" and the number of the call. c10d: split_group.
 func (g *Group) SplitGroup(ctx context.Context, splits [][]int, o GroupOptions) (*Group, error) {
-	lists, err := disjoint(splits)
+	lists, err := bootstrap.Disjoint(splits)
 	var n *Group
 	if err == nil {
 		n, err = g.split(ctx, lists, o)
@@ -99,9 +79,9 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	if err := g.AllGatherIntoTensor(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
 		return nil, fmt.Errorf("pg: split by color: %w", err)
 	}
-	lists := byColor(all)
+	lists := bootstrap.ByColor(all, NoColor)
 	if len(lists) == 0 {
-		return g.outside(list{name: g.name + "/none"}, g.config, &o), nil
+		return g.outside(bootstrap.List{Name: g.name + "/none"}, g.config, &o), nil
 	}
 	n, err := g.split(ctx, lists, o)
 	if err != nil {
@@ -110,36 +90,14 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	return n, nil
 }
 
-// byColor groups ranks, whose colour and key are at 2*rank, by colour in ascending order.
-func byColor(all []int64) []list {
-	ranks := make([]int, 0, len(all)/2)
-	for r := range len(all) / 2 {
-		if all[2*r] != NoColor {
-			ranks = append(ranks, r)
-		}
-	}
-	slices.SortStableFunc(ranks, func(a, b int) int { return slices.Compare(all[2*a:2*a+2], all[2*b:2*b+2]) })
-	var lists []list
-	for i, r := range ranks {
-		if i == 0 || all[2*r] != all[2*ranks[i-1]] {
-			lists = append(lists, list{})
-		}
-		l := &lists[len(lists)-1]
-		l.ranks = append(l.ranks, r)
-	}
-	return lists
-}
-
 // split makes the groups of a split and returns this rank's.
-func (g *Group) split(ctx context.Context, lists []list, o GroupOptions) (*Group, error) {
+func (g *Group) split(ctx context.Context, lists []bootstrap.List, o GroupOptions) (*Group, error) {
 	if !g.IsMember() {
 		return nil, ErrNotMember
 	}
-	if g.mu.Lock(); o.Desc == "" {
-		o.Desc = fmt.Sprintf("%s:split:%d", g.form.desc, g.form.splits)
+	if n := g.forming.CountSplit(); o.Desc == "" {
+		o.Desc = fmt.Sprintf("%s:split:%d", g.config.Desc, n)
 	}
-	g.form.splits++
-	g.mu.Unlock()
 	all, err := g.make(ctx, lists, &o)
 	if err != nil {
 		return nil, err
@@ -150,5 +108,5 @@ func (g *Group) split(ctx context.Context, lists []list, o GroupOptions) (*Group
 		}
 	}
 	c := all[0].config
-	return g.outside(list{name: g.name + "/none"}, c, &o), nil
+	return g.outside(bootstrap.List{Name: g.name + "/none"}, c, &o), nil
 }

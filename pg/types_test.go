@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -22,13 +23,13 @@ var everyOp = []colligo.ReduceOp{colligo.Sum, colligo.Avg, colligo.Prod, colligo
 func algorithms(i int) func(int, *pg.Config) {
 	algo := map[string]string{}
 	for coll := range collectives {
-		names := pg.Algorithms(coll)
+		names := tuning.Algorithms(coll)
 		algo[coll.String()] = names[i%len(names)]
 	}
 	return func(_ int, c *pg.Config) { c.Algo = algo }
 }
 
-var rounds = len(pg.Algorithms(plan.AllReduce))
+var rounds = len(tuning.Algorithms(plan.AllReduce))
 
 // readReal and writeReal are the naive codec of real elements other than 64-bit integers.
 func readReal(b []byte, d colligo.DType) float64 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
 // Toggle is a switch that a program may leave to the environment.
@@ -111,11 +113,11 @@ type Watch struct {
 	DumpStacks     Toggle        // dumps say from where operations were called
 	DumpOnlyActive Toggle        // dumps leave out what is done
 
-	env lookup
+	env bootstrap.Lookup
 }
 
 // settle takes what the program has left open from the environment, and else from the table's defaults.
-func (c *Config) settle(env lookup) error {
+func (c *Config) settle(env bootstrap.Lookup) error {
 	w := &c.Watch
 	w.env = env
 	for name, d := range map[string]time.Duration{"Heartbeat": w.Heartbeat, "CoordCheck": w.CoordCheck, "DumpLimit": w.DumpLimit} {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda/peer"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -26,12 +26,12 @@ func (e *examiner) plans() {
 	e.say("cpu", "tensors on the CPU go over shm where all ranks are on one host, else over tcp; by the bytes of the whole tensor, the last for all others:")
 	for c := plan.AllReduce; c <= plan.Barrier; c++ {
 		var steps []string
-		for _, l := range pg.DefaultChoices() {
+		for _, l := range tuning.Default() {
 			if l.Coll == c {
 				steps = append(steps, afterColon(l.String()))
 			}
 		}
-		if names := pg.Algorithms(c); len(names) > 0 {
+		if names := tuning.Algorithms(c); len(names) > 0 {
 			e.say("", "%-14s %s", c, strings.Join(append(steps, names[len(names)-1]), "; "))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/object"
 )
 
 // blocks checks coalescing blocks and batches of messages of n elements, and a barrier behind them.
@@ -65,7 +66,7 @@ func TestBlocks(t *testing.T) {
 						return err
 					}
 				}
-				all, err := pg.AllGatherObject(r.ctx, r.g, pg.JSON, fmt.Sprint("rank ", r.g.Rank()))
+				all, err := object.AllGather(r.ctx, r.g, object.JSON, fmt.Sprint("rank ", r.g.Rank()))
 				if err == nil {
 					require.Len(t, all, size)
 				}

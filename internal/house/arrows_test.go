@@ -32,30 +32,42 @@ var arrows = map[string][]string{
 	"cuda/peer/twins":         {"", "cuda/cudasim", "kernels"},
 	"cuda/nccl":               {"", "cuda", "pg"},
 	"internal/engine":         {"", "plan"},
-	"pg": {"", "plan", "ring", "tree", "kernels", "transport", "transport/sim", "transport/shm", "transport/tcp", "store",
-		"store/tcpstore", "store/filestore", "internal/engine", "pg/backend", "pg/flight", "pg/pickle"},
-	"pg/backend":      {"", "plan"},
-	"pg/pickle":       {},
-	"pg/flight":       {"", "pg/pickle"},
-	"pg/trace":        {"pg/flight"},
-	"pg/ddp":          {"", "pg", "kernels", "plan"},
-	"pg/parity":       {},
-	"pg/debug":        {"pg", "pg/flight"},
-	"pg/pgtest":       {"", "pg", "store", "transport", "transport/sim"},
-	"internal/launch": {"store/tcpstore"},
-	"internal/house":  {},
-	"cmd/colligo":     {"*"},
-	"bench":           {"*"},
-	"examples/hello":  {"", "pg"},
-	"examples/digits": {"", "pg"},
-	"examples/torch":  {"", "pg", "pg/flight"},
+	"pg": {"", "plan", "transport", "transport/sim", "store", "pg/backend", "pg/flight", "pg/internal/bootstrap",
+		"pg/internal/control", "pg/internal/diagnose", "pg/internal/host", "pg/internal/op", "pg/internal/oplog", "pg/internal/ranklist",
+		"pg/internal/watchdog", "pg/tuning"},
+	"pg/tuning":             {"", "plan", "ring", "tree"},
+	"pg/internal/op":        {"", "plan", "kernels"},
+	"pg/internal/host":      {"", "plan", "pg/internal/diagnose", "pg/internal/op", "pg/backend", "pg/tuning", "internal/engine", "transport"},
+	"pg/internal/oplog":     {"", "plan", "pg/flight", "pg/internal/op"},
+	"pg/internal/watchdog":  {"", "plan", "pg/backend", "pg/flight", "pg/internal/op", "pg/internal/oplog"},
+	"pg/internal/bootstrap": {"", "store", "store/tcpstore", "store/filestore", "transport", "transport/shm", "transport/tcp", "pg/internal/ranklist"},
+	"pg/internal/control":   {"", "pg/internal/diagnose", "pg/internal/ranklist", "transport"},
+	"pg/internal/diagnose":  {"", "plan", "pg/internal/ranklist"},
+	"pg/internal/ranklist":  {},
+	"pg/backend":            {"", "plan"},
+	"pg/object":             {"", "pg", "pg/backend", "pg/pickle"},
+	"pg/sparse":             {"", "pg", "kernels"},
+	"pg/pickle":             {},
+	"pg/flight":             {"", "pg/pickle"},
+	"pg/trace":              {"pg/flight"},
+	"pg/ddp":                {"", "pg", "kernels", "plan"},
+	"pg/parity":             {},
+	"pg/debug":              {"pg", "pg/flight"},
+	"pg/pgtest":             {"", "pg", "store", "transport", "transport/sim"},
+	"internal/launch":       {"store/tcpstore"},
+	"internal/house":        {},
+	"cmd/colligo":           {"*"},
+	"bench":                 {"*"},
+	"examples/hello":        {"", "pg"},
+	"examples/digits":       {"", "pg"},
+	"examples/torch":        {"", "pg", "pg/flight"},
 }
 
 // generators is a module of its own, as bench is: its go.mod says what it needs, not a table here.
 const generators = "kernels/_gen"
 
 // pure packages compute: they import none of waiting, and no package below these either.
-var pure = []string{".", "plan", "ring", "tree", "internal/engine"}
+var pure = []string{".", "plan", "ring", "tree", "internal/engine", "pg/internal/diagnose"}
 
 var waiting = []string{"net", "os", "time", "sync", "context"}
 

@@ -14,7 +14,7 @@ import (
 // readers are the files outside tests that may read the environment.
 var readers = map[string]string{
 	"cuda/open.go":        "what the driver makes of a variable of its own",
-	"pg/init.go":          "the variables of launchers, through pg's fromEnvironment",
+	"pg/init.go":          "the variables of launchers and those of Settings",
 	"bench/main.go":       "the environment of the processes that it starts",
 	"cmd/colligo/main.go": "the environment of the processes that it starts",
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/object"
 )
 
 // who is the object of these tests.
 type who = map[string]int
 
 // codecs runs a test with each codec in the halves of four ranks.
-func codecs(t *testing.T, f func(r, s *rank, c pg.Codec)) {
-	for _, c := range []pg.Codec{pg.JSON, pg.Gob, pg.Pickle} {
+func codecs(t *testing.T, f func(r, s *rank, c object.Codec)) {
+	for _, c := range []object.Codec{object.JSON, object.Gob, object.Pickle} {
 		t.Run(c.Name(), func(t *testing.T) {
 			eachWith(t, 4, options{cpuOnly: true}, func(r *rank) {
 				s := r.halves()
@@ -25,8 +26,8 @@ func codecs(t *testing.T, f func(r, s *rank, c pg.Codec)) {
 }
 
 func TestGatherObjectSubgroup(t *testing.T) {
-	codecs(t, func(r, s *rank, c pg.Codec) {
-		got, err := pg.GatherObject(r.ctx, s.Group, c, who{"rank": r.Rank()}, 0)
+	codecs(t, func(r, s *rank, c object.Codec) {
+		got, err := object.Gather(r.ctx, s.Group, c, who{"rank": r.Rank()}, 0)
 		require.NoError(r.t, err)
 		if s.Rank() != 0 {
 			require.Empty(r.t, got)
@@ -37,13 +38,13 @@ func TestGatherObjectSubgroup(t *testing.T) {
 }
 
 func TestSendRecvObjectListSubgroup(t *testing.T) {
-	codecs(t, func(r, s *rank, c pg.Codec) {
+	codecs(t, func(r, s *rank, c object.Codec) {
 		list := []who{{"rank": r.Rank()}}
 		if s.Rank() == 1 {
-			require.NoError(r.t, pg.SendObjectList(r.ctx, s.Group, c, list, 0, 0))
+			require.NoError(r.t, object.SendList(r.ctx, s.Group, c, list, 0, 0))
 			return
 		}
-		from, err := pg.RecvObjectList(r.ctx, s.Group, c, list, 1, 0)
+		from, err := object.RecvList(r.ctx, s.Group, c, list, 1, 0)
 		require.NoError(r.t, err)
 		require.Equal(r.t, 1, from)
 		require.Equal(r.t, []who{{"rank": r.Rank() + 1}}, list)
@@ -51,20 +52,20 @@ func TestSendRecvObjectListSubgroup(t *testing.T) {
 }
 
 func TestBroadcastObjectListSubgroup(t *testing.T) {
-	codecs(t, func(r, s *rank, c pg.Codec) {
+	codecs(t, func(r, s *rank, c object.Codec) {
 		list := []who{{"rank": r.Rank()}}
-		require.NoError(r.t, pg.BroadcastObjectList(r.ctx, s.Group, c, list, 1))
+		require.NoError(r.t, object.BroadcastList(r.ctx, s.Group, c, list, 1))
 		require.Equal(r.t, []who{{"rank": r.Rank()/2*2 + 1}}, list)
 	})
 }
 
 func TestScatterObjectListSubgroup(t *testing.T) {
-	codecs(t, func(r, s *rank, c pg.Codec) {
+	codecs(t, func(r, s *rank, c object.Codec) {
 		var list []who
 		if s.Rank() == 1 {
 			list = []who{{"rank": r.Rank() - 1}, {"rank": r.Rank()}}
 		}
-		got, err := pg.ScatterObjectList(r.ctx, s.Group, c, list, 1)
+		got, err := object.ScatterList(r.ctx, s.Group, c, list, 1)
 		require.NoError(r.t, err)
 		require.Equal(r.t, who{"rank": r.Rank()}, got)
 	})
@@ -74,7 +75,7 @@ func TestScatterObjectListSubgroup(t *testing.T) {
 func TestOnCompletionHookAllGatherObject(t *testing.T) {
 	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
 		heard := r.hear()
-		got, err := pg.AllGatherObject(r.ctx, r.Group, pg.JSON, []string{"c", "foo", "bar"}[:r.Rank()+1])
+		got, err := object.AllGather(r.ctx, r.Group, object.JSON, []string{"c", "foo", "bar"}[:r.Rank()+1])
 		require.NoError(r.t, err)
 		require.Equal(r.t, [][]string{{"c"}, {"c", "foo"}}, got)
 		ops := heard()

@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/ddp"
+	"github.com/colligo-go/colligo/pg/sparse"
 )
 
 // unused leaves out the gradient of a parameter: an error that names it, unless the reducer was told to expect that.
@@ -70,15 +71,15 @@ func TestDDPSetSparseMetadata(t *testing.T) {
 	const rows, width = 5, 10
 	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
 		words := []int64{1, 0, 0}[:r.Rank()+1]
-		grad := pg.Sparse{Rows: rows, Indices: words, Values: colligo.Of(repeat(len(words)*width, float32(1)), len(words), width)}
+		grad := sparse.Tensor{Rows: rows, Indices: words, Values: colligo.Of(repeat(len(words)*width, float32(1)), len(words), width)}
 		all := []int64{0, 1, 2, 3, 4}
-		sum, err := r.AllReduceSparseAt(r.ctx, grad, all, colligo.Sum)
+		sum, err := sparse.AllReduceAt(r.ctx, r.Group, grad, all, colligo.Sum)
 		require.NoError(r.t, err)
 		require.Equal(r.t, all, sum.Indices)
 		want := append(repeat(width, float32(1)), repeat(width, float32(2))...)
 		require.Equal(r.t, append(want, repeat(3*width, float32(0))...), values[float32](r, sum.Values))
 
-		exchanged, err := r.AllReduceSparse(r.ctx, grad, colligo.Sum)
+		exchanged, err := sparse.AllReduce(r.ctx, r.Group, grad, colligo.Sum)
 		require.NoError(r.t, err)
 		require.Equal(r.t, []int64{0, 1}, exchanged.Indices)
 		require.Equal(r.t, want, values[float32](r, exchanged.Values))

@@ -1,0 +1,255 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
+)
+
+// doAll is do of the operations of a block, between which no other may come. It returns the operations that were carried out,
+// of which one may stand for several, and the Pending of the whole block.
+func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
+	for _, o := range ops {
+		o.Ctx, o.Own = ctx, isOwn(ctx)
+		if err := g.admissible(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(ops) == 0:
+		return none{}, nil
+	case !ops[0].OnCPU():
+		return g.onDeviceAll(ctx, ops, async)
+	case g.size == 1:
+		return g.aloneAll(ctx, ops)
+	}
+	b, drive, err := g.enqueueAll(op.Merge(ops), false)
+	if err != nil {
+		return nil, g.explain(ops[0], 0, err, true)
+	}
+	if async {
+		g.host.Start(drive)
+		return host.Pending{Op: &b.Op}, nil
+	}
+	g.host.Finish(&b.Op, drive)
+	<-b.Done
+	return nil, b.Err
+}
+
+// none is the Pending of a block without operations.
+type none struct{}
+
+// Wait implements backend.Pending.
+func (none) Wait(context.Context) error { return nil }
+
+// Synchronize implements backend.Pending.
+func (none) Synchronize(context.Context) error { return nil }
+
+// Done implements backend.Pending.
+func (none) Done() bool { return true }
+
+// aloneAll carries out a block in a group of one rank.
+func (g *Group) aloneAll(ctx context.Context, ops []*op.Op) (backend.Pending, error) {
+	for _, o := range ops {
+		g.state.mu.Lock()
+		err := g.state.err
+		if err == nil {
+			g.number(o, 1+3) // aloneAll and doAll, and runAll or startAll with a method before it
+		}
+		g.state.mu.Unlock()
+		if err != nil {
+			return nil, g.explain(o, 0, err, true)
+		}
+		if _, err := (*alone)(g).carry(ctx, o, false, false); err != nil {
+			return nil, err
+		}
+	}
+	return none{}, nil
+}
+
+// runAll carries out checked operations as one.
+func (g *Group) runAll(ctx context.Context, ops []*op.Op) error {
+	g = g.orOutside()
+	_, err := g.doAll(ctx, ops, false)
+	return err
+}
+
+// startAll does so in the background, unless the arguments are wrong.
+func (g *Group) startAll(ctx context.Context, ops []*op.Op, wrong error) *Work {
+	g = g.orOutside()
+	if wrong != nil {
+		return finished(wrong)
+	}
+	results := resultsOf(ops)
+	p, err := g.doAll(ctx, ops, true)
+	if err != nil {
+		return finished(err)
+	}
+	w := g.workOfBlock(ops, p)
+	w.results = results
+	return w
+}
+
+// resultsOf returns the tensors that will hold the results of a block.
+func resultsOf(ops []*op.Op) []colligo.Tensor {
+	var all []colligo.Tensor
+	for _, o := range ops {
+		all = append(all, o.Results()...)
+	}
+	return all
+}
+
+// enqueueAll gives the operations of a block to the CPU backend. If each is set they have done channels of their own.
+func (g *Group) enqueueAll(ops []*op.Op, each bool) (b *op.Block, drive bool, err error) {
+	b = op.NewBlock(ops)
+	b.Done = make(chan struct{})
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	if g.state.err != nil {
+		return nil, false, g.state.err
+	}
+	numbered := !ops[0].Own
+	for _, o := range ops {
+		if !o.P2P() {
+			g.state.seq, numbered = g.state.seq.Next(numbered), false
+		}
+		g.limits.grant(o)
+		if o.Seq = g.state.seq; each {
+			o.Done = make(chan struct{})
+		}
+	}
+	g.admitAll(b)
+	return b, g.host.EnqueueAll(ops), nil
+}
+
+// admitAll records the operations of a block. As in c10d its collectives have one number, and so have its sends and
+// receives; an entry of its own stands for all if there are several. The caller, enqueueAll, holds g.state.mu.
+func (g *Group) admitAll(b *op.Block) {
+	const skip = 5   // admitAll, enqueueAll and doAll, and runAll or startAll with a method before it
+	var seen [2]bool // a collective, a send or receive: the first of each kind has a number
+	for _, o := range b.Ops {
+		first := &seen[0]
+		if o.P2P() {
+			first = &seen[1]
+		}
+		if *first {
+			g.ops.AdmitMore(o, within(o.Ctx, o.Limit), skip)
+		} else {
+			g.ops.Admit(o, within(o.Ctx, o.Limit), skip)
+		}
+		*first = true
+	}
+	first := b.Ops[0]
+	b.Size, b.Rank, b.Own, b.OnlyP2P = first.Size, first.Rank, first.Own, !seen[0]
+	if b.Single() == nil {
+		b.As(op.Coalesced)
+		g.ops.AdmitMore(&b.Op, within(first.Ctx, first.Limit), skip)
+	}
+}
+
+// onDeviceAll gives the calls of a block to the backend of their device, with no other between them.
+func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
+	c := (*onDevice)(g)
+	if err := c.prepare(ctx, ops[0]); err != nil {
+		return nil, err
+	}
+	defer c.release()
+	b := g.devices.get(ops[0].DeviceID())
+	all, grouped := b.(backend.Grouper)
+	if grouped {
+		if err := all.Begin(ctx, len(ops), async); err != nil {
+			return nil, g.failBlock(ops[0], err)
+		}
+	}
+	held := grouped && async // the others are followed as ever
+	if held {
+		g.devices.watch.Hold()
+	}
+	var each pendings
+	called := time.Now()
+	for _, o := range ops {
+		p, err := g.giveNext(ctx, b, o, async)
+		if err != nil {
+			if held {
+				defer g.devices.watch.Release(nil)
+			}
+			if grouped {
+				_, late := all.End(ctx)
+				err = errors.Join(err, late)
+			}
+			return nil, g.failBlock(o, err)
+		}
+		each = append(each, p)
+	}
+	if !grouped {
+		return each, nil
+	}
+	p, err := all.End(ctx)
+	if err != nil {
+		err = g.failBlock(ops[0], err)
+	} else if p != nil {
+		g.watchDeadline(ops[0], p, called)
+	}
+	if held {
+		g.devices.watch.Release(p)
+	}
+	return p, err
+}
+
+// giveNext is give with the next sequence number.
+func (g *Group) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+	g.state.mu.Lock()
+	err := g.state.err
+	if err == nil {
+		g.number(o, 1+4) // giveNext, onDeviceAll and doAll, and runAll or startAll with a method before it
+	}
+	g.state.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return g.give(ctx, b, o, async)
+}
+
+// failBlock fails the group with what a backend could not do.
+func (g *Group) failBlock(o *op.Op, err error) error {
+	err = g.explain(o, o.Seq, err, false)
+	g.fail(err, true)
+	return err
+}
+
+// pendings is the operations of a block that were launched one by one.
+type pendings []backend.Pending
+
+// Wait implements backend.Pending.
+func (ps pendings) Wait(ctx context.Context) error {
+	return ps.each(func(p backend.Pending) error { return p.Wait(ctx) })
+}
+
+// Synchronize implements backend.Pending.
+func (ps pendings) Synchronize(ctx context.Context) error {
+	return ps.each(func(p backend.Pending) error { return p.Synchronize(ctx) })
+}
+
+func (ps pendings) each(f func(backend.Pending) error) error {
+	for _, p := range ps {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Done implements backend.Pending.
+func (ps pendings) Done() bool {
+	for _, p := range ps {
+		if !p.Done() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,240 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/internal/watchdog"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// onHost carries operations on tensors of the CPU: by package host.
+type onHost Group
+
+func (c *onHost) prepare(context.Context, *op.Op) error { return nil }
+
+func (c *onHost) release() {}
+
+func (c *onHost) done() chan struct{} { return make(chan struct{}) }
+
+func (c *onHost) take(o *op.Op) (drive bool) { return c.host.Enqueue(o) }
+
+func (c *onHost) carry(_ context.Context, o *op.Op, async, drive bool) (backend.Pending, error) {
+	if async {
+		c.host.Start(drive)
+		return host.Pending{Op: o}, nil
+	}
+	c.host.Finish(o, drive)
+	return nil, o.Err
+}
+
+// alone carries operations of a group of one rank: by a copy.
+type alone Group
+
+func (c *alone) prepare(context.Context, *op.Op) error { return nil }
+
+func (c *alone) release() {}
+
+func (c *alone) done() chan struct{} { return closedChannel }
+
+func (c *alone) take(*op.Op) (drive bool) { return false }
+
+func (c *alone) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
+	g := (*Group)(c)
+	g.ops.Begin(o, o.Called)
+	err := o.Alone()
+	if err != nil {
+		err = g.explain(o, 0, err, false)
+	}
+	g.end(o, err)
+	if async && err == nil {
+		return host.Pending{Op: o}, nil
+	}
+	return nil, err
+}
+
+// onDevice carries operations on tensors of a device: by the group's backend for it.
+type onDevice Group
+
+func (c *onDevice) prepare(ctx context.Context, o *op.Op) error {
+	g := (*Group)(c)
+	if g.size == 1 {
+		if err := g.Err(); err != nil {
+			return g.explain(o, 0, err, true)
+		}
+	}
+	g.devices.order.Lock()
+	if g.devices.get(o.DeviceID()) != nil {
+		return nil
+	}
+	err := g.openFor(ctx, o)
+	if err != nil {
+		g.devices.order.Unlock()
+	}
+	return err
+}
+
+// openFor opens the backend for the first operation on a device. The caller holds the order.
+func (g *Group) openFor(ctx context.Context, o *op.Op) error {
+	if err := g.Err(); err != nil {
+		return g.explain(o, 0, err, true)
+	}
+	if _, err := g.backendFor(ctx, o.DeviceID()); err != nil {
+		return g.explain(o, 0, err, false)
+	}
+	return g.refuseAfterDeath(o) // of a peer that died before there was a backend to tell
+}
+
+func (c *onDevice) release() { c.devices.order.Unlock() }
+
+func (c *onDevice) done() chan struct{} { return nil }
+
+func (c *onDevice) take(*op.Op) (drive bool) { return false }
+
+func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
+	g := (*Group)(c)
+	p, err := g.give(ctx, g.devices.get(o.DeviceID()), o, async)
+	if err != nil {
+		err = g.explain(o, o.Seq, err, false)
+		g.fail(err, true)
+	}
+	return p, err
+}
+
+// give gives an operation that has its number to a backend. The caller holds the order.
+func (g *Group) give(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+	if !o.P2P() { // a message has the place of the collective before it
+		g.enter(o)
+	}
+	called := o.Called // the clock is read once for recorder and watchdog
+	if g.detailed() {
+		if err := g.agreeOnDevice(ctx, o); err != nil {
+			g.ops.End(o, err)
+			return nil, err
+		}
+		called = time.Now()
+	} else if called.IsZero() {
+		called = time.Now()
+	}
+	p, err := g.devices.run(b, o, async, async && g.ops.Timing(), called)
+	if err != nil {
+		g.ops.End(o, err)
+		return nil, err
+	}
+	if p != nil {
+		g.watchDeadline(o, p, called)
+	}
+	return p, nil
+}
+
+// watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
+func (g *Group) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
+	o.Clock(called)
+	if g.config.Watch.OnError == NoHandling {
+		g.limits.ended(o) // nobody sees when it is done
+		return
+	}
+	g.devices.watch.Watch(o, p)
+}
+
+// deviceGroup is a group as the watchdog of its devices sees it.
+type deviceGroup struct{ g *Group }
+
+var _ watchdog.Group = (*deviceGroup)(nil)
+
+// Err implements watchdog.Group.
+func (d *deviceGroup) Err() error { return d.g.Err() }
+
+// Late implements watchdog.Group.
+func (d *deviceGroup) Late(o *op.Op) { d.g.timedOut(o) }
+
+// Freed implements watchdog.Group.
+func (d *deviceGroup) Freed(o *op.Op) { d.g.limits.ended(o) }
+
+// hostGroup is a group as its CPU backend sees it.
+type hostGroup struct{ g *Group }
+
+var _ host.Group = (*hostGroup)(nil)
+
+// Agree implements host.Group.
+func (g *hostGroup) Agree(o *op.Op) (bool, error) { return g.g.agreed(o) }
+
+// Begin implements host.Group.
+func (g *hostGroup) Begin(o *op.Op) {
+	if !o.Own {
+		g.g.ops.Begin(o, time.Now())
+	}
+	if o.P2P() {
+		g.g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
+	} else {
+		g.g.enter(o)
+	}
+}
+
+// End implements host.Group.
+func (g *hostGroup) End(o *op.Op, err error) {
+	switch {
+	case !o.P2P() && err == nil:
+		g.g.control.Progress.Complete(uint64(o.Seq))
+	case o.P2P() && o.Begun:
+		g.g.control.Progress.End(o.Coll == plan.Send, o.Posted())
+	}
+	g.g.end(o, err)
+}
+
+// Fail implements host.Group.
+func (g *hostGroup) Fail(err error, at op.Seq) bool { return g.g.failAt(err, at, true) }
+
+// Err implements host.Group.
+func (g *hostGroup) Err() error { return g.g.Err() }
+
+// Explain implements host.Group.
+func (g *hostGroup) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
+	return g.g.explain(o, at, cause, second)
+}
+
+// Late implements host.Group.
+func (g *hostGroup) Late(o *op.Op) { g.g.timedOut(o) }
+
+// Stalled implements host.Group.
+func (g *hostGroup) Stalled(o *op.Op) { g.g.suspect(o) }
+
+// enter notes the collective that this rank enters, for the answers to progress queries.
+func (g *Group) enter(o *op.Op) {
+	host.Identify(g.control.Progress.Slot(), g.id, o)
+	g.control.Progress.Entered()
+}
+
+// end ends an operation on the CPU.
+func (g *Group) end(o *op.Op, err error) {
+	o.Over, o.Err = true, err
+	g.limits.ended(o)
+	g.ops.End(o, err)
+	block, done := o.Rare().Block, o.Done
+	o.Release()
+	if block != nil && block.PartEnded(err) {
+		if block.Single() == nil {
+			g.ops.End(&block.Op, block.Err)
+		}
+		block.Over = true
+		close(block.Done)
+	}
+	if done != nil && done != closedChannel {
+		close(done) // a caller that waits may use the operation again from here on
+	}
+}
+
+// explain wraps the cause of a failed call in who called what.
+func (g *Group) explain(o *op.Op, at op.Seq, cause error, second bool) error {
+	var known *colligo.OpError
+	if errors.As(cause, &known) && !second {
+		return cause
+	}
+	return &colligo.OpError{Group: g.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: g.rank,
+		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+}

@@ -1,0 +1,152 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/op"
+)
+
+// do carries out one operation. It is the life of every call, blocking or not, on every device:
+//
+//  1. Its arguments were checked as it was made (package op). A call with wrong arguments, of a rank outside the group, after a
+//     peer died, or with a NaN where those are searched for, ends here.
+//  2. Its tensors tell the carrier: the CPU backend, the backend of a device, or nothing but a copy in a group of one rank. A
+//     device's backend is opened by the first operation that needs it.
+//  3. It takes its number in the group's order, its time limit, and its record in the flight recorder. It is pending now.
+//  4. The carrier runs it. On the CPU the caller's own goroutine steps through the plan, or one that runs beside an
+//     asynchronous call; work for a device is enqueued.
+//  5. Its end is recorded, counted and told to the hooks, with an error that says who, where and how much. The CPU backend and
+//     the watchdog, which sees what devices have done, tell it to the group.
+//  6. An asynchronous call gets a backend.Pending, which start makes a Work.
+//
+// Locks: a device's carrier holds devices.order from step 2 to step 4, so that its backend gets calls in their order.
+// state.mu is held in step 3 alone.
+func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, error) {
+	o.Ctx, o.Own = ctx, isOwn(ctx)
+	if err := g.admissible(ctx, o); err != nil { // 1
+		return nil, err
+	}
+	c := g.carrierOf(o) // 2
+	if err := c.prepare(ctx, o); err != nil {
+		return nil, err
+	}
+	defer c.release()
+	g.state.mu.Lock() // 3
+	if err := g.state.err; err != nil {
+		g.state.mu.Unlock()
+		return nil, g.explain(o, 0, err, true)
+	}
+	if async {
+		o.Done = c.done()
+	}
+	g.number(o, 1+2) // do, and run or start with a method before it
+	drive := c.take(o)
+	g.state.mu.Unlock()
+	return c.carry(ctx, o, async, drive) // 4 to 6
+}
+
+// number gives an operation its place in the group's order, its time limit and its record. The recorder leaves out so many
+// callers of number. The caller holds g.state.mu.
+func (g *Group) number(o *op.Op, skip int) {
+	if !o.P2P() {
+		g.state.seq = g.state.seq.Next(!o.Own)
+	}
+	o.Seq = g.state.seq
+	g.limits.grant(o)
+	g.ops.Admit(o, within(o.Ctx, o.Limit), skip+1)
+}
+
+// within is how long an operation may take that is called now: until its context's deadline, where there is one.
+func within(ctx context.Context, limit time.Duration) time.Duration {
+	if ctx != nil {
+		if d, ok := ctx.Deadline(); ok {
+			return time.Until(d).Round(time.Millisecond)
+		}
+	}
+	return limit
+}
+
+// call returns an operation whose arguments one of its methods takes.
+func (g *Group) call() *op.Op {
+	g = g.orOutside()
+	o := g.host.New()
+	o.Size, o.Rank = int32(g.size), int32(g.rank)
+	return o
+}
+
+// run carries out a blocking call.
+func (g *Group) run(ctx context.Context, o *op.Op) error {
+	g = g.orOutside()
+	_, err := g.do(ctx, o, false)
+	g.host.Recycle(o)
+	return err
+}
+
+// start carries out a call in the background.
+func (g *Group) start(ctx context.Context, o *op.Op) *Work {
+	g = g.orOutside()
+	w := g.newWork(o)
+	w.settle(g.do(ctx, o, true))
+	return w
+}
+
+// carrier is what do needs of the place where an operation's tensors lie.
+type carrier interface {
+	// prepare opens what carries the operation, and holds its order until release.
+	prepare(ctx context.Context, o *op.Op) error
+	release()
+	// done returns the channel that is closed when an asynchronous operation is over, nil where a Pending tells it.
+	done() chan struct{}
+	// take takes an operation in its order; the caller holds state.mu. The result is handed to carry.
+	take(o *op.Op) (drive bool)
+	// carry runs the operation. It returns a Pending for an asynchronous one.
+	carry(ctx context.Context, o *op.Op, async, drive bool) (backend.Pending, error)
+}
+
+// carrierOf returns the carrier of an operation.
+func (g *Group) carrierOf(o *op.Op) carrier {
+	switch {
+	case !o.OnCPU():
+		return (*onDevice)(g)
+	case g.size == 1:
+		return (*alone)(g)
+	}
+	return (*onHost)(g)
+}
+
+// admissible returns why a call cannot be carried out at all.
+func (g *Group) admissible(ctx context.Context, o *op.Op) error {
+	switch {
+	case o.Wrong() != nil:
+		return g.explain(o, 0, o.Wrong(), false)
+	case g.rank == colligo.NoRank:
+		return g.explain(o, 0, ErrNotMember, false)
+	}
+	if g.size > 1 {
+		if err := g.refuseAfterDeath(o); err != nil {
+			return err
+		}
+	}
+	return g.refuseNaN(ctx, o)
+}
+
+// refuseAfterDeath fails the group when a call comes after a peer died.
+func (g *Group) refuseAfterDeath(o *op.Op) error {
+	lost := g.host.LostPeer()
+	if lost == nil {
+		return nil
+	}
+	err := g.explain(o, g.next(), lost, false)
+	g.fail(err, true)
+	return err
+}
+
+// next returns the place of the collective that is called next.
+func (g *Group) next() op.Seq {
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	return g.state.seq.Next(true)
+}

@@ -1,0 +1,213 @@
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/shm"
+	"github.com/colligo-go/colligo/transport/tcp"
+)
+
+// Member says which group is formed, and which of its ranks this is.
+type Member struct {
+	Name    string
+	Rank    int
+	Ranks   []int // of the default group, by rank of this group
+	Tag     string
+	Default bool   // the default group of an Init
+	Root    string // of a group that was shrunk: the name of the one before the first time
+	Epoch   int    // how often it was
+}
+
+// Formation is one rank's part in forming a group, in leaving it, and in forming other groups of its ranks.
+type Formation struct {
+	Member
+	Store    store.Store // the group's part
+	Departed Departed
+
+	job   *Job
+	wants Wants
+	log   *slog.Logger
+	keys  keys
+	made  made
+	tries tries
+}
+
+// NewFormation begins to form a group of a job.
+func NewFormation(j *Job, m Member, w Wants, log *slog.Logger) Formation {
+	if m.Root == "" {
+		m.Root = m.Name
+	}
+	s := store.NewPrefix(storePrefix(m.Name), j.store)
+	return Formation{Member: m, Store: s, job: j, wants: w, log: log, keys: keys{store: s}, tries: tries{epoch: m.Epoch}}
+}
+
+// storePrefix is before the keys of a group.
+func storePrefix(name string) string { return "colligo/" + name }
+
+func rankKey(r int) string { return fmt.Sprintf("rank/%d", r) }
+
+func (f *Formation) size() int { return len(f.Ranks) }
+
+// Rendezvous is where the ranks' links find one another. The group takes the keys away that its links put there.
+func (f *Formation) Rendezvous() transport.Rendezvous { return &f.keys }
+
+// Opener opens a mesh.
+type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
+
+// Agree exchanges bootstrap info with all ranks. It returns what opens the mesh, and the group's secret.
+func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
+	mine := f.info()
+	if err := f.register(ctx, mine); err != nil {
+		return nil, nil, err
+	}
+	sameHost, secret := mine.Host != "", mine.Secret
+	// In ever larger batches: few requests for the store, and a rank that does not fit is found before all have come.
+	for first, n := 0, 1; first < f.size(); first, n = first+n, 2*n {
+		theirs, err := f.infosOf(ctx, mine, first, min(first+n, f.size()))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, c := range theirs {
+			sameHost = sameHost && c.Host == mine.Host
+		}
+		if first == 0 {
+			secret = theirs[0].Secret
+		}
+	}
+	open, err := f.medium(sameHost)
+	return open, secret, err
+}
+
+// medium picks the transport and says aloud when it is not the one that was hoped for.
+func (f *Formation) medium(sameHost bool) (Opener, error) {
+	switch {
+	case f.wants.Open != nil:
+		return f.wants.Open, nil
+	case f.wants.Transport == "tcp":
+		return tcp.Open, nil
+	case sameHost:
+		return shm.Open, nil
+	case f.wants.Transport == "shm":
+		return nil, errors.New("transport shm: the ranks are not on one Linux host and network namespace")
+	}
+	if f.Rank == 0 {
+		f.log.Info("ranks cannot share memory, using tcp", "group", f.Name, "rank", f.Rank)
+	}
+	return tcp.Open, nil
+}
+
+// register puts this rank's bootstrap info into the store, once. Info of a rank that gave up may be written over.
+func (f *Formation) register(ctx context.Context, mine info) error {
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	for was := []byte(nil); ; {
+		got, err := f.Store.CompareSet(ctx, rankKey(f.Rank), was, b)
+		if err != nil {
+			return fmt.Errorf("registering in the store: %w", err)
+		}
+		if string(got) == string(b) {
+			f.keys.note(rankKey(f.Rank))
+			return nil
+		}
+		other, err := readInfo(f.Rank, got)
+		if err != nil {
+			return err
+		}
+		if other.GaveUp == "" {
+			return fmt.Errorf("rank %d of group %s is taken by %s: another process has the same rank, or the store is left over from another run",
+				f.Rank, f.Name, other.Process)
+		}
+		was = got
+	}
+}
+
+// secondChance is how long the bootstrap info of a rank that gave up may wait to be replaced by its next attempt.
+const secondChance = time.Second
+
+// infosOf waits for the bootstrap info of ranks from first up to end, and compares it with this rank's.
+func (f *Formation) infosOf(ctx context.Context, mine info, first, end int) ([]info, error) {
+	names := make([]string, 0, end-first)
+	for r := first; r < end; r++ {
+		names = append(names, rankKey(r))
+	}
+	var left error // a rank that has come and gone
+	for until := time.Now().Add(secondChance); ; {
+		all, err := f.Store.MultiGet(ctx, names)
+		if err != nil && left != nil {
+			return nil, left
+		}
+		if err != nil {
+			return nil, f.missing(ctx, err)
+		}
+		var infos []info
+		if infos, left, err = mine.compare(first, all); err != nil {
+			return nil, err
+		}
+		if left == nil || time.Now().After(until) {
+			return infos, left
+		}
+		select {
+		case <-time.After(secondChance / 20):
+		case <-ctx.Done():
+			return nil, left
+		}
+	}
+}
+
+// missing explains why bootstrap info could not be had: it names the ranks that have not registered, if they are the reason.
+func (f *Formation) missing(ended context.Context, cause error) error {
+	late := errors.Is(cause, store.ErrTimeout) || ended.Err() != nil
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var missing []int
+	for r := range f.size() {
+		if ok, err := f.Store.Check(ctx, rankKey(r)); err == nil && !ok {
+			missing = append(missing, r)
+		}
+	}
+	switch {
+	case !late || missing == nil:
+		return fmt.Errorf("group %s had not formed when the store failed: %w", f.Name, cause)
+	case errors.Is(cause, context.DeadlineExceeded):
+		cause = fmt.Errorf("%w: %w", colligo.ErrTimeout, cause)
+	}
+	return fmt.Errorf("%s %s not come to group %s: %w", ranklist.Text(missing), ranklist.Verb(missing, "has", "have"), f.Name, cause)
+}
+
+// giveUpLimit bounds how long a rank that gives up tries to say so.
+const giveUpLimit = 250 * time.Millisecond
+
+// GiveUp puts into the store why this rank leaves before the group has formed, for the ranks that look for it there. Its
+// keys are left behind to the job, but for the default group's: they tell the other ranks, and do not hinder another attempt.
+func (f *Formation) GiveUp(why string) {
+	set := f.keys.list()
+	if !slices.Contains(set, rankKey(f.Rank)) {
+		return
+	}
+	mine := f.info()
+	mine.GaveUp, mine.Secret = why, nil
+	b, err := json.Marshal(mine)
+	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
+	defer cancel()
+	if err == nil {
+		err = f.Store.Set(ctx, rankKey(f.Rank), b)
+	}
+	if err != nil {
+		f.log.Debug("could not say in the store why this rank gave up", "group", f.Name, "rank", f.Rank, "error", err)
+	}
+	if !f.Default {
+		f.job.LeaveBehind(f.Store, set)
+	}
+}

@@ -1,0 +1,162 @@
+package bootstrap
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// given is a medium that is never opened.
+func given(context.Context, *transport.Config) (transport.Mesh, error) { return nil, nil }
+
+// formations are those of all ranks of the default group "0", in a store that outlives the job.
+func formations(t *testing.T, s store.Store, size int) ([]*Formation, []*Job) {
+	t.Helper()
+	all, jobs := make([]*Formation, size), make([]*Job, size)
+	for r := range all {
+		j, id, err := Meet(t.Context(), &Options{Store: s, Rank: r, Size: size, StoreTimeout: time.Minute}, vars{}.lookup)
+		require.NoError(t, err)
+		m := Member{Name: "0", Rank: id.Rank, Ranks: make([]int, size), Default: true}
+		for i := range m.Ranks {
+			m.Ranks[i] = i
+		}
+		j.Join()
+		f := NewFormation(j, m, Wants{Open: given}, slog.New(slog.DiscardHandler))
+		all[r], jobs[r] = &f, j
+	}
+	return all, jobs
+}
+
+// each calls f for all ranks at once.
+func each(size int, f func(r int) error) []error {
+	errs := make([]error, size)
+	var all sync.WaitGroup
+	for r := range size {
+		all.Go(func() { errs[r] = f(r) })
+	}
+	all.Wait()
+	return errs
+}
+
+// TestAgree gives all ranks one secret, and leaves nothing in the store when all have departed, one of them by dying.
+func TestAgree(t *testing.T) { synctest.Test(t, agree) }
+
+func agree(t *testing.T) {
+	const size = 5
+	s := store.NewHash()
+	all, jobs := formations(t, s, size)
+	secrets := make([][]byte, size)
+	for _, err := range each(size, func(r int) (err error) {
+		_, secrets[r], err = all[r].Agree(t.Context())
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	for r, f := range all {
+		require.Len(t, secrets[r], 32)
+		require.Equal(t, secrets[0], secrets[r])
+		f.Formed()
+	}
+	n, err := s.NumKeys(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, size, n, "the default group's keys stay while it is open")
+	const dead = 0
+	for r := range size {
+		if r != dead {
+			all[r].Departed.Add(dead, transport.ErrLost)
+			all[r].Depart(nil, "sim")
+			require.NoError(t, jobs[r].Leave())
+		}
+	}
+	n, err = s.NumKeys(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// TestGiveUp tells the others why a rank has left, and lets its next attempt register.
+func TestGiveUp(t *testing.T) { synctest.Test(t, giveUp) }
+
+func giveUp(t *testing.T) {
+	s := store.NewHash()
+	all, _ := formations(t, s, 2)
+	mine := all[1].info()
+	require.NoError(t, all[1].register(t.Context(), mine))
+	all[1].GiveUp("no memory")
+	_, _, err := all[0].Agree(t.Context())
+	require.ErrorContains(t, err, "rank 1 (process ")
+	require.ErrorContains(t, err, ") has given up: no memory")
+	all[0].GiveUp("so")
+	again, _ := formations(t, s, 2)
+	for _, err := range each(2, func(r int) error {
+		_, _, err := again[r].Agree(t.Context())
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	_, _, err = all[1].Agree(t.Context())
+	require.ErrorContains(t, err, "rank 1 of group 0 is taken by process ")
+}
+
+// TestMissing names the ranks that have not come.
+func TestMissing(t *testing.T) { synctest.Test(t, missing) }
+
+func missing(t *testing.T) {
+	all, _ := formations(t, store.NewHash(), 4)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, _, err := all[2].Agree(ctx)
+	require.ErrorContains(t, err, "ranks 0-1, 3 have not come to group 0: ")
+	require.ErrorIs(t, err, colligo.ErrTimeout)
+}
+
+// TestEpochs has ranks agree on who is left: rank 1 is excluded, rank 3 has died, rank 4 does not come in time.
+func TestEpochs(t *testing.T) { synctest.Test(t, epochs) }
+
+func epochs(t *testing.T) {
+	const size = 5
+	s := store.NewHash()
+	all, jobs := formations(t, s, size)
+	left := []int{0, 2}
+	epochs, members := make([]*Epoch, len(left)), make([][]int, len(left))
+	for i, r := range left {
+		all[r].Departed.Add(3, transport.ErrLost)
+		epochs[i] = all[r].NextEpoch()
+	}
+	expected, err := all[0].Remaining([]int{1})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 2, 3, 4}, expected)
+	for _, err := range each(len(left), func(i int) (err error) {
+		members[i], err = epochs[i].Meet(t.Context(), expected, 50*time.Millisecond)
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	for i, e := range epochs {
+		require.Equal(t, left, members[i])
+		require.Equal(t, Member{Name: "0@1", Rank: i, Ranks: left, Root: "0", Epoch: 1}, e.Member(members[i]))
+		rest, err := all[left[i]].Remaining(nil)
+		require.NoError(t, err)
+		require.Equal(t, left, rest)
+		e.AbandonMembers()
+	}
+	late := all[4].NextEpoch()
+	decided, err := late.Meet(t.Context(), []int{0, 1, 2, 3, 4}, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, left, decided)
+	late.Abandon()
+	for _, j := range jobs {
+		require.NoError(t, j.Leave())
+	}
+	n, err := s.NumKeys(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

@@ -1,0 +1,24 @@
+package bootstrap
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestInfoFormat holds the form in which ranks read one another's bootstrap info, whichever version wrote it.
+func TestInfoFormat(t *testing.T) {
+	b := `{"Version":2,"Size":3,"Ranks":"[1 2 5]","Transport":"auto","Backends":"cpu:host","Bound":"cuda","Host":"h",` +
+		`"Detail":true,"Process":"p","Secret":"AQI=","GaveUp":"why"}`
+	want := info{Version: 2, Size: 3, Ranks: "[1 2 5]", Transport: "auto", Backends: "cpu:host", Bound: "cuda", Host: "h",
+		Detail: true, Process: "p", Secret: []byte{1, 2}, GaveUp: "why"}
+	got, err := readInfo(0, []byte(b))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	back, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.Equal(t, b, string(back))
+	require.NoError(t, got.fits(0, want))
+	require.Equal(t, formatVersion, got.Version)
+}

@@ -1,0 +1,107 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/store/tcpstore"
+)
+
+// Job is what all groups of one Init share: the store in which their ranks meet. It closes the store when the last of them
+// leaves.
+type Job struct {
+	store  store.Store      // without a group's prefix
+	place  string           // of the store, for messages
+	probe  string           // host:port whose route tells the network interface
+	server *tcpstore.Server // of the store, on rank 0; else nil
+	closes []func() error
+	// lasting says that the store may outlive the job.
+	lasting bool
+
+	mu       sync.Mutex
+	groups   int
+	leftover []leftoverKey // of groups that did not form
+}
+
+// leftoverKey is a key that is still in the store.
+type leftoverKey struct {
+	store store.Store
+	key   string
+}
+
+// Place tells where the store is, as the end of a phrase; empty for a store that the program has opened.
+func (j *Job) Place() string { return j.place }
+
+// Probe returns the host:port whose route tells the network interface, empty if there is none.
+func (j *Job) Probe() string { return j.probe }
+
+// Join counts one more group.
+func (j *Job) Join() {
+	j.mu.Lock()
+	j.groups++
+	j.mu.Unlock()
+}
+
+// LeaveBehind remembers keys of a group that did not form. The last group takes them out of their store.
+func (j *Job) LeaveBehind(s store.Store, keys []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, key := range keys {
+		j.leftover = append(j.leftover, leftoverKey{s, key})
+	}
+}
+
+// Leave counts one group less. After the last it removes leftover keys and closes the store.
+func (j *Job) Leave() error {
+	j.mu.Lock()
+	j.groups--
+	last, leftover := j.groups == 0, j.leftover
+	j.mu.Unlock()
+	if !last {
+		return nil
+	}
+	if j.lasting {
+		ctx, cancel := context.WithTimeout(context.Background(), tidyLimit)
+		defer cancel()
+		for _, l := range leftover {
+			if _, err := l.store.Delete(ctx, l.key); err != nil {
+				break // the store is gone, or will be
+			}
+		}
+	}
+	var errs []error
+	for _, f := range j.closes {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// lingering is how long a rank that could not join keeps the store up.
+const lingering = time.Second
+
+// Linger keeps the store of the default group up for a while when this rank serves it and the group has not formed. Meanwhile
+// the ranks that are connected find out what this rank knows. Unless the cause is that the time is up, ranks that are on
+// their way get the chance, too.
+func (j *Job) Linger(name string, size int, cause error) {
+	if j.server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lingering)
+	defer cancel()
+	if !errors.Is(cause, colligo.ErrTimeout) {
+		all := make([]string, size)
+		for r := range all {
+			all[r] = rankKey(r)
+		}
+		// If not all come in time the context has ended, and with it what follows.
+		_ = store.NewPrefix(storePrefix(name), j.store).Wait(ctx, all...)
+	}
+	const own = 1 // connection
+	for j.server.Clients() > own && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}

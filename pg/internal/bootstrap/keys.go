@@ -1,0 +1,111 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// keys are the keys that a rank has put into the store to form a group. A mesh gets them as its rendezvous.
+type keys struct {
+	mu    sync.Mutex
+	store store.Store // the group's part
+	set   []string
+}
+
+var _ transport.Rendezvous = (*keys)(nil)
+
+// note remembers a key that this rank has set.
+func (k *keys) note(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.set, key) {
+		k.set = append(k.set, key)
+	}
+}
+
+func (k *keys) list() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.set)
+}
+
+// take returns the keys and forgets them.
+func (k *keys) take() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := k.set
+	k.set = nil
+	return all
+}
+
+// Set implements transport.Rendezvous.
+func (k *keys) Set(ctx context.Context, key string, value []byte) error {
+	k.note(key)
+	return k.store.Set(ctx, key, value)
+}
+
+// Get implements transport.Rendezvous.
+func (k *keys) Get(ctx context.Context, key string) ([]byte, error) { return k.store.Get(ctx, key) }
+
+// tidyLimit bounds how long leaving a group may wait for the store.
+const tidyLimit = time.Second
+
+// tidy removes this rank's keys of the group, and more, from the store.
+func (f *Formation) tidy(more ...string) {
+	all := append(f.keys.take(), more...)
+	if len(all) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tidyLimit)
+	defer cancel()
+	for _, key := range all {
+		if _, err := f.Store.Delete(ctx, key); err != nil {
+			f.log.Debug("key left in the store", "group", f.Name, "rank", f.Rank, "key", key, "error", err)
+			return
+		}
+	}
+}
+
+// Formed is called when all ranks are linked, so that no rank needs the keys any more that led to the links. The default
+// group's keys stay while it is open: they keep a second process of the same rank out, and a second job from the store.
+func (f *Formation) Formed() {
+	if f.size() > 1 && !f.Default {
+		f.tidy()
+	}
+}
+
+// Depart is called when this rank's part of the group has ended. It leaves a store that outlives the job as it was found.
+// The first rank that has not died is the cleaner: it removes what dead ranks have left.
+//
+// lost are peers whose loss has ended the group, though their own link may not have told yet. medium is the name of the mesh,
+// which is in the keys of its addresses; empty if there is none.
+func (f *Formation) Depart(lost []int, medium string) {
+	if !f.job.lasting {
+		return
+	}
+	var dead []string
+	cleaner := true
+	for peer := range f.size() {
+		gone, died := f.Departed.has(peer)
+		if slices.Contains(lost, peer) {
+			gone, died = true, true
+		}
+		if died && f.Default && medium != "" {
+			dead = append(dead, rankKey(peer), fmt.Sprintf("%s/%d", medium, peer)) // as every medium names its address
+		}
+		if died && peer == 0 && f.Epochs() > 0 {
+			dead = append(dead, membersKey) // which a later job would take for its own
+		}
+		cleaner = cleaner && (gone || peer >= f.Rank)
+	}
+	if !cleaner {
+		dead = nil
+	}
+	f.tidy(dead...)
+}

@@ -1,0 +1,140 @@
+package bootstrap
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// List is the members of a group to be made of another one, in the order of their ranks in the new group.
+type List struct {
+	Ranks  []int // in the other group
+	Name   string
+	Global []int // in the default group
+}
+
+// CheckRanks refuses a list that is empty, names a rank twice or one that is not among size.
+func CheckRanks(ranks []int, size int) error {
+	if len(ranks) == 0 {
+		return errors.New("no ranks")
+	}
+	for i, r := range ranks {
+		if r < 0 || r >= size || slices.Contains(ranks[:i], r) {
+			return fmt.Errorf("rank %d of %d is out of range or named twice", r, size)
+		}
+	}
+	return nil
+}
+
+// Disjoint sorts each list and refuses a rank that two of them name.
+func Disjoint(ranks [][]int) ([]List, error) {
+	if len(ranks) == 0 {
+		return nil, errors.New("no lists of ranks")
+	}
+	in := map[int]int{}
+	lists := make([]List, len(ranks))
+	for i, l := range ranks {
+		lists[i].Ranks = slices.Sorted(slices.Values(l))
+		for _, r := range l {
+			if first, named := in[r]; named && first != i {
+				return nil, fmt.Errorf("rank %d is in both %v and %v", r, ranks[first], l)
+			}
+			in[r] = i
+		}
+	}
+	return lists, nil
+}
+
+// ByColor groups ranks, whose color and key are at 2*rank, by color in ascending order. Ranks of color none are left out.
+func ByColor(all []int64, none int64) []List {
+	ranks := make([]int, 0, len(all)/2)
+	for r := range len(all) / 2 {
+		if all[2*r] != none {
+			ranks = append(ranks, r)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return slices.Compare(all[2*a:2*a+2], all[2*b:2*b+2]) })
+	var lists []List
+	for i, r := range ranks {
+		if i == 0 || all[2*r] != all[2*ranks[i-1]] {
+			lists = append(lists, List{})
+		}
+		l := &lists[len(lists)-1]
+		l.Ranks = append(l.Ranks, r)
+	}
+	return lists
+}
+
+// made counts the groups that are made of one, by which they are named.
+type made struct {
+	mu     sync.Mutex
+	groups int            // with numbers in their names
+	dups   int            // of backends
+	splits int            // calls that split the group
+	hashed map[string]int // groups with hashes in their names, by their ranks
+}
+
+// NameAll gives the groups that are made of this one their names: numbers that count them, or hashes of their ranks.
+func (f *Formation) NameAll(lists []List, hashed bool) {
+	m := &f.made
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range lists {
+		l := &lists[i]
+		l.Global = make([]int, len(l.Ranks))
+		for j, r := range l.Ranks {
+			l.Global[j] = f.Ranks[r]
+		}
+		if hashed {
+			l.Name = f.Name + "/" + m.nextHash(l.Global)
+			continue
+		}
+		m.groups++
+		l.Name = fmt.Sprintf("%s/%d", f.Name, m.groups)
+	}
+}
+
+// NameDup names one more duplicate of the group.
+func (f *Formation) NameDup() string {
+	f.made.mu.Lock()
+	defer f.made.mu.Unlock()
+	f.made.dups++
+	return fmt.Sprintf("%s/dup%d", f.Name, f.made.dups)
+}
+
+// CountSplit returns how often the group has been split before.
+func (f *Formation) CountSplit() int {
+	f.made.mu.Lock()
+	defer f.made.mu.Unlock()
+	f.made.splits++
+	return f.made.splits - 1
+}
+
+// nextHash names one more group of the same ranks. c10d counts all groups that the process is in, and so makes ranks miss
+// one another whose other groups differ in number; counting groups of the same ranks gives the same names where it works.
+func (m *made) nextHash(global []int) string {
+	if m.hashed == nil {
+		m.hashed = map[string]int{}
+	}
+	key := fmt.Sprint(global)
+	m.hashed[key]++
+	return HashedName(global, m.hashed[key])
+}
+
+// HashedName is SHA-1 of "r0_r1_..._n" in hexadecimal, as c10d names a group of these ranks of the default group.
+func HashedName(ranks []int, n int) string {
+	var b strings.Builder
+	for _, r := range append(slices.Clone(ranks), n) {
+		if b.Len() > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteString(strconv.Itoa(r))
+	}
+	sum := sha1.Sum([]byte(b.String()))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,113 @@
+package control
+
+import (
+	"encoding/json"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/colligo-go/colligo/transport"
+)
+
+// Config is what a Channel knows of its group. The functions may be called from any goroutine.
+type Config struct {
+	Group        string
+	Rank, Size   int
+	Log          *slog.Logger
+	Causes       Causes
+	Fingerprints bool                        // whether ranks compare fingerprints
+	Describe     func(transport.Call) string // words for Message.Call
+	Number       func(seq uint64) uint64     // the number that the program counts for a Message.Seq
+	Failed       func() error                // the group's first error, nil while it works
+	Wake         func()                      // has the progress engine look again
+}
+
+// Channel is one rank's end of a group's control channel. The zero value keeps progress, and neither sends nor receives.
+type Channel struct {
+	Progress Progress
+
+	config   Config
+	mesh     atomic.Pointer[transport.Mesh]
+	handlers map[Kind]func(peer int, m *Message)
+	queries  queries
+	checks   checks
+	barrier  barrier
+}
+
+// Init tells the channel of its group, before the mesh opens.
+func (c *Channel) Init(config Config) {
+	c.config = config
+	c.handlers = map[Kind]func(int, *Message){
+		Query:       c.answer,
+		Answer:      c.answered,
+		Fingerprint: c.take,
+		Barrier:     func(peer int, m *Message) { c.barrier.put(config.Rank, peer, m) },
+	}
+}
+
+// Handle has messages of a kind go to f, which may be called from several goroutines at once. It is called before the mesh
+// opens.
+func (c *Channel) Handle(kind Kind, f func(peer int, m *Message)) { c.handlers[kind] = f }
+
+// Use gives the channel the mesh to send over. Messages may arrive before.
+func (c *Channel) Use(mesh transport.Mesh) { c.mesh.Store(&mesh) }
+
+// Receive takes a message as it came. A mesh calls it from goroutines of its own.
+func (c *Channel) Receive(peer int, b []byte) {
+	var m Message
+	if err := json.Unmarshal(b, &m); err != nil {
+		c.config.Log.Warn("unreadable note", "group", c.config.Group, "rank", c.config.Rank, "peer", peer, "error", err)
+		return
+	}
+	if handle := c.handlers[m.Kind]; handle != nil {
+		handle(peer, &m)
+		return
+	}
+	c.config.Log.Warn("unknown note", "group", c.config.Group, "rank", c.config.Rank, "peer", peer, "kind", string(m.Kind))
+}
+
+// Tell sends a message to every peer that still listens.
+func (c *Channel) Tell(m *Message) {
+	mesh := c.mesh.Load()
+	if mesh == nil {
+		return // no peer is linked
+	}
+	b, err := json.Marshal(m)
+	for peer := range c.config.Size {
+		if peer == c.config.Rank {
+			continue
+		}
+		sent := err
+		if sent == nil {
+			sent = (*mesh).Notify(peer, b)
+		}
+		c.unsent("note not sent", peer, sent)
+	}
+}
+
+// send sends a message to one peer. why is what the log says if that fails.
+func (c *Channel) send(peer int, m *Message, why string) {
+	mesh := c.mesh.Load()
+	if mesh == nil {
+		return // linked with that peer, but not yet with all
+	}
+	b, err := json.Marshal(m)
+	if err == nil {
+		err = (*mesh).Notify(peer, b)
+	}
+	c.unsent(why, peer, err)
+}
+
+func (c *Channel) unsent(why string, peer int, err error) {
+	if err != nil {
+		c.config.Log.Debug(why, "group", c.config.Group, "rank", c.config.Rank, "peer", peer, "error", err)
+	}
+}
+
+// Stir has queries and monitored barriers look at the group's error again.
+func (c *Channel) Stir() {
+	c.barrier.stir()
+	c.queries.stir()
+}
+
+// Lost tells monitored barriers of a peer that is gone.
+func (c *Channel) Lost(peer int) { c.barrier.lost(peer) }

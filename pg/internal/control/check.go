@@ -1,0 +1,74 @@
+package control
+
+import (
+	"sync"
+
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
+)
+
+// checks are the fingerprint checks of the collectives that not all ranks have entered.
+type checks struct {
+	mu sync.Mutex
+	by map[uint64]*Check
+}
+
+// Check gathers the ranks' fingerprints of one collective.
+type Check struct {
+	of     []*diagnose.Fingerprint // by rank
+	absent int
+	full   chan struct{} // closed when none is absent
+}
+
+// maxChecks bounds what peers can make a rank remember. Operations on devices may be that far ahead.
+const maxChecks = 256
+
+// put takes a rank's fingerprint and returns the check that it belongs to, nil if there is no room for another.
+func (cs *checks) put(size, rank int, seq uint64, f *diagnose.Fingerprint) *Check {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.by == nil {
+		cs.by = map[uint64]*Check{}
+	}
+	k := cs.by[seq]
+	if k == nil {
+		if len(cs.by) >= maxChecks {
+			return nil
+		}
+		k = &Check{make([]*diagnose.Fingerprint, size), size, make(chan struct{})}
+		cs.by[seq] = k
+	}
+	if k.of[rank] == nil {
+		k.of[rank] = f
+		if k.absent--; k.absent == 0 {
+			close(k.full)
+		}
+	}
+	return k
+}
+
+// take takes a peer's fingerprint.
+func (c *Channel) take(peer int, m *Message) {
+	if m.Print != nil && c.config.Fingerprints {
+		c.checks.put(c.config.Size, peer, m.Seq, m.Print)
+		c.config.Wake()
+	}
+}
+
+// Check tells the peers what this rank calls in a collective. All ranks have entered the collective when the check is full,
+// so that a timeout names the ranks that are missing. It returns nil if too many collectives are ahead of the slowest rank.
+func (c *Channel) Check(seq uint64, f *diagnose.Fingerprint) *Check {
+	k := c.checks.put(c.config.Size, c.config.Rank, seq, f)
+	c.Tell(&Message{Kind: Fingerprint, Seq: seq, Print: f})
+	return k
+}
+
+// Full is closed when every rank has told its fingerprint.
+func (k *Check) Full() <-chan struct{} { return k.full }
+
+// Compare ends a full check. It says in what the ranks differ, and nothing if they do not.
+func (c *Channel) Compare(seq uint64, k *Check) string {
+	c.checks.mu.Lock()
+	delete(c.checks.by, seq)
+	c.checks.mu.Unlock()
+	return diagnose.Differences(k.of)
+}

@@ -1,0 +1,112 @@
+package control
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// remembered is how many collectives back a rank can compare.
+const remembered = 32
+
+// Progress is how far this rank has come: what answers to progress queries tell. Each operation updates it, so it allocates
+// nothing for a collective.
+type Progress struct {
+	completed atomic.Uint64
+
+	mu    sync.Mutex
+	n     uint64 // collectives entered so far
+	calls [remembered]transport.Call
+
+	pairs        sync.Mutex
+	sends, recvs map[int]int // how many are pending, by peer
+}
+
+// Enter notes the collective that this rank enters.
+func (p *Progress) Enter(call transport.Call) {
+	p.mu.Lock()
+	p.calls[p.n%remembered] = call
+	p.n++
+	p.mu.Unlock()
+}
+
+// Slot is Enter for a caller that writes the call in place; Entered must follow at once. A copy right after fields of one
+// byte have been written would wait for them.
+func (p *Progress) Slot() *transport.Call {
+	p.mu.Lock()
+	return &p.calls[p.n%remembered]
+}
+
+// Entered ends what Slot began.
+func (p *Progress) Entered() {
+	p.n++
+	p.mu.Unlock()
+}
+
+// At returns the call with a sequence number, if it is remembered.
+func (p *Progress) At(seq uint64) (transport.Call, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		if c.Seq == seq && seq > 0 {
+			return c, true
+		}
+	}
+	return transport.Call{}, false
+}
+
+// newest returns the call entered last; its Seq is 0 if there was none.
+func (p *Progress) newest() transport.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[(p.n-1)%remembered]
+}
+
+// Complete notes the last collective that is complete.
+func (p *Progress) Complete(seq uint64) { p.completed.Store(seq) }
+
+// Begin counts a send or receive as pending.
+func (p *Progress) Begin(send bool, peer int) {
+	p.pairs.Lock()
+	defer p.pairs.Unlock()
+	if p.sends == nil {
+		p.sends, p.recvs = map[int]int{}, map[int]int{}
+	}
+	p.of(send)[peer]++
+}
+
+// End takes back a Begin with the same arguments.
+func (p *Progress) End(send bool, peer int) {
+	p.pairs.Lock()
+	defer p.pairs.Unlock()
+	if by := p.of(send); by[peer] > 1 {
+		by[peer]--
+	} else {
+		delete(by, peer)
+	}
+}
+
+func (p *Progress) of(send bool) map[int]int {
+	if send {
+		return p.sends
+	}
+	return p.recvs
+}
+
+// pending returns some of the peers of pending sends and receives, in no order.
+func (p *Progress) pending() (sends, recvs []int) {
+	p.pairs.Lock()
+	defer p.pairs.Unlock()
+	return some(p.sends), some(p.recvs)
+}
+
+func some(by map[int]int) (peers []int) {
+	for peer := range by {
+		if len(peers) < diagnose.MostNamed {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}

@@ -1,0 +1,198 @@
+package host
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/tuning"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// Group is what the backend tells its group, and asks it. Only the goroutine that drives calls it.
+type Group interface {
+	// Agree reports whether all ranks have come to a collective, with an error if they do not call the same. It is asked until
+	// it is so; where calls are not compared it always is.
+	Agree(o *op.Op) (bool, error)
+	// Begin hears that an operation's turn has come.
+	Begin(o *op.Op)
+	// End hears that an operation is over. The caller may reuse it when Done is closed, or when the driver returns.
+	End(o *op.Op, err error)
+	// Fail ends the group with an error that is about an operation.
+	Fail(err error, at op.Seq) (changed bool)
+	// Err returns the group's first error.
+	Err() error
+	// Explain wraps a cause into an error that says what was called. Second marks a consequence of another error.
+	Explain(o *op.Op, at op.Seq, cause error, second bool) error
+	// Late fails the group because an operation has had its time.
+	Late(o *op.Op)
+	// Stalled hears that a collective has stood still for some time.
+	Stalled(o *op.Op)
+}
+
+// Config is what a backend has from its group.
+type Config struct {
+	ID     uint32 // of the group, in every frame
+	Name   string // of the group, for messages
+	Rank   int
+	Size   int
+	Tuning []tuning.Rule
+	Group  Group
+}
+
+// Backend carries out one group's operations on the CPU.
+type Backend struct {
+	Config
+	mesh  transport.Mesh
+	links []transport.Link // by peer, nil for the rank itself
+
+	mu      sync.Mutex
+	queue   []*op.Op
+	driving bool // a goroutine is in drive
+	idle    chan struct{}
+
+	fresh     atomic.Bool   // queue is not empty
+	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle round from then on
+	beats     atomic.Uint64 // rounds of the goroutine that drives
+	abort     atomic.Pointer[abort]
+	lost      atomic.Pointer[loss]  // the first peer that died
+	spare     atomic.Pointer[op.Op] // of a blocking call, reused
+
+	// Owned by the goroutine that drives.
+	active     []*op.Op // collectives in order; only the first advances
+	room       []*op.Op // empty, with the memory of the longest active
+	messages   []*message
+	due        time.Time // before it no message is late; see duePairs
+	run        collective
+	cut        cut
+	plans      planCache
+	scratch    []byte
+	packing    op.Room
+	port       port
+	head       transport.Header // of a message that is being sent
+	busy       []bool           // by peer: an earlier send has not ended in this round
+	taken      []any            // by peer: the receive or the unexpected message that the message at the head of the lane belongs to
+	unexpected unexpected
+	spares     []*message // to be used again
+
+}
+
+// collective is the one that advances.
+type collective struct {
+	engine    engine.Run
+	out       []byte    // where its plan writes
+	stalledAt time.Time // when the group hears that it stands still
+}
+
+// New returns a backend without links.
+func New(c Config) *Backend {
+	return &Backend{Config: c, busy: make([]bool, c.Size), taken: make([]any, c.Size)}
+}
+
+// Use gives the backend the mesh that links the ranks.
+func (b *Backend) Use(mesh transport.Mesh) {
+	b.mesh = mesh
+	b.links = make([]transport.Link, b.Size)
+	for peer := range b.links {
+		if peer != b.Rank {
+			b.links[peer] = mesh.Link(peer)
+		}
+	}
+	b.port.links = b.links
+}
+
+// Medium names the medium of the mesh, "none" for a group of one rank.
+func (b *Backend) Medium() string {
+	if b == nil || b.mesh == nil {
+		return "none"
+	}
+	return b.mesh.String()
+}
+
+// New returns an operation for a blocking call, one that is over if there is one. Recycle takes it back.
+func (b *Backend) New() *op.Op {
+	if b != nil {
+		if o := b.spare.Swap(nil); o != nil {
+			return o
+		}
+	}
+	return new(op.Op)
+}
+
+// Recycle keeps an operation that is over for another blocking call.
+func (b *Backend) Recycle(o *op.Op) {
+	if b != nil {
+		o.Reset()
+		b.spare.Store(o)
+	}
+}
+
+// Enqueue takes operations, in the order of the group. It reports whether the caller has to see that they are driven: nobody
+// else does. An operation that another goroutine drives needs a Done channel, unless all is set.
+func (b *Backend) Enqueue(o *op.Op) (drive bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue = append(b.queue, o)
+	return b.take(o)
+}
+
+// EnqueueAll is Enqueue of the operations of a block, between which no other may come.
+func (b *Backend) EnqueueAll(all []*op.Op) (drive bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue = append(b.queue, all...)
+	return b.take(nil)
+}
+
+// take says that there is something in the queue. The caller holds b.mu.
+func (b *Backend) take(o *op.Op) (drive bool) {
+	b.fresh.Store(true)
+	drive, b.driving = !b.driving, true
+	if !drive && o != nil && o.Done == nil {
+		o.Done = make(chan struct{})
+	}
+	return drive
+}
+
+// Finish returns when an operation is over that Enqueue has taken. If nobody drives the caller does.
+func (b *Backend) Finish(o *op.Op, drive bool) {
+	if drive {
+		b.drive(o)
+	} else {
+		b.mesh.Wake()
+		<-o.Done
+	}
+}
+
+// Start has operations driven that Enqueue has taken, without waiting for them.
+func (b *Backend) Start(drive bool) {
+	if drive {
+		go b.drive(nil)
+	} else {
+		b.mesh.Wake()
+	}
+}
+
+// Idle returns a channel that is closed when no goroutine drives, nil if none does.
+func (b *Backend) Idle() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.driving && b.idle == nil {
+		b.idle = make(chan struct{})
+	}
+	return b.idle
+}
+
+// Beats returns a count that rises while a goroutine drives.
+func (b *Backend) Beats() uint64 { return b.beats.Load() }
+
+// Driven reports whether a goroutine should be driving. A lock that cannot be had counts as yes.
+func (b *Backend) Driven() bool {
+	if !b.mu.TryLock() {
+		return true
+	}
+	defer b.mu.Unlock()
+	return b.driving
+}

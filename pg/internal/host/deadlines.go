@@ -1,0 +1,173 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
+	"github.com/colligo-go/colligo/pg/internal/op"
+)
+
+// stalled is how long a collective stands still before the group hears of it.
+const stalled = 2 * time.Second
+
+// nearest returns the earliest deadline of what is pending, and sets those not yet known. Where a peer or the group has
+// ended it returns until when to wait for what may follow.
+func (b *Backend) nearest() time.Time {
+	var first time.Time
+	earlier := func(t time.Time) {
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+	}
+	if b.cut.err != nil {
+		earlier(b.cut.at.Add(grace))
+	}
+	if a := b.abort.Load(); a != nil {
+		earlier(a.at.Add(Drain))
+		if len(b.active) > 0 {
+			b.clock(b.active[0])
+			earlier(b.active[0].Deadline())
+		}
+		return first
+	}
+	if l := b.lost.Load(); l != nil {
+		earlier(l.at.Add(Drain))
+	}
+	if len(b.active) > 0 {
+		o := b.active[0]
+		b.clock(o)
+		earlier(o.Deadline())
+		earlier(b.run.stalledAt)
+	}
+	if due := b.dueMessages(); !due.IsZero() {
+		earlier(due)
+	}
+	return first
+}
+
+// clock has the limit of the collective at hand count from now on, unless it does already.
+func (b *Backend) clock(o *op.Op) {
+	if o.Clocked().IsZero() {
+		o.Clock(time.Now())
+	}
+	if b.run.stalledAt.IsZero() {
+		b.run.stalledAt = o.Clocked().Add(stalled)
+	}
+}
+
+// expired fails the group if a deadline has passed or a context was cancelled.
+func (b *Backend) expired() bool {
+	var late *op.Op
+	var cause error
+	now := time.Now()
+	if b.cut.err != nil && now.Sub(b.cut.at) >= grace {
+		return b.Group.Fail(b.cut.err, b.cut.seq)
+	}
+	if b.abort.Load() != nil {
+		return false // operations before the one that failed may still complete
+	}
+	if len(b.active) > 0 {
+		o := b.active[0]
+		if over, why := o.Expired(now); over {
+			late, cause = o, why
+		} else if at := b.run.stalledAt; !at.IsZero() && !now.Before(at) {
+			b.run.stalledAt = now.Add(now.Sub(o.Clocked()))
+			b.Group.Stalled(o)
+		}
+	}
+	if late == nil {
+		late, cause = b.expiredMessage(now)
+	}
+	if l := b.lost.Load(); l != nil && now.Sub(l.at) >= Drain {
+		b.Group.Fail(b.explainPending(Classify(l.err)))
+		return true
+	}
+	if late == nil && b.cancelled.Load() {
+		late, cause = b.givenUp()
+	}
+	if late == nil {
+		return false
+	}
+	if cause != nil {
+		late.More().Late = b.Group.Explain(late, sequence(late), cause, false)
+		b.Group.Fail(late.Rare().Late, collectiveOf(late))
+	} else {
+		b.Group.Late(late)
+	}
+	return true
+}
+
+// givenUp returns a collective that waits for its turn though its context has ended, and why.
+func (b *Backend) givenUp() (*op.Op, error) {
+	for _, o := range b.active[min(1, len(b.active)):] {
+		if o.Rare().Stop == nil || o.Ctx.Err() == nil {
+			continue
+		}
+		err := fmt.Errorf("waited for %s: %w", Describe(CallOf(b.ID, b.active[0])), context.Cause(o.Ctx))
+		if errors.Is(o.Ctx.Err(), context.DeadlineExceeded) {
+			err = diagnose.WithClass(err, colligo.ErrTimeout)
+		}
+		return o, err
+	}
+	return nil, nil
+}
+
+// explainPending words a cause that is not about one operation as the failure of the first that is pending.
+func (b *Backend) explainPending(cause error) (error, op.Seq) {
+	var first *op.Op
+	if len(b.active) > 0 {
+		first = b.active[0]
+	} else if len(b.messages) > 0 {
+		first = b.messages[0].Op
+	}
+	if first == nil {
+		return cause, 0
+	}
+	return b.Group.Explain(first, sequence(first), cause, false), collectiveOf(first)
+}
+
+// dueMessages returns a time before which no send or receive is late, zero if none is pending. Those that are new stand at
+// the end, so thousands that are pending cost nothing here. The time may be that of one which is over: then a look at
+// all of them finds the next.
+func (b *Backend) dueMessages() time.Time {
+	now := time.Time{}
+	for i := len(b.messages) - 1; i >= 0 && b.messages[i].Clocked().IsZero(); i-- {
+		if now.IsZero() {
+			now = time.Now()
+		}
+		b.messages[i].Clock(now)
+		b.noteDue(b.messages[i].Deadline())
+	}
+	if len(b.messages) == 0 {
+		b.due = time.Time{}
+	}
+	return b.due
+}
+
+// noteDue notes a deadline.
+func (b *Backend) noteDue(deadline time.Time) {
+	if b.due.IsZero() || deadline.Before(b.due) {
+		b.due = deadline
+	}
+}
+
+// expiredMessage returns a send or receive that is late or whose context was cancelled, with that cause.
+func (b *Backend) expiredMessage(now time.Time) (*op.Op, error) {
+	if !b.cancelled.Load() && (b.due.IsZero() || now.Before(b.due)) {
+		return nil, nil
+	}
+	b.due = time.Time{}
+	for _, m := range b.messages {
+		if late, cause := m.Expired(now); late {
+			return m.Op, cause
+		}
+		if d := m.Deadline(); !d.IsZero() {
+			b.noteDue(d)
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,145 @@
+package host
+
+import (
+	"errors"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// abort is when and at which operation a group failed.
+type abort struct {
+	seq op.Seq
+	at  time.Time
+}
+
+// Abort ends what is pending, from the operation at which the group failed; those before it may still complete for some time.
+// A second call changes something only if it allows fewer of them, and with own: a failure of this rank's while another's is
+// being drained. It reports whether it did.
+func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
+	a := b.abort.Load()
+	if a != nil && (!own || at >= a.seq) {
+		return false
+	}
+	b.abort.Store(&abort{at, time.Now()})
+	return true
+}
+
+// Drain is how long operations in flight may go on after a peer died or the group failed: what the peers had sent may complete
+// them.
+const Drain = time.Second
+
+// drains reports whether the operation at hand is one before the one at which the group failed, so that all it needs may
+// already be on its way. Its own deadline ends that.
+func (b *Backend) drains(a *abort) bool {
+	if len(b.active) == 0 || b.active[0].Seq >= a.seq {
+		return false
+	}
+	now, due := time.Now(), b.active[0].Deadline()
+	return now.Sub(a.at) < Drain && (due.IsZero() || now.Before(due))
+}
+
+// loss is a peer that has gone.
+type loss struct {
+	err *transport.PeerError
+	at  time.Time
+}
+
+// Lost notes that a peer has died.
+func (b *Backend) Lost(peer int, err error) {
+	b.lost.CompareAndSwap(nil, &loss{&transport.PeerError{Peer: peer, Err: err}, time.Now()})
+}
+
+// LostPeer returns the error of the first peer that died, nil while all live.
+func (b *Backend) LostPeer() error {
+	if l := b.lost.Load(); l != nil {
+		return Classify(l.err)
+	}
+	return nil
+}
+
+// cut is the error of a link whose peer is gone.
+type cut struct {
+	err error
+	at  time.Time
+	seq op.Seq
+}
+
+// grace is how long a rank waits for word of the first cause when a link's peer is gone: a peer that failed tells so
+// before it goes, on another channel.
+const grace = 250 * time.Millisecond
+
+// broken takes the error of a link. It fails the group at once, unless the peer is gone and may have told why.
+func (b *Backend) broken(o *op.Op, err error) bool {
+	located := b.locate(o, err)
+	if !errors.Is(located, colligo.ErrPeerLost) {
+		o.More().Failure = located
+		return b.Group.Fail(located, o.Seq)
+	}
+	o.More().Late = located
+	if b.cut.err == nil {
+		b.cut = cut{located, time.Now(), collectiveOf(o)}
+	}
+	return false
+}
+
+// collectiveOf returns the place of a collective, 0 for a send or receive: those go on beside the collectives.
+func collectiveOf(o *op.Op) op.Seq {
+	if o.P2P() {
+		return 0
+	}
+	return op.SeqOf(o.Seq.Number())
+}
+
+// locate says where in its plan an operation failed.
+func (b *Backend) locate(o *op.Op, err error) error {
+	e := &colligo.OpError{Group: b.Name, Op: o.Coll.String(), Seq: sequence(o).Number(), What: o.What(), Rank: b.Rank,
+		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: Classify(err)}
+	var at *engine.Error
+	if errors.As(err, &at) {
+		e.Peer, e.Lane, e.Step, e.Err = at.Peer, at.Lane, at.Step, Classify(at.Err)
+	}
+	return e
+}
+
+// sequence returns the place that an error names: a send or receive has none.
+func sequence(o *op.Op) op.Seq {
+	if o.P2P() {
+		return 0
+	}
+	return o.Seq
+}
+
+// ownError is what a pending operation reports when the group has failed: the error itself if it is about that operation,
+// else that error as the cause.
+func (b *Backend) ownError(o *op.Op, cause error) error {
+	r := o.Rare()
+	if r.Failure != nil {
+		return r.Failure
+	}
+	if r.Late != nil && (cause == r.Late || cause == b.cut.err) {
+		return r.Late
+	}
+	var e *colligo.OpError
+	if errors.As(cause, &e) && e.Group == b.Name && e.Rank == b.Rank && e.Seq == o.Seq.Number() && e.Op == o.Coll.String() {
+		return cause
+	}
+	return b.Group.Explain(o, sequence(o), cause, true)
+}
+
+// Classify gives an error of a transport its sentinel.
+func Classify(err error) error {
+	switch {
+	case errors.Is(err, transport.ErrLost), errors.Is(err, transport.ErrGoodbye):
+		return diagnose.WithClass(err, colligo.ErrPeerLost)
+	case errors.Is(err, transport.ErrCorrupt):
+		return diagnose.WithClass(err, colligo.ErrCorrupt)
+	case errors.Is(err, transport.ErrClosed):
+		return diagnose.WithClass(err, colligo.ErrClosed)
+	}
+	return err
+}

@@ -1,0 +1,159 @@
+package host
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
+)
+
+// port is the engine's way to the links for one collective: it puts the call into every frame it sends and holds every
+// frame it takes against it.
+type port struct {
+	links []transport.Link
+	call  transport.Call
+	shape *plan.Shape
+	head  [transport.MaxLanes]transport.Header
+}
+
+// Mismatch is the error when a peer's frame belongs to another call.
+type Mismatch struct {
+	Peer         int
+	Ours, Theirs transport.Call
+	Said         string // theirs as the peer words it, if it said so itself
+}
+
+// Error names both sides.
+func (e *Mismatch) Error() string {
+	if alike := e.Theirs; plan.Coll(alike.Coll) == plan.AllToAll {
+		if alike.Count = e.Ours.Count; alike == e.Ours {
+			return fmt.Sprintf("rank %d sends %d elements to this rank in %s, this rank expects %d", e.Peer, e.Theirs.Count,
+				Describe(e.Ours), e.Ours.Count)
+		}
+	}
+	said := e.Said
+	if said == "" {
+		said = Describe(e.Theirs)
+	}
+	return fmt.Sprintf("rank %d called %s, this rank called %s", e.Peer, said, Describe(e.Ours))
+}
+
+// Is makes the error match colligo.ErrMismatch.
+func (e *Mismatch) Is(target error) bool { return target == colligo.ErrMismatch }
+
+// Send implements engine.Port.
+func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
+	h := &p.head[lane]
+	h.Call, h.Lane, h.Step = p.call, uint16(p2pLane+1+lane), uint32(step)
+	h.Len, h.Total = uint32(len(b)), uint64(total)
+	if p.shape.Coll == plan.AllToAll {
+		h.Call.Count = uint64(p.shape.PartLen(peer))
+	}
+	return p.links[peer].Send(h, b)
+}
+
+// Arrived implements engine.Port.
+func (p *port) Arrived(peer, lane int) (n, total int, err error) {
+	h, err := p.links[peer].Head(p2pLane + 1 + lane)
+	if h == nil || err != nil {
+		return -1, 0, err
+	}
+	ours := p.call
+	if p.shape.Coll == plan.AllToAll {
+		ours.Count = uint64(p.shape.RecvLen(peer))
+	}
+	if h.Call != ours {
+		return -1, 0, &Mismatch{Peer: peer, Ours: ours, Theirs: h.Call}
+	}
+	return int(h.Len), int(h.Total), nil
+}
+
+// Body implements engine.Port.
+func (p *port) Body(peer, lane int, dst []byte) ([]byte, bool, error) {
+	return p.links[peer].Body(p2pLane+1+lane, dst)
+}
+
+// Release implements engine.Port.
+func (p *port) Release(peer, lane int) { p.links[peer].Release(p2pLane + 1 + lane) }
+
+// MaxFrame implements engine.Port.
+func (p *port) MaxFrame(peer int) int { return p.links[peer].MaxFrame() }
+
+// Identify writes the identity that an operation's frames carry to c, where it is to be: of a struct with fields of one byte a
+// copy right after waits for them.
+func Identify(c *transport.Call, group uint32, o *op.Op) {
+	*c = transport.Call{}
+	c.Group, c.Coll, c.DType, c.Seq, c.Root = group, uint8(o.Coll), uint8(o.DType), uint64(o.Seq), o.Root
+	if o.Coll.Reduces() {
+		c.Op = uint8(o.Reduce)
+	}
+	if o.Coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
+		c.Count = uint64(o.Elements())
+	}
+	if parts := o.Rare().Parts; parts != nil {
+		sign(c, o.Coll, parts)
+	}
+}
+
+// CallOf returns the identity of an operation.
+func CallOf(group uint32, o *op.Op) (c transport.Call) {
+	Identify(&c, group, o)
+	return c
+}
+
+// sign tells operations apart that stand for several: which of their elements meet is decided by the length of each. A call
+// has no field for that. The signature lies where the collective has nothing to say: for a broadcast in the field of the
+// reduction, else in that of the root.
+func sign(c *transport.Call, coll plan.Coll, parts []op.Part) {
+	h := uint64(1)
+	for i := range parts {
+		h = (h ^ uint64(parts[i].Count)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	if coll.Rooted() {
+		c.Op = max(uint8(h>>32), 1)
+	} else {
+		c.Root = max(int32(h>>32&math.MaxInt32), 1)
+	}
+}
+
+// Describe prints a call as "all_reduce #17 (1024 float32 elements, sum)", one without a number of its own as the first
+// after #17 as "barrier #17.1", and one of a block with its signature.
+func Describe(c transport.Call) string {
+	coll, dtype := plan.Coll(c.Coll), colligo.DType(c.DType)
+	number, more := op.Seq(c.Seq).Split()
+	s := fmt.Sprintf("%v #%d", coll, number)
+	if more > 0 {
+		s += fmt.Sprintf(".%d", more)
+	}
+	if coll == plan.Barrier {
+		return s
+	}
+	if coll == plan.AllToAll {
+		return s + fmt.Sprintf(" (%v elements)", dtype)
+	}
+	s += fmt.Sprintf(" (%d %v elements", c.Count, dtype)
+	if coll.Reduces() {
+		s += ", " + colligo.OpKind(c.Op).String()
+	}
+	if coll.Rooted() {
+		s += fmt.Sprintf(", root %d", c.Root)
+	} else if c.Root != 0 {
+		s += fmt.Sprintf(", block %08x", c.Root)
+	}
+	if coll == plan.Broadcast && c.Op != 0 {
+		s += fmt.Sprintf(", block %02x", c.Op)
+	}
+	return s + ")"
+}
+
+// ID returns the number by which frames name a group.
+func ID(name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return h.Sum32()
+}

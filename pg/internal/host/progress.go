@@ -1,0 +1,184 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/pg/internal/op"
+)
+
+// drive advances every operation of the group on this goroutine until the given one is over; with nil until none is
+// left. Only one goroutine drives at a time. If others' operations are left at the end, a new goroutine takes over.
+func (b *Backend) drive(until *op.Op) {
+	idle := 0
+	for {
+		b.beats.Add(1)
+		moved := b.poll()
+		if until != nil && until.Over || b.nothingLeft() {
+			break
+		}
+		if moved {
+			idle = 0
+			continue
+		}
+		if idle++; (idle >= spin || b.cancelled.Load()) && b.expired() {
+			continue
+		}
+		b.mesh.Wait(idle, b.nearest())
+	}
+	b.handOver()
+}
+
+// spin is the idle polls before the clock is looked at.
+const spin = 16
+
+func (b *Backend) nothingLeft() bool {
+	return len(b.active) == 0 && len(b.messages) == 0 && !b.fresh.Load()
+}
+
+// handOver ends the driving, or gives it to a new goroutine if there is work left.
+func (b *Backend) handOver() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.nothingLeft() {
+		go b.drive(nil)
+		return
+	}
+	b.driving = false
+	if b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
+}
+
+// poll looks at everything once and reports whether anything moved.
+func (b *Backend) poll() bool {
+	if b.fresh.Load() {
+		b.accept()
+	}
+	if a := b.abort.Load(); a != nil && !b.drains(a) {
+		b.endAll()
+		return true
+	}
+	moved := false
+	if len(b.active) > 0 {
+		moved = b.advance(b.active[0])
+	}
+	return b.advanceMessages() || moved
+}
+
+// accept takes over what was enqueued.
+func (b *Backend) accept() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.active) == 0 {
+		b.active = b.room
+	}
+	for i, o := range b.queue {
+		b.watch(o)
+		if o.P2P() {
+			b.post(o)
+		} else {
+			b.active = append(b.active, o)
+		}
+		b.queue[i] = nil
+	}
+	if cap(b.active) > cap(b.room) {
+		b.room = b.active[:0]
+	}
+	b.queue = b.queue[:0]
+	b.fresh.Store(false)
+}
+
+// watch lets a cancelled context fail the group. Contexts that cannot end cost nothing.
+func (b *Backend) watch(o *op.Op) {
+	if o.Ctx != nil && o.Ctx.Done() != nil {
+		o.More().Stop = context.AfterFunc(o.Ctx, func() {
+			b.cancelled.Store(true)
+			b.mesh.Wake()
+		})
+	}
+}
+
+// advance moves the collective at the head of the order.
+func (b *Backend) advance(o *op.Op) bool {
+	if !o.Begun {
+		agreed, err := b.Group.Agree(o)
+		if agreed && err == nil {
+			err = b.begin(o)
+		}
+		if !agreed && err == nil {
+			return false
+		}
+		if err != nil {
+			b.Group.Fail(b.Group.Explain(o, o.Seq, err, false), o.Seq)
+			return true
+		}
+	}
+	moved, err := b.run.engine.Advance()
+	if err != nil {
+		return b.broken(o, err) || moved
+	}
+	if b.run.engine.Done() {
+		o.Unpack(b.run.out)
+		b.active[0] = nil
+		b.active = b.active[1:]
+		b.end(o, nil)
+		return true
+	}
+	return moved
+}
+
+// begin plans a collective and starts its run.
+func (b *Backend) begin(o *op.Op) error {
+	o.Begun = true
+	Identify(&b.port.call, b.ID, o)
+	b.Group.Begin(o)
+	p, err := b.planFor(o)
+	if err != nil {
+		return err
+	}
+	b.port.shape = &p.Shape
+	if n := p.Scratch * o.Elem(); len(b.scratch) < n {
+		b.scratch = make([]byte, n)
+	}
+	in, out, err := o.Pack(&b.packing)
+	if err != nil {
+		return err
+	}
+	var k engine.Kernel
+	if kernel := o.Kernel(); kernel != nil {
+		k = kernel
+	}
+	b.run.out = out
+	b.run.engine.Start(p, &b.port, k, in, out, b.scratch)
+	return nil
+}
+
+// end completes an operation.
+func (b *Backend) end(o *op.Op, err error) {
+	if stop := o.Rare().Stop; stop != nil {
+		stop()
+	}
+	if !o.P2P() {
+		b.run.engine.Reset()
+		b.run.out, b.run.stalledAt = nil, time.Time{}
+	}
+	b.Group.End(o, err)
+}
+
+// endAll completes everything with the group's error.
+func (b *Backend) endAll() {
+	cause := b.Group.Err()
+	for i, o := range b.active {
+		b.end(o, b.ownError(o, cause))
+		b.active[i] = nil
+	}
+	b.active = b.active[:0]
+	for i, m := range b.messages {
+		b.endMessage(m, b.ownError(m.Op, cause))
+		b.messages[i] = nil
+	}
+	b.messages = b.messages[:0]
+}

@@ -1,0 +1,268 @@
+package op
+
+import (
+	"errors"
+	"math"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// ErrNoTensors is what is wrong with a call of an empty list.
+var ErrNoTensors = errors.New("the list of tensors is empty")
+
+// AllReduce makes o, which is zero but for Rank and Size, an all-reduce. So do the methods that follow for their collective.
+func (o *Op) AllReduce(t colligo.Tensor, by colligo.ReduceOp) *Op {
+	o.begin(plan.AllReduce, &t)
+	o.Count = t.Len()
+	if o.valid() {
+		o.In, o.Out = t, t
+	}
+	o.reduceWith(by)
+	return o
+}
+
+// Broadcast makes o a broadcast.
+func (o *Op) Broadcast(t colligo.Tensor, root int) *Op {
+	o.begin(plan.Broadcast, &t)
+	o.Count = t.Len()
+	o.rooted(root)
+	if !o.valid() {
+		return o
+	}
+	if o.Rank == o.Root {
+		o.In = t
+	} else {
+		o.Out = t
+	}
+	return o
+}
+
+// ReduceTo makes o a reduce.
+func (o *Op) ReduceTo(t colligo.Tensor, root int, by colligo.ReduceOp) *Op {
+	o.begin(plan.Reduce, &t)
+	o.Count = t.Len()
+	o.rooted(root)
+	o.read(&t)
+	if o.Rank == o.Root {
+		o.write(&t)
+	}
+	o.reduceWith(by)
+	return o
+}
+
+// AllGather makes o an all-gather to a list.
+func (o *Op) AllGather(outs []colligo.Tensor, in colligo.Tensor) *Op {
+	o.begin(plan.AllGather, &in)
+	o.read(&in)
+	o.writeList(outs)
+	if !o.valid() {
+		return o
+	}
+	own := outs[o.Rank]
+	if own.Len() != in.Len() {
+		o.Failf("the input has %d elements, output %d has %d", in.Len(), o.Rank, own.Len())
+	}
+	if o.clash() && in.Addr() != own.Addr() {
+		o.More().stageIn = true
+	}
+	var counts []int
+	if o.Count, counts = lengths(outs); counts != nil {
+		o.More().Counts = counts
+	}
+	return o
+}
+
+// AllGatherInto makes o an all-gather to one tensor.
+func (o *Op) AllGatherInto(out, in colligo.Tensor) *Op {
+	o.begin(plan.AllGather, &in)
+	o.Count = in.Len()
+	o.read(&in)
+	o.write(&out)
+	if want := in.Len() * int(o.Size); o.valid() && out.Len() != want {
+		o.Failf("the output has %d elements, %d ranks of %d elements need %d", out.Len(), o.Size, in.Len(), want)
+	}
+	o.separate(out, in, true)
+	return o
+}
+
+// ReduceScatter makes o a reduce-scatter of a list.
+func (o *Op) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.ReduceOp) *Op {
+	o.begin(plan.ReduceScatter, &out)
+	o.write(&out)
+	o.readList(ins)
+	if !o.valid() {
+		return o
+	}
+	own := ins[o.Rank]
+	if own.Len() != out.Len() {
+		o.Failf("the output has %d elements, input %d has %d", out.Len(), o.Rank, own.Len())
+	}
+	if o.clash() && out.Addr() != own.Addr() {
+		o.More().stageIn = true
+	}
+	var counts []int
+	if o.Count, counts = lengths(ins); counts != nil {
+		o.More().Counts = counts
+	}
+	o.reduceWith(by)
+	return o
+}
+
+// ReduceScatterTensor makes o a reduce-scatter of one tensor.
+func (o *Op) ReduceScatterTensor(out, in colligo.Tensor, by colligo.ReduceOp) *Op {
+	o.begin(plan.ReduceScatter, &out)
+	o.Count = out.Len()
+	o.write(&out)
+	o.read(&in)
+	if want := out.Len() * int(o.Size); o.valid() && in.Len() != want {
+		o.Failf("the input has %d elements, %d ranks of %d elements need %d", in.Len(), o.Size, out.Len(), want)
+	}
+	o.separate(out, in, true)
+	o.reduceWith(by)
+	return o
+}
+
+// AllToAll makes o an all-to-all between lists.
+func (o *Op) AllToAll(outs, ins []colligo.Tensor) *Op {
+	if len(ins) == 0 {
+		o.Coll = plan.AllToAll
+		o.Fail(ErrNoTensors)
+		return o
+	}
+	o.begin(plan.AllToAll, &ins[0])
+	o.readList(ins)
+	o.writeList(outs)
+	if o.clash() {
+		o.More().stageIn = true
+	}
+	if o.valid() {
+		o.split(allLengths(ins), allLengths(outs))
+	}
+	return o
+}
+
+// AllToAllSingle makes o an all-to-all between two tensors.
+func (o *Op) AllToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) *Op {
+	o.begin(plan.AllToAll, &in)
+	o.read(&in)
+	o.write(&out)
+	if !o.valid() {
+		return o
+	}
+	if outSplits == nil && inSplits == nil {
+		if o.Count = in.Len() / int(o.Size); in.Len() != out.Len() || in.Len()%int(o.Size) != 0 {
+			o.Failf("%d elements in and %d out cannot be split evenly over %d ranks", in.Len(), out.Len(), o.Size)
+		}
+	} else {
+		o.split(o.splits(inSplits, in.Len()), o.splits(outSplits, out.Len()))
+	}
+	o.separate(out, in, false)
+	return o
+}
+
+// split sets the elements that go to and come from each rank.
+func (o *Op) split(to, from []int) {
+	if o.valid() && to[o.Rank] != from[o.Rank] {
+		o.Failf("rank %d sends %d elements to itself and receives %d", o.Rank, to[o.Rank], from[o.Rank])
+	}
+	r := o.More()
+	r.Counts, r.Recvs = to, from
+}
+
+// splits checks the parts of a tensor of n elements; nil cuts it evenly.
+func (o *Op) splits(parts []int, n int) []int {
+	size := int(o.Size)
+	if parts == nil {
+		if n%size != 0 {
+			o.Failf("%d elements cannot be split evenly over %d ranks", n, size)
+			return nil
+		}
+		parts = make([]int, size)
+		for i := range parts {
+			parts[i] = n / size
+		}
+		return parts
+	}
+	sum := 0
+	for i, p := range parts {
+		if p < 0 {
+			o.Failf("split %d is %d", i, p)
+		}
+		sum += min(p, math.MaxInt-sum) // a part that does not fit stays wrong
+	}
+	if len(parts) != size || sum != n {
+		o.Failf("%d splits of %d elements together for %d ranks and a tensor of %d elements", len(parts), sum, size, n)
+	}
+	return append([]int(nil), parts...)
+}
+
+// Gather makes o a gather; nil counts stand for inputs of one length.
+func (o *Op) Gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) *Op {
+	o.begin(plan.Gather, &in)
+	o.rooted(root)
+	o.read(&in)
+	o.parts(in, counts)
+	if o.Rank == o.Root {
+		o.writeList(outs)
+		o.fits(outs)
+	} else if len(outs) != 0 {
+		o.Failf("%d output tensors on rank %d, which is not the root %d", len(outs), o.Rank, root)
+	}
+	return o
+}
+
+// Scatter makes o a scatter; nil counts stand for outputs of one length.
+func (o *Op) Scatter(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) *Op {
+	o.begin(plan.Scatter, &out)
+	o.rooted(root)
+	o.write(&out)
+	o.parts(out, counts)
+	if o.Rank == o.Root {
+		o.readList(ins)
+		o.fits(ins)
+	} else if len(ins) != 0 {
+		o.Failf("%d input tensors on rank %d, which is not the root %d", len(ins), o.Rank, root)
+	}
+	return o
+}
+
+// Barrier makes o a barrier of what the ranks enqueued on a device, or on the CPU.
+func (o *Op) Barrier(on colligo.Device) *Op {
+	o.Coll, o.Device, o.index = plan.Barrier, on.Kind, int32(on.Index)
+	if on.Index < 0 {
+		o.Failf("there is no device %v", on)
+	}
+	return o
+}
+
+// Send makes o a send.
+func (o *Op) Send(t colligo.Tensor, to, tag int) *Op {
+	o.message(plan.Send, &t, to, tag)
+	o.read(&t)
+	return o
+}
+
+// Recv makes o a receive.
+func (o *Op) Recv(t colligo.Tensor, from, tag int) *Op {
+	o.message(plan.Recv, &t, from, tag)
+	o.write(&t)
+	return o
+}
+
+func (o *Op) message(coll plan.Coll, t *colligo.Tensor, peer, tag int) {
+	o.begin(coll, t)
+	o.Count, o.Peer, o.Tag, o.Any = t.Len(), int32(peer), int32(tag), peer == AnyPeer && coll == plan.Recv
+	if !o.Any && (peer < 0 || peer >= int(o.Size)) {
+		o.Failf("peer %d of a group of %d ranks", peer, o.Size)
+	}
+	if o.Any && !o.OnCPU() {
+		o.Failf("a receive from any rank into a tensor on %v: a GPU has to be told which rank it waits for, give the source", o.DeviceID())
+	}
+	if peer == int(o.Rank) {
+		o.Failf("rank %d is this rank itself", peer)
+	}
+	if tag != int(int32(tag)) {
+		o.Failf("tag %d does not fit into 32 bits", tag)
+	}
+}

@@ -1,0 +1,225 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// begin makes o, which is zero but for Rank and Size, an operation on a tensor that tells element type and device.
+func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
+	d := t.Device()
+	o.Coll, o.DType, o.Device, o.index = coll, t.DType(), d.Kind, int32(d.Index)
+	if o.Rank == colligo.NoRank {
+		o.More().Wrong = ErrNotMember
+	}
+	o.check(t)
+}
+
+// Failf notes the first thing that is wrong with the arguments.
+func (o *Op) Failf(format string, args ...any) {
+	if o.valid() {
+		o.More().Wrong = fmt.Errorf(format, args...)
+	}
+}
+
+// Fail is Failf with an error.
+func (o *Op) Fail(err error) {
+	if o.valid() {
+		o.More().Wrong = err
+	}
+}
+
+// Wrong returns what is wrong with the arguments.
+func (o *Op) Wrong() error { return o.Rare().Wrong }
+
+func (o *Op) valid() bool { return o.rare == nil || o.rare.Wrong == nil }
+
+// check refuses tensors of another type or device than the first, and on a device those that are not contiguous.
+func (o *Op) check(t *colligo.Tensor) {
+	switch {
+	case !t.Valid():
+		o.Failf("invalid tensor")
+	case t.Device() != o.DeviceID():
+		o.Failf("tensors on %v and %v in one call", o.DeviceID(), t.Device())
+	case !o.OnCPU() && !t.Contiguous():
+		o.Failf("%v is not contiguous, as tensors on a device must be", *t)
+	case t.DType() != o.DType:
+		o.Failf("tensors of %v and %v in one call", o.DType, t.DType())
+	}
+}
+
+// reduceWith sets the reduction.
+func (o *Op) reduceWith(by colligo.ReduceOp) {
+	if !o.valid() {
+		return
+	}
+	o.Reduce = by.Kind()
+	if _, err := kernels.Lookup(o.DType, o.Reduce); err != nil {
+		o.Fail(err)
+		return
+	}
+	if o.Reduce != colligo.KindPremulSum {
+		return
+	}
+	o.More().Factor = by
+	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() || f.Device().Kind != colligo.CPU) {
+		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU", f, o.DType.Real())
+	}
+}
+
+// Kernel returns what reduces the elements, nil for collectives that do not reduce.
+func (o *Op) Kernel() *kernels.Kernel {
+	if !o.Coll.Reduces() {
+		return nil
+	}
+	k, _ := kernels.Lookup(o.DType, o.Reduce) // which was looked up when the arguments were checked
+	return k
+}
+
+// rooted sets the root.
+func (o *Op) rooted(root int) {
+	if root < 0 || root >= int(o.Size) {
+		o.Failf("root %d of a group of %d ranks", root, o.Size)
+	}
+	o.Root = int32(root)
+}
+
+// read makes t the input.
+func (o *Op) read(t *colligo.Tensor) {
+	o.check(t)
+	if o.valid() {
+		o.In = *t
+	}
+}
+
+// write makes t the output.
+func (o *Op) write(t *colligo.Tensor) {
+	o.check(t)
+	if o.valid() {
+		o.Out = *t
+	}
+}
+
+// readList takes one input for each rank. The memory of a list whose tensors follow one another is not copied.
+func (o *Op) readList(ts []colligo.Tensor) {
+	if o.list(ts) {
+		r := o.More()
+		r.Ins, r.in = ts, joined(ts)
+	}
+}
+
+// writeList takes one output for each rank.
+func (o *Op) writeList(ts []colligo.Tensor) {
+	if o.list(ts) {
+		r := o.More()
+		r.Outs, r.out = ts, joined(ts)
+	}
+}
+
+func (o *Op) list(ts []colligo.Tensor) bool {
+	if len(ts) != int(o.Size) {
+		o.Failf("%d tensors for %d ranks", len(ts), o.Size)
+	}
+	for i := range ts {
+		o.check(&ts[i])
+	}
+	return o.valid()
+}
+
+// lengths returns the elements of each tensor of a list: one number if all have as many.
+func lengths(ts []colligo.Tensor) (each int, counts []int) {
+	even := true
+	for _, t := range ts {
+		even = even && t.Len() == ts[0].Len()
+	}
+	if even && len(ts) > 0 {
+		return ts[0].Len(), nil
+	}
+	return 0, allLengths(ts)
+}
+
+func allLengths(ts []colligo.Tensor) []int {
+	n := make([]int, len(ts))
+	for i, t := range ts {
+		n[i] = t.Len()
+	}
+	return n
+}
+
+// End returns the address behind a contiguous tensor.
+func End(t colligo.Tensor) uintptr { return t.Addr() + uintptr(t.Size()) }
+
+// Overlap reports whether two contiguous tensors share memory. Strided ones are not looked at: they may lie between one
+// another, as the columns of a matrix do.
+func Overlap(a, b colligo.Tensor) bool {
+	return a.Len() > 0 && b.Len() > 0 && a.Contiguous() && b.Contiguous() && a.Device() == b.Device() &&
+		a.Addr() < End(b) && b.Addr() < End(a)
+}
+
+// clash reports whether the memory that is read and the memory that is written in place overlap. A side that is staged does
+// not count: its inputs are copied first, or its outputs last.
+func (o *Op) clash() bool {
+	if !o.valid() || !o.OnCPU() {
+		return false
+	}
+	in, out := o.inPlace()
+	return len(in) > 0 && len(out) > 0 && Overlap(colligo.Of(in), colligo.Of(out))
+}
+
+// separate refuses an output that shares memory with the input. If allowed, one may be this rank's part of the other.
+func (o *Op) separate(out, in colligo.Tensor, allowed bool) {
+	if !o.valid() || !Overlap(out, in) {
+		return
+	}
+	whole, part := out, in
+	if in.Len() > out.Len() {
+		whole, part = in, out
+	}
+	if !allowed || part.Addr() != whole.Addr()+uintptr(int(o.Rank)*part.Size()) {
+		o.Failf("the output %v and the input %v share memory", out, in)
+	}
+}
+
+// parts sets the length of each rank's part; own is this rank's.
+func (o *Op) parts(own colligo.Tensor, counts []int) {
+	if !o.valid() {
+		return
+	}
+	if counts == nil {
+		o.Count = own.Len()
+		return
+	}
+	if len(counts) != int(o.Size) {
+		o.Failf("%d counts for %d ranks", len(counts), o.Size)
+		return
+	}
+	for i, c := range counts {
+		if c < 0 {
+			o.Failf("count %d of rank %d", c, i)
+		}
+	}
+	if counts[o.Rank] != own.Len() {
+		o.Failf("the tensor has %d elements, the counts say %d", own.Len(), counts[o.Rank])
+	}
+	o.More().Counts = append([]int(nil), counts...)
+}
+
+// fits checks the root's list against the parts.
+func (o *Op) fits(list []colligo.Tensor) {
+	if !o.valid() {
+		return
+	}
+	counts := o.Rare().Counts
+	for i, t := range list {
+		want := o.Count
+		if counts != nil {
+			want = counts[i]
+		}
+		if t.Len() != want {
+			o.Failf("tensor %d of the root has %d elements, rank %d's part has %d", i, t.Len(), i, want)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package op
+
+import (
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// mergeLimit is the bytes up to which operations of a block share a plan: beyond it copying costs more than waiting once
+// for each saves. It decides what goes over the wire, and must be the same on all ranks.
+const mergeLimit = 256 << 10
+
+// Part is an operation that another stands for. Its sides are those of the Op.
+type Part struct {
+	Count     int
+	in, out   []byte
+	ins, outs []colligo.Tensor // to be copied
+}
+
+// Merge puts operations of a block that follow one another together where that is faster. It looks only at what is the same
+// on all ranks.
+func Merge(all []*Op) []*Op {
+	var out []*Op
+	for i := 0; i < len(all); {
+		j, bytes := i+1, all[i].Bytes()
+		for j < len(all) && all[i].joins(all[j]) && bytes+all[j].Bytes() <= mergeLimit {
+			bytes += all[j].Bytes()
+			j++
+		}
+		if j == i+1 {
+			out = append(out, all[i])
+		} else {
+			out = append(out, Together(all[i:j]))
+		}
+		i = j
+	}
+	return out
+}
+
+// joins reports whether two operations can share a plan.
+func (o *Op) joins(p *Op) bool {
+	switch o.Coll {
+	case plan.AllReduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter:
+	default:
+		return false
+	}
+	return o.Coll == p.Coll && o.DType == p.DType && o.Root == p.Root && o.Rare().Counts == nil && p.Rare().Counts == nil &&
+		o.Reduce == p.Reduce && o.Reduce != colligo.KindPremulSum // factors may differ between ranks
+}
+
+// Together makes one operation of several.
+func Together(all []*Op) *Op {
+	first := all[0]
+	o := &Op{Coll: first.Coll, kind: first.kind, DType: first.DType, Reduce: first.Reduce, Device: first.Device, index: first.index,
+		Own: first.Own, Ctx: first.Ctx, Size: first.Size, Rank: first.Rank, Root: first.Root}
+	r := o.More()
+	r.Parts, r.Ins, r.Outs = make([]Part, 0, len(all)), make([]colligo.Tensor, 0, len(all)), make([]colligo.Tensor, 0, len(all))
+	for _, p := range all {
+		o.Count += p.Count
+		var room [1]colligo.Tensor
+		r.Ins = append(r.Ins, p.Inputs(&room)...)
+		r.Outs = append(r.Outs, p.Outputs(&room)...)
+		if more := p.Rare().Parts; more != nil {
+			r.Parts = append(r.Parts, more...)
+			continue
+		}
+		part := Part{Count: p.Count}
+		part.in, part.out = p.inPlace()
+		part.ins, part.outs = p.staged()
+		r.Parts = append(r.Parts, part)
+	}
+	o.name()
+	return o
+}
+
+// name says what the flight recorder calls an operation that stands for several.
+func (o *Op) name() {
+	switch o.Coll {
+	case plan.AllReduce:
+		o.As(AllReduceCoalesced)
+	case plan.AllGather:
+		o.rare.Title = "nccl:all_gather_into_tensor_coalesced"
+		o.As(Coalesced)
+	case plan.ReduceScatter:
+		o.rare.Title = "nccl:reduce_scatter_tensor_coalesced"
+		o.As(Coalesced)
+	}
+}
+
+// pack copies what is not contiguous.
+func (p *Part) pack(inPlace bool) {
+	if p.ins != nil {
+		p.in = gatherTensors(p.ins)
+	}
+	if p.outs != nil && inPlace {
+		p.out = p.in
+	} else if p.outs != nil {
+		p.out = make([]byte, sizeOf(p.outs))
+	}
+}
+
+// packParts lays the inputs one after the other, for each rank if there is one for each.
+func (o *Op) packParts(room *Room) (in, out []byte) {
+	nIn, nOut, inPlace := 0, 0, o.Coll == plan.AllReduce
+	for i := range o.rare.Parts {
+		p := &o.rare.Parts[i]
+		p.pack(inPlace)
+		nIn, nOut = nIn+len(p.in), nOut+len(p.out)
+	}
+	if inPlace {
+		in = room.take(nIn)
+		out = in
+	} else {
+		all := room.take(nIn + nOut)
+		in, out = all[:nIn:nIn], all[nIn:]
+	}
+	if nIn > 0 {
+		o.eachPart(in, plan.ReduceScatter, func(flat []byte, p *Part, from, to int) { copy(flat, p.in[from:to]) })
+	}
+	return in, out
+}
+
+// unpackParts brings the results to their tensors.
+func (o *Op) unpackParts(out []byte) {
+	if len(out) > 0 {
+		o.eachPart(out, plan.AllGather, func(flat []byte, p *Part, from, to int) { copy(p.out[from:to], flat) })
+	}
+	for _, p := range o.rare.Parts {
+		scatterTensors(p.outs, p.out)
+	}
+}
+
+// eachPart calls f for every part with its bytes in a flat buffer, and where those are in the part's own. For the given
+// collective the buffer holds all parts for each rank.
+func (o *Op) eachPart(flat []byte, split plan.Coll, f func(flat []byte, p *Part, from, to int)) {
+	copies := 1
+	if o.Coll == split {
+		copies = int(o.Size)
+	}
+	for c := range copies {
+		for i := range o.rare.Parts {
+			p := &o.rare.Parts[i]
+			n := p.Count * o.Elem()
+			f(flat[:n:n], p, c*n, (c+1)*n)
+			flat = flat[n:]
+		}
+	}
+}
+
+// Block is a coalescing block: an operation that is over when those are that it is made of.
+type Block struct {
+	Op   // stands for all in the recorder, if there are several
+	Ops  []*Op
+	left int // operations that are not over
+}
+
+// NewBlock makes a block of operations.
+func NewBlock(ops []*Op) *Block {
+	b := &Block{Ops: ops, left: len(ops)}
+	for _, o := range ops {
+		o.More().Block = b
+	}
+	return b
+}
+
+// Single returns the only operation of a block, and nil where there are several.
+func (b *Block) Single() *Op {
+	if len(b.Ops) == 1 {
+		return b.Ops[0]
+	}
+	return nil
+}
+
+// PartEnded notes that one operation of the block is over. It reports whether the block is, which has the error of the first
+// operation that failed.
+func (b *Block) PartEnded(err error) (over bool) {
+	if b.Err == nil {
+		b.Err = err
+	}
+	b.left--
+	return b.left == 0
+}

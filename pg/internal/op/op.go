@@ -1,0 +1,305 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// AnyPeer as the peer of a receive takes a message from the rank that sends first.
+const AnyPeer = plan.None
+
+// ErrNotMember is what is wrong with every operation of a rank outside the group.
+var ErrNotMember = errors.New("this rank is not a member of the group")
+
+// Op is one operation. Lengths and counts are in elements.
+type Op struct {
+	In, Out colligo.Tensor // what was called with, where it is no list; invalid where the rank has none
+	Count   int            // of even collectives the length that plan.Shape has; of messages the length
+
+	Coll   plan.Coll
+	kind   Type // the type plus one, where Coll and tensors do not tell it; else 0
+	DType  colligo.DType
+	Reduce colligo.OpKind     // of collectives that reduce
+	Device colligo.DeviceKind // of the tensors
+	Own    bool               // the group's own: it has no number, and is neither recorded nor counted
+	Begun  bool               // its turn has come
+	Over   bool               // it has ended, with Err
+	Any    bool               // a receive that was posted for any peer
+	// OnlyP2P marks the entry of a block that has only sends and receives.
+	OnlyP2P bool
+	// Held marks an operation of a block whose Pending is still to come.
+	Held bool
+
+	index      int32 // of the device
+	Size, Rank int32
+	Root       int32
+	Peer, Tag  int32 // of send and recv; of a receive from any peer, the peer that it came from
+
+	Seq Seq             // place in the group's order, the same on all ranks; a message has that of the collective before it
+	Ctx context.Context // of the call; nil is one that never ends
+
+	// What the recorder, the metrics and the hooks hear.
+	ID     int64     // in the recorder; negative if nothing was recorded
+	Number uint64    // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
+	Called time.Time // zero if the operation was refused
+	began  time.Duration // from Called until its turn, plus 1 so that 0 is unknown
+	took   time.Duration // plus 1
+
+	Limit  time.Duration // how long the operation may take from when it can begin
+	waited time.Duration // from Called until the limit began to count, plus 1
+
+	Done chan struct{} // closed when the operation is over; nil if only the goroutine that drives it waits
+	Err  error
+	rare *Rare
+}
+
+// Rare is what few operations need.
+type Rare struct {
+	Ins, Outs     []colligo.Tensor // one tensor for each rank; of an operation that stands for several, the tensors of all
+	in, out       []byte           // the memory of a list whose tensors follow one another
+	stageIn       bool             // the input is copied first, for the output lies in it
+	Counts, Recvs []int            // of uneven collectives
+	Factor        colligo.ReduceOp // of premul_sum
+	Parts         []Part           // the operations that this one stands for, see Together
+	Title         string           // in the flight recorder, where the type does not tell it
+	Wrong         error            // what is wrong with the arguments
+	Block         *Block           // the block that the operation is one of
+
+	Extra   time.Duration // ends with the operation: what AddEphemeralTimeout gave it
+	Stop    func() bool   // ends the watch of Ctx
+	Failure error         // this operation's own error, whatever made the group fail first
+	Late    error         // its error if the group failed because it was late, or because a peer is gone
+	Check   any           // of the ranks' fingerprints, at debug level DETAIL
+	staged  [2][]byte     // of a message that is not contiguous
+}
+
+// nothing is the Rare of operations that have none. It is only read.
+var nothing = new(Rare)
+
+// Rare returns what few operations need, to be read.
+func (o *Op) Rare() *Rare {
+	if o.rare == nil {
+		return nothing
+	}
+	return o.rare
+}
+
+// More returns it to be written.
+func (o *Op) More() *Rare {
+	if o.rare == nil {
+		o.rare = new(Rare)
+	}
+	return o.rare
+}
+
+// Reset makes an operation that is over ready for another call.
+func (o *Op) Reset() {
+	r := o.rare
+	if r != nil {
+		*r = Rare{}
+	}
+	*o = Op{rare: r}
+}
+
+// Release drops the references to the caller's memory.
+func (o *Op) Release() {
+	o.In, o.Out = colligo.Tensor{}, colligo.Tensor{}
+	if r := o.rare; r != nil {
+		r.Ins, r.Outs, r.in, r.out, r.staged, r.Parts = nil, nil, nil, nil, [2][]byte{}, nil
+	}
+}
+
+// P2P reports whether the operation is a send or a receive.
+func (o *Op) P2P() bool { return o.Coll == plan.Send || o.Coll == plan.Recv }
+
+// Posted returns the peer that a send or receive was posted for, AnyPeer for a receive from any.
+func (o *Op) Posted() int {
+	if o.Any {
+		return AnyPeer
+	}
+	return int(o.Peer)
+}
+
+// CountsAsP2P reports whether the operation's number is among those of sends and receives.
+func (o *Op) CountsAsP2P() bool { return o.OnlyP2P || o.Type().P2P() }
+
+// OnCPU reports whether the tensors lie in memory of this process.
+func (o *Op) OnCPU() bool { return o.Device == colligo.CPU }
+
+// DeviceID returns the device of the tensors.
+func (o *Op) DeviceID() colligo.Device {
+	return colligo.Device{Kind: o.Device, Index: int(o.index)}
+}
+
+// Elem returns the bytes of one element, 1 for a barrier.
+func (o *Op) Elem() int {
+	if o.DType.Valid() {
+		return o.DType.Size()
+	}
+	return 1
+}
+
+// ReduceOp returns the reduction.
+func (o *Op) ReduceOp() colligo.ReduceOp {
+	if o.Reduce == colligo.KindPremulSum {
+		return o.Rare().Factor
+	}
+	return o.Reduce.Op()
+}
+
+// Started notes that the operation's turn has come.
+func (o *Op) Started(now time.Time) { o.began = now.Sub(o.Called) + 1 }
+
+// Began returns when the operation's turn came, zero if that is not known.
+func (o *Op) Began() time.Time {
+	if o.began == 0 {
+		return time.Time{}
+	}
+	return o.Called.Add(o.began - 1)
+}
+
+// Ended notes that the operation is over.
+func (o *Op) Ended(now time.Time) {
+	if o.took == 0 && o.began > 0 {
+		o.took = now.Sub(o.Called) - (o.began - 1) + 1
+	}
+}
+
+// Took returns how long the operation was on its way, negative if that is not known.
+func (o *Op) Took() time.Duration {
+	return o.took - 1
+}
+
+// Clock has the operation's limit count from now on, unless it does already. A deadline of the context takes the limit's
+// place.
+func (o *Op) Clock(now time.Time) {
+	if o.waited != 0 {
+		return
+	}
+	if o.Called.IsZero() {
+		o.Called = now
+	}
+	o.waited = now.Sub(o.Called) + 1
+	if o.Ctx != nil {
+		if d, ok := o.Ctx.Deadline(); ok {
+			o.Limit = d.Sub(o.Called) - (o.waited - 1)
+		}
+	}
+}
+
+// Clocked returns when the limit began to count, zero if it does not yet.
+func (o *Op) Clocked() time.Time {
+	if o.waited == 0 {
+		return time.Time{}
+	}
+	return o.Called.Add(o.waited - 1)
+}
+
+// Deadline returns when the operation is late, zero while its limit does not count.
+func (o *Op) Deadline() time.Time {
+	if o.waited == 0 {
+		return time.Time{}
+	}
+	return o.Called.Add(o.waited - 1 + o.Limit)
+}
+
+// Expired reports whether the operation has had its time, or its context was cancelled, with that cause.
+func (o *Op) Expired(now time.Time) (late bool, cause error) {
+	if o.Ctx != nil && errors.Is(o.Ctx.Err(), context.Canceled) {
+		return true, context.Cause(o.Ctx)
+	}
+	return o.waited != 0 && !now.Before(o.Deadline()), nil
+}
+
+// What says what was called, such as "float32 sum, 4 MiB".
+func (o *Op) What() string {
+	if o.Coll == plan.Barrier || !o.DType.Valid() {
+		return ""
+	}
+	s := o.DType.String()
+	if o.Coll.Reduces() {
+		s += " " + o.Reduce.String()
+	}
+	s += ", " + colligo.FormatBytes(int64(o.Bytes()))
+	if o.Coll.Rooted() {
+		s += fmt.Sprintf(", root %d", o.Root)
+	}
+	if n := len(o.Rare().Parts); n > 0 {
+		s += fmt.Sprintf(", %d tensors", n)
+	}
+	return s
+}
+
+// Bytes returns the bytes of the whole tensor: the larger of what all ranks put in and get out. It is the same on all ranks,
+// but for an all_to_all with splits.
+func (o *Op) Bytes() int { return o.Elements() * o.Elem() }
+
+// Elements is Bytes in elements.
+func (o *Op) Elements() int {
+	if counts := o.Rare().Counts; counts != nil {
+		n := 0
+		for _, c := range counts {
+			n += c
+		}
+		return n
+	}
+	switch o.Coll {
+	case plan.AllGather, plan.ReduceScatter, plan.Gather, plan.Scatter, plan.AllToAll:
+		return o.Count * int(o.Size)
+	}
+	return o.Count
+}
+
+// TuningBytes is the bytes by which an algorithm is picked, the same on all ranks: each rank of an all_to_all may have splits
+// of its own.
+func (o *Op) TuningBytes() int {
+	if o.Coll == plan.AllToAll {
+		return 0
+	}
+	return o.Bytes()
+}
+
+// Inputs returns the tensors that were called with, in room where it is one. What c10d does in place is input and output.
+func (o *Op) Inputs(room *[1]colligo.Tensor) []colligo.Tensor {
+	switch {
+	case o.In.Valid():
+		return one(room, o.In)
+	case o.Rare().Ins != nil:
+		return o.rare.Ins
+	case o.Coll == plan.Broadcast || o.Coll == plan.Recv:
+		return one(room, o.Out)
+	}
+	return nil
+}
+
+// Outputs returns the tensors in which the results will be.
+func (o *Op) Outputs(room *[1]colligo.Tensor) []colligo.Tensor {
+	switch {
+	case o.Out.Valid():
+		return one(room, o.Out)
+	case o.Rare().Outs != nil:
+		return o.rare.Outs
+	case o.Coll == plan.Broadcast || o.Coll == plan.Reduce || o.Coll == plan.Send:
+		return one(room, o.In)
+	}
+	return nil
+}
+
+// Results returns the tensors that will hold the results, none of an operation whose arguments are wrong.
+func (o *Op) Results() []colligo.Tensor {
+	if o.Rare().Wrong != nil {
+		return nil
+	}
+	var room [1]colligo.Tensor
+	return append([]colligo.Tensor(nil), o.Outputs(&room)...)
+}
+
+func one(room *[1]colligo.Tensor, t colligo.Tensor) []colligo.Tensor {
+	room[0] = t
+	return room[:]
+}

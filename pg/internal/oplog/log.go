@@ -1,0 +1,238 @@
+package oplog
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// Log is the operation log of one group: its records in the flight recorder, its counts, and the hooks. The group holds its
+// order lock while it calls Admit, AdmitMore and Number; the other methods may be called from any goroutine.
+type Log struct {
+	Hooks   Hooks[Entry]
+	Pending Pending
+
+	recorder *flight.Recorder
+	group    int // number of the group in the recorder
+	rank     int
+	timing   atomic.Bool // durations go into the recorder, and are measured on devices
+	counters [op.NumTypes]Counter
+
+	// Under the group's order lock.
+	collectives, messages, calls uint64            // numbers as c10d gives them, each from 1
+	sends, recvs                 []string          // names by peer, from any peer on
+	in, out                      [1]colligo.Tensor // room for what is recorded
+	unit                         [1]colligo.Tensor // what c10d reduces in a barrier
+}
+
+// Entry is an operation that is over.
+type Entry struct {
+	ID            flight.ID
+	Type          op.Type
+	Number        uint64
+	Bytes         int
+	Called, Began time.Time // Began is zero if it is not known
+	Ended         time.Time
+	Took          time.Duration // negative if it is not known
+	Err           error
+}
+
+// EntryOf returns the entry of an operation that ends now.
+func EntryOf(o *op.Op, err error, now time.Time) Entry {
+	return Entry{flight.ID(o.ID), o.Type(), o.Number, o.Bytes(), o.Called, o.Began(), now, o.Took(), err}
+}
+
+// Open makes the group known to a recorder, which may be nil.
+func (l *Log) Open(recorder *flight.Recorder, name, desc string, rank int, ranks []int, timing bool) {
+	l.recorder, l.rank = recorder, rank
+	l.group = recorder.AddGroup(name, desc, ranks)
+	l.sends, l.recvs = make([]string, len(ranks)+1), make([]string, len(ranks)+1)
+	l.unit[0] = colligo.Of(make([]float32, 1))
+	l.timing.Store(timing)
+}
+
+// Recorder returns the flight recorder, nil if there is none.
+func (l *Log) Recorder() *flight.Recorder { return l.recorder }
+
+// Group returns the group's number in the recorder.
+func (l *Log) Group() int { return l.group }
+
+// SetTiming switches whether durations are recorded.
+func (l *Log) SetTiming(on bool) { l.timing.Store(on) }
+
+// Timing reports whether durations are recorded.
+func (l *Log) Timing() bool { return l.timing.Load() }
+
+// Counts returns the counts of a type of operation.
+func (l *Log) Counts(t op.Type) Counts { return l.counters[t].Counts() }
+
+// Admit gives an operation its number and records it, with its callers but the first skip. The limit is how long it may take.
+func (l *Log) Admit(o *op.Op, limit time.Duration, skip int) {
+	if o.Own {
+		return
+	}
+	t := o.Type()
+	o.As(t)
+	if l.calls++; t.P2P() {
+		l.messages++
+	} else {
+		l.collectives++
+	}
+	l.record(o, t, limit, skip+1)
+}
+
+// AdmitMore is Admit under the number of the operation before.
+func (l *Log) AdmitMore(o *op.Op, limit time.Duration, skip int) {
+	if o.Own {
+		return
+	}
+	t := o.Type()
+	o.As(t)
+	l.calls++
+	l.record(o, t, limit, skip+1)
+}
+
+// record records an operation that has its number.
+func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
+	p2p := o.OnlyP2P || t.P2P()
+	if o.Number = l.collectives; p2p {
+		o.Number = l.messages
+	}
+	o.Called = time.Now()
+	l.Pending.Add()
+	if l.recorder == nil {
+		o.ID = -1
+		return
+	}
+	f := flight.Op{PG: l.group, Seq: l.collectives, P2PSeq: l.messages, OpID: l.calls, Name: l.name(o, t), P2P: p2p, Timeout: limit,
+		Created: o.Called}
+	l.tensors(&f, o, t)
+	o.ID = int64(l.recorder.Add(&f, skip+1))
+	if l.in[0].Valid() || l.out[0].Valid() {
+		l.in[0], l.out[0] = colligo.Tensor{}, colligo.Tensor{}
+	}
+}
+
+// Begin notes that an operation is on its way.
+func (l *Log) Begin(o *op.Op, now time.Time) {
+	if !o.Own {
+		o.Started(now)
+		l.recorder.StartAt(flight.ID(o.ID), now)
+	}
+}
+
+// End notes how an operation has ended: in the recorder, in the counts, and for the hooks.
+func (l *Log) End(o *op.Op, err error) {
+	if o.Own {
+		return
+	}
+	now := time.Now()
+	o.Ended(now)
+	e := EntryOf(o, err, now)
+	l.Conclude(&e)
+	l.Pending.Done(1)
+}
+
+// Conclude is End of an operation that goes on to count as pending.
+func (l *Log) Conclude(e *Entry) {
+	switch {
+	case e.Err != nil:
+		l.recorder.Retire(e.ID)
+	case l.timing.Load():
+		l.recorder.CompleteAt(e.ID, e.Took, e.Ended)
+	default:
+		l.recorder.CompleteAt(e.ID, -1, e.Ended)
+	}
+	l.Count(e)
+	if l.Hooks.Any() {
+		l.Hooks.Put(*e)
+	}
+}
+
+// Count counts an operation that is over.
+func (l *Log) Count(e *Entry) {
+	switch {
+	case e.Type >= op.NumTypes:
+	case e.Err != nil:
+		l.counters[e.Type].Fail()
+	default:
+		l.counters[e.Type].Done(e.Bytes, e.Took)
+	}
+}
+
+// name returns an operation's name in a dump. Those of sends and receives are made once for each peer.
+func (l *Log) name(o *op.Op, t op.Type) string {
+	r := o.Rare()
+	switch {
+	case r.Title != "":
+		return r.Title
+	case t == op.AllGather && r.Counts != nil:
+		return "nccl:ALLGATHER_coalesced"
+	case t == op.ReduceScatter && r.Counts != nil:
+		return "nccl:REDUCE_SCATTER_coalesced"
+	case !t.P2P():
+		return t.Flight()
+	}
+	names, arrow := l.sends, "->"
+	if o.Coll == plan.Recv {
+		names, arrow = l.recvs, "<-"
+	}
+	name := &names[1+o.Peer] // any peer is -1, which readers of dumps take for a number too
+	if *name == "" {
+		*name = fmt.Sprintf("%s %d%s%d", t.Flight(), l.rank, arrow, o.Peer)
+	}
+	return *name
+}
+
+// tensors puts the tensors of a call into the recorder's operation as c10d has them: lists that it flattens are one
+// tensor. Readers of dumps compare the ranks' inputs and outputs, and expect some of both: of uneven calls those are
+// recorded that are the same on all ranks. They count an all-to-all's first tensors only, so lists are one there too.
+func (l *Log) tensors(f *flight.Op, o *op.Op, t op.Type) {
+	in, out := &l.in, &l.out
+	f.In, f.Out = o.Inputs(in), o.Outputs(out)
+	counts := o.Rare().Counts
+	switch {
+	case t == op.Barrier:
+		f.In, f.Out = l.unit[:], l.unit[:]
+	case t == op.AllGather && counts != nil:
+		f.In = f.Out
+	case t == op.AllGather:
+		out[0] = flat(f.Out)
+		f.Out = out[:]
+	case t == op.ReduceScatter && counts != nil:
+		f.Out = f.In
+	case t == op.ReduceScatter:
+		in[0] = flat(f.In)
+		f.In = in[:]
+	case t == op.Gather && counts != nil:
+		f.In = partsOf(counts, f.In[0].DType())
+	case t == op.Scatter && counts != nil:
+		f.Out = partsOf(counts, f.Out[0].DType())
+	case t == op.AllToAll:
+		in[0], out[0] = flat(f.In), flat(f.Out)
+		f.In, f.Out = in[:], out[:]
+	}
+}
+
+// partsOf has a tensor for each rank's part; of their memory it says nothing.
+func partsOf(counts []int, d colligo.DType) []colligo.Tensor {
+	ts := make([]colligo.Tensor, len(counts))
+	for i, n := range counts {
+		ts[i] = colligo.Raw(nil, n, d)
+	}
+	return ts
+}
+
+// flat has the elements of a list in one dimension; of its memory it says nothing.
+func flat(ts []colligo.Tensor) colligo.Tensor {
+	n := 0
+	for _, t := range ts {
+		n += t.Len()
+	}
+	return colligo.Raw(nil, n, ts[0].DType())
+}

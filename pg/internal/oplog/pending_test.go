@@ -1,0 +1,39 @@
+package oplog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPendingAgain has an operation called when the last has just ended, and who saw that is about to wake who waits: one
+// that begins to wait then must not be woken with the others, for the new operation is pending.
+func TestPendingAgain(t *testing.T) {
+	var p Pending
+	p.Add()
+	done := make(chan error, 1)
+	go func() { done <- p.Wait(t.Context()) }()
+	waits := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.zero != nil
+	}
+	require.Eventually(t, waits, 5*time.Second, time.Millisecond)
+	p.mu.Lock()
+	ended := make(chan struct{})
+	go func() {
+		p.Done(1)
+		close(ended)
+	}()
+	for p.n.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	p.Add()
+	p.mu.Unlock()
+	<-ended
+	time.Sleep(20 * time.Millisecond)
+	require.Empty(t, done)
+	p.Done(1)
+	require.NoError(t, <-done)
+}

@@ -1,0 +1,353 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/internal/oplog"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// Group is what the watchdog asks and tells its group.
+type Group interface {
+	// Err returns the group's first error.
+	Err() error
+	// Late fails the group because an asynchronous operation has had its time.
+	Late(o *op.Op)
+	// Freed hears that an asynchronous operation is over, so that its time may go to others.
+	Freed(o *op.Op)
+}
+
+// Devices is the watchdog of one group's operations on devices.
+type Devices struct {
+	group Group
+	log   *oplog.Log
+
+	mu        sync.Mutex
+	queues    [3]queue
+	runs      map[backend.Backend]*runs
+	last      backend.Backend // the one asked for last, and its runs
+	lastOf    *runs
+	deadlines deadlines
+	held      bool // calls since Hold have their Pending to come
+	looking   bool
+	ended     bool
+	stop      chan struct{}
+	gone      chan struct{}
+
+	// Owned by the goroutine that looks.
+	batch [32]entry
+	over  []flight.Done // of the batch, to be told the recorder
+}
+
+// queue is the operations of one kind, the oldest first.
+type queue struct {
+	entries []entry
+	head    int // entries before it are gone
+}
+
+// entry is an operation on a device. It is small, for one CPU writes it and another reads it, and each line of memory that
+// changes hands costs the caller as much as a lock.
+type entry struct {
+	id     flight.ID
+	number uint64 // the operation's own
+	bytes  int
+	run    uint64 // number of its call
+	runs   *runs  // of its backend
+	more   *more
+	coll   plan.Coll
+	kind   op.Type
+	held   bool
+}
+
+// more is the rest of what is known of an operation that has a Pending or that hooks hear of; nil for the others.
+type more struct {
+	record  oplog.Entry
+	pending backend.Pending // nil: the backend is asked
+}
+
+// record is what the log takes.
+func (e *entry) record() oplog.Entry {
+	if e.more != nil {
+		return e.more.record
+	}
+	return oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes}
+}
+
+// runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of its
+// callers, so it is asked once for all that are over, not for each.
+type runs struct {
+	ran     [3]uint64       // under Devices.mu
+	over    [3]uint64       // of the goroutine that looks
+	tracker backend.Tracker // the backend, nil if it is none
+}
+
+// The first and the longest pause between two looks.
+const (
+	shortPause = time.Millisecond
+	longPause  = 50 * time.Millisecond
+)
+
+// Open makes the watchdog that of a group.
+func (d *Devices) Open(g Group, log *oplog.Log) { d.group, d.log = g, log }
+
+func queueOf(coll plan.Coll) int {
+	switch coll {
+	case plan.Send:
+		return 1
+	case plan.Recv:
+		return 2
+	}
+	return 0
+}
+
+// Add takes over an operation that a backend has enqueued, with its Pending if it has one. The caller holds the order of the
+// group's operations.
+func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
+	q := queueOf(o.Coll)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	runs := d.runsOf(b)
+	runs.ran[q]++
+	if o.Own {
+		return
+	}
+	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), run: runs.ran[q], runs: runs, coll: o.Coll, kind: o.Type()}
+	if p != nil || d.held || d.log.Hooks.Any() {
+		e.more, e.held = &more{oplog.EntryOf(o, nil, time.Time{}), p}, d.held && p == nil
+	}
+	d.queues[q].entries = append(d.queues[q].entries, e)
+	d.start()
+}
+
+// Watch has the group told when an asynchronous operation is late, whose deadline is known.
+func (d *Devices) Watch(o *op.Op, p backend.Pending) {
+	d.deadlines.add(pending{o, p})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.start()
+}
+
+// runsOf returns a backend's runs. The caller holds d.mu.
+func (d *Devices) runsOf(b backend.Backend) *runs {
+	if d.last == b {
+		return d.lastOf
+	}
+	r := d.runs[b]
+	if r == nil {
+		if d.runs == nil {
+			d.runs = map[backend.Backend]*runs{}
+		}
+		r = &runs{}
+		r.tracker, _ = b.(backend.Tracker)
+		d.runs[b] = r
+	}
+	d.last, d.lastOf = b, r
+	return r
+}
+
+// start starts the goroutine if nothing looks. The caller holds d.mu.
+func (d *Devices) start() {
+	if d.looking || d.ended || d.held {
+		return
+	}
+	d.looking, d.stop, d.gone = true, make(chan struct{}), make(chan struct{})
+	go d.watch(d.stop, d.gone)
+}
+
+// Hold begins a block of calls that are launched as one.
+func (d *Devices) Hold() {
+	d.mu.Lock()
+	d.held = true
+	d.mu.Unlock()
+}
+
+// Release gives the calls since Hold their Pending, nil if there is none.
+func (d *Devices) Release(p backend.Pending) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = false
+	for q := range d.queues {
+		all := &d.queues[q]
+		for i := all.head; i < len(all.entries); i++ {
+			if e := &all.entries[i]; e.held {
+				e.held, e.more.pending = false, p
+			}
+		}
+	}
+	d.start()
+}
+
+// watch is the watchdog's goroutine.
+func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
+	defer close(gone)
+	pause := shortPause
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-timer.C:
+		}
+		if pause = min(2*pause, longPause); d.look(false) {
+			pause = shortPause
+		}
+		if late := d.deadlines.late(time.Now(), d.group.Freed); late != nil && d.group.Err() == nil {
+			d.group.Late(late)
+		}
+		if d.idle() {
+			return
+		}
+		timer.Reset(pause)
+	}
+}
+
+// idle ends the goroutine if there is nothing to look at.
+func (d *Devices) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for q := range d.queues {
+		if d.queues[q].head < len(d.queues[q].entries) {
+			return false
+		}
+	}
+	d.looking = d.deadlines.any()
+	return !d.looking
+}
+
+// look concludes what is over at the head of each queue; last also what never will be. Only one goroutine looks at a time.
+func (d *Devices) look(last bool) (moved bool) {
+	for q := range d.queues {
+		for n := len(d.batch); n == len(d.batch); {
+			n = d.concludeSome(d.some(q), last)
+			d.drop(q, n)
+			moved = moved || n > 0
+		}
+	}
+	return moved
+}
+
+// concludeSome concludes the operations before the first that is not over, and returns how many those were.
+func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
+	now := time.Now()
+	for ; n < len(entries); n++ {
+		over, err := d.isOver(&entries[n])
+		if !over && !last {
+			break
+		}
+		if !over {
+			err = d.group.Err()
+		}
+		d.conclude(&entries[n], err, now)
+	}
+	d.log.Recorder().Conclude(d.log.Group(), d.over, now)
+	d.over = d.over[:0]
+	d.log.Pending.Done(n)
+	return n
+}
+
+// some returns a copy of the oldest of a queue. Many at once, for the goroutine that looks stands in the way of callers.
+func (d *Devices) some(q int) []entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.batch[:copy(d.batch[:], d.queues[q].entries[d.queues[q].head:])]
+}
+
+// drop forgets the n oldest of a queue. The memory of those that are gone is used again when they are more than half.
+func (d *Devices) drop(q, n int) {
+	clear(d.batch[:])
+	if n == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := &d.queues[q]
+	clear(all.entries[all.head : all.head+n])
+	all.head += n
+	if all.head > len(all.entries)/2 {
+		n := copy(all.entries, all.entries[all.head:])
+		clear(all.entries[n:])
+		all.entries, all.head = all.entries[:n], 0
+	}
+}
+
+// isOver reports whether an operation is over, and its error.
+func (d *Devices) isOver(e *entry) (bool, error) {
+	if e.held {
+		return false, nil
+	}
+	if e.more != nil && e.more.pending != nil {
+		if !e.more.pending.Done() {
+			return false, nil
+		}
+		return true, e.more.pending.Synchronize(context.Background())
+	}
+	t, over := e.runs.tracker, &e.runs.over[queueOf(e.coll)]
+	if t != nil && *over < e.run {
+		*over = t.Finished(e.coll)
+	}
+	if t != nil && *over >= e.run {
+		return true, nil
+	}
+	if err := d.group.Err(); err != nil && err != colligo.ErrClosed {
+		return true, err
+	}
+	return t == nil, nil // where nobody can tell, what the call returned is all that is known
+}
+
+// conclude concludes an operation, whose duration only the device knows. It goes on to count as pending.
+func (d *Devices) conclude(e *entry, err error, now time.Time) {
+	if errors.Is(err, backend.ErrCaptured) {
+		d.log.Recorder().Retire(e.id)
+		return
+	}
+	r := e.record()
+	r.Ended, r.Err, r.Took = now, err, -1
+	if e.more == nil {
+		done := flight.Done{ID: e.id, Seq: e.number, Failed: err != nil}
+		if e.kind.P2P() {
+			done.Seq = 0
+		}
+		d.over = append(d.over, done)
+		d.log.Count(&r)
+		return
+	}
+	if t, ok := e.more.pending.(backend.Timed); ok && err == nil {
+		if took, ok := t.Took(); ok {
+			r.Began, r.Took = now.Add(-took), took
+		}
+	}
+	d.log.Conclude(&r)
+}
+
+// Close ends the watchdog when the backends are closed, after a last look.
+func (d *Devices) Close() {
+	if d.log == nil {
+		return // of a rank outside the group
+	}
+	d.mu.Lock()
+	looking, stop, gone := d.looking && !d.ended, d.stop, d.gone
+	d.ended = true
+	d.mu.Unlock()
+	if looking {
+		close(stop)
+		<-gone
+	}
+	d.look(true)
+}
+
+// Left reports whether the goroutine looks, and of how many operations it watches the deadlines.
+func (d *Devices) Left() (looking bool, watched int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deadlines.mu.Lock()
+	defer d.deadlines.mu.Unlock()
+	return d.looking, len(d.deadlines.queue) + len(d.deadlines.odd)
+}

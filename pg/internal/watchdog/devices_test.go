@@ -1,0 +1,49 @@
+package watchdog
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/internal/oplog"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// never is a backend and an operation that is never done.
+type never struct{}
+
+func (never) Run(context.Context, *backend.Call) (backend.Pending, error) { return nil, nil }
+func (never) Abort(error)                                                 {}
+func (never) Close() error                                                { return nil }
+func (never) Wait(context.Context) error                                  { return nil }
+func (never) Synchronize(context.Context) error                           { return nil }
+func (never) Done() bool                                                  { return false }
+
+// whole is a group that has not failed.
+type whole struct{}
+
+func (whole) Err() error     { return nil }
+func (whole) Late(*op.Op)    {}
+func (whole) Freed(o *op.Op) {}
+
+// BenchmarkLook measures one look at 10,000 asynchronous operations that are pending on a device: for those that are done, and
+// for the first that is late.
+func BenchmarkLook(b *testing.B) {
+	var d Devices
+	d.Open(whole{}, new(oplog.Log))
+	d.ended = true // the benchmark looks itself
+	for range 10_000 {
+		o := &op.Op{Coll: plan.Barrier, Limit: time.Hour}
+		o.Clock(time.Now())
+		d.Add(never{}, o, never{})
+		d.Watch(o, never{})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if d.look(false) || d.deadlines.late(time.Now(), d.group.Freed) != nil {
+			b.Fatal("something is done or late")
+		}
+	}
+}

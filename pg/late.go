@@ -1,0 +1,100 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/control"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
+	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// timedOut fails the group because an operation took too long, with a line that says why and the ranks at fault.
+// It returns the error, nil if the group has failed meanwhile.
+func (g *Group) timedOut(o *op.Op) error {
+	got := g.control.Ask()
+	if g.Err() != nil {
+		return nil // a peer has told the cause in the meantime, and may have gone without an answer
+	}
+	if g.config.Watch.Desync == On {
+		g.logDesync(got)
+	}
+	report := diagnose.Explain(g.lateCall(o), g.control.Here(), got)
+	cause := report.Err()
+	if report.Class == colligo.ErrTimeout {
+		cause = &suspected{cause, report.Suspects}
+	}
+	at := o.Seq
+	if o.P2P() {
+		at = 0
+	}
+	err := g.explain(o, at, cause, false)
+	if o.OnCPU() {
+		o.More().Late = err
+	}
+	g.fail(err, true)
+	return err
+}
+
+// lateCall describes an operation for package diagnose.
+func (g *Group) lateCall(o *op.Op) *diagnose.Operation {
+	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(g.id, o)),
+		After: o.Limit.Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag)}
+	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
+		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
+	}
+	return d
+}
+
+// logDesync logs one line for each peer: where it is, or that it does not answer.
+func (g *Group) logDesync(got diagnose.Snapshots) {
+	for peer := range g.size {
+		if peer == g.rank {
+			continue
+		}
+		s, ok := got[peer]
+		does := "does not answer"
+		if ok {
+			does = s.Doing()
+		}
+		g.log.Warn("where a rank is", "group", g.name, "rank", g.rank, "seq", op.Seq(s.Seq).Number(), "peer", peer, "entered", s.Call, "does", does)
+	}
+}
+
+// suspect tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
+// finds those in which nobody looks at the link that carries the odd one.
+func (g *Group) suspect(o *op.Op) {
+	g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(g.id, o))})
+}
+
+// compare holds what a peer has called against what this rank called with the same number, if it has come that far.
+func (g *Group) compare(peer int, m *control.Message) {
+	ours, ok := g.control.Progress.At(m.Seq)
+	if !ok || host.Describe(ours) == m.Call {
+		return
+	}
+	at := op.Seq(m.Seq)
+	g.failAt(&colligo.OpError{Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: at.Number(), Rank: g.rank, Peer: peer,
+		Lane: colligo.NoRank, Step: colligo.NoRank, Err: &host.Mismatch{Peer: peer, Ours: ours, Said: m.Call}}, at, true)
+}
+
+// errLate ends the wait for an operation on a device.
+var errLate = fmt.Errorf("deadline of the operation: %w", colligo.ErrTimeout)
+
+// waitBlocking holds the caller until an operation on a device is done, and no longer than the operation may take.
+func (g *Group) waitBlocking(ctx context.Context, p backend.Pending, o *op.Op) error {
+	limit, cancel := context.WithDeadlineCause(ctx, o.Deadline(), errLate)
+	defer cancel()
+	err := p.Synchronize(limit)
+	if err == nil || !errors.Is(context.Cause(limit), errLate) || g.Err() != nil {
+		return err
+	}
+	return cmp.Or(g.timedOut(o), g.Err())
+}

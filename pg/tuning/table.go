@@ -1,0 +1,24 @@
+package tuning
+
+import "github.com/colligo-go/colligo/plan"
+
+// Default is the table by which planners are picked, measured with bench on one machine with two cores and 2, 4 and
+// 8 ranks of it. `bench -tune` makes one for another machine. Where no line fits, the last of a collective's Algorithms
+// is used.
+func Default() []Rule {
+	return []Rule{
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 4, MaxBytes: 16 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxBytes: 1 << 20, Algo: "circulant"},
+		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 128, Algo: "direct"},
+		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 2 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 8 << 20, Algo: "circulant"},
+		{Coll: plan.AllReduce, MinSize: 5, MaxBytes: 4 << 10, Algo: "halving_doubling"},
+		{Coll: plan.AllReduce, MinSize: 5, MaxBytes: 512 << 10, Algo: "circulant"},
+		{Coll: plan.Broadcast, MaxBytes: 64 << 10, Algo: "binomial"},
+		{Coll: plan.Reduce, MaxBytes: 64 << 10, Algo: "binomial"},
+		{Coll: plan.AllGather, MaxSize: 4, MaxBytes: 16 << 10, Algo: "direct"},
+		{Coll: plan.AllGather, MaxBytes: 64 << 10, Algo: "doubling"},
+		{Coll: plan.ReduceScatter, MaxBytes: 64 << 10, Algo: "halving"},
+	}
+}

@@ -1,0 +1,151 @@
+// Package tuning picks the algorithm of a collective on the CPU: a table of rules says which planner carries out which shapes
+// on which medium. The default table was measured; a program can give another.
+//
+// Invariants:
+//
+//  1. Everything that a rule looks at is the same on all ranks of a group, so all ranks pick the same planner.
+//  2. The last planner of a collective fits every shape. It is taken where no rule fits.
+package tuning
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/ring"
+	"github.com/colligo-go/colligo/tree"
+)
+
+// MaxLanes is the lanes that a collective may use.
+const MaxLanes = 2
+
+// Rule is one line of a table by which a planner is picked: the first rule that fits is taken.
+type Rule struct {
+	Coll             plan.Coll
+	Medium           string // "shm", "tcp", "sim"; empty fits all
+	MinSize, MaxSize int    // ranks; a MaxSize of 0 has no limit
+	MaxBytes         int    // of the whole tensor; 0 has no limit
+	Algo             string // one of Algorithms(Coll)
+	Lanes            int    // 0 means 1
+	ChunkBytes       int    // 0 leaves it to the planner
+}
+
+type named struct {
+	name    string
+	planner plan.Planner
+}
+
+// planners lists the planners of each collective; the last fits every shape and is taken where no rule fits.
+func planners(c plan.Coll) []named {
+	switch c {
+	case plan.AllReduce:
+		return []named{{"direct", tree.DirectAllReduce}, {"halving_doubling", tree.HalvingDoublingAllReduce}, {"circulant", tree.CirculantAllReduce},
+			{"double_tree", tree.DoubleTreeAllReduce}, {"ring", ring.AllReduce}}
+	case plan.Broadcast:
+		return []named{{"binomial", tree.BinomialBroadcast}, {"double_tree", tree.DoubleTreeBroadcast}, {"chain", ring.Broadcast}}
+	case plan.Reduce:
+		return []named{{"binomial", tree.BinomialReduce}, {"double_tree", tree.DoubleTreeReduce}, {"chain", ring.Reduce}}
+	case plan.AllGather:
+		return []named{{"direct", tree.DirectAllGather}, {"doubling", tree.DoublingAllGather}, {"ring", ring.AllGather}}
+	case plan.ReduceScatter:
+		return []named{{"halving", tree.HalvingReduceScatter}, {"ring", ring.ReduceScatter}}
+	case plan.AllToAll:
+		return []named{{"rotation", ring.AllToAll}}
+	case plan.Gather:
+		return []named{{"binomial", tree.BinomialGather}}
+	case plan.Scatter:
+		return []named{{"binomial", tree.BinomialScatter}}
+	case plan.Barrier:
+		return []named{{"dissemination", tree.Dissemination}}
+	}
+	return nil
+}
+
+// Algorithms returns the names of a collective's planners.
+func Algorithms(c plan.Coll) []string {
+	var names []string
+	for _, p := range planners(c) {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Planner returns a planner by its name.
+func Planner(c plan.Coll, name string) (plan.Planner, error) {
+	for _, p := range planners(c) {
+		if p.name == name {
+			return p.planner, nil
+		}
+	}
+	all := Algorithms(c)
+	if all == nil {
+		all = []string{"none"}
+	}
+	return nil, fmt.Errorf("%v has no algorithm %q; there are %s", c, name, strings.Join(all, ", "))
+}
+
+// Pick returns the rule for a collective of so many bytes, of the whole tensor, in a group of some size.
+func Pick(table []Rule, c plan.Coll, medium string, size, bytes int) Rule {
+	for _, l := range table {
+		if l.Coll == c && (l.Medium == "" || l.Medium == medium) && size >= l.MinSize &&
+			(l.MaxSize == 0 || size <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+			return l
+		}
+	}
+	all := planners(c)
+	if len(all) == 0 {
+		return Rule{Coll: c} // send and recv have no plans
+	}
+	return Rule{Coll: c, Algo: all[len(all)-1].name}
+}
+
+// Check refuses rules that name no planner.
+func Check(table []Rule) error {
+	for _, l := range table {
+		if _, err := Planner(l.Coll, l.Algo); err != nil {
+			return err
+		}
+		if l.Lanes < 0 || l.Lanes > MaxLanes || l.ChunkBytes < 0 {
+			return fmt.Errorf("%v %s: %d lanes, chunks of %d bytes; allowed are at most %d lanes", l.Coll, l.Algo, l.Lanes, l.ChunkBytes, MaxLanes)
+		}
+	}
+	return nil
+}
+
+// Prefer returns a table that uses one algorithm for each collective named, and else another table.
+func Prefer(algo map[string]string, table []Rule) ([]Rule, error) {
+	var first []Rule
+	for name, a := range algo {
+		c, err := plan.ParseColl(name)
+		if err != nil {
+			return nil, err
+		}
+		first = append(first, Rule{Coll: c, Algo: a})
+	}
+	all := append(first, table...)
+	return all, Check(all)
+}
+
+// String prints the line, for example "all_reduce shm ranks 2-4 up to 4 KiB: direct, lanes 1".
+func (l Rule) String() string {
+	var b strings.Builder
+	b.WriteString(l.Coll.String())
+	if l.Medium != "" {
+		b.WriteString(" " + l.Medium)
+	}
+	if l.MinSize > 0 || l.MaxSize > 0 {
+		fmt.Fprintf(&b, " ranks %d-", l.MinSize)
+		if l.MaxSize > 0 {
+			fmt.Fprintf(&b, "%d", l.MaxSize)
+		}
+	}
+	if l.MaxBytes > 0 {
+		b.WriteString(" up to " + colligo.FormatBytes(int64(l.MaxBytes)))
+	}
+	fmt.Fprintf(&b, ": %s, lanes %d", l.Algo, max(l.Lanes, 1))
+	if l.ChunkBytes > 0 {
+		b.WriteString(", chunks of " + colligo.FormatBytes(int64(l.ChunkBytes)))
+	}
+	return b.String()
+}
