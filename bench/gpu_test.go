@@ -12,16 +12,16 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 )
 
 // onSim runs the program on a simulated machine, whose kernels know sums of float32 and bfloat16.
 func onSim(t *testing.T, devices int, args ...string) outcome {
 	t.Helper()
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: 1})
-	require.NoError(t, twins.Register(sim))
+	require.NoError(t, model.Register(sim))
 	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16} {
-		require.NoError(t, twins.RegisterReduction(sim, d, colligo.KindSum))
+		require.NoError(t, model.RegisterReduction(sim, d, colligo.KindSum))
 	}
 	var out, errs bytes.Buffer
 	code := run(args, process{environ: os.Environ(), stdout: &out, stderr: &errs, began: time.Now(),

@@ -7,6 +7,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -88,11 +89,11 @@ func (b *backend) fitting(c *Choice, bytes, part int) Way {
 
 // fittingRows knows that rows in one shot go in rounds, in which each warp has a place for a quad at least.
 func (b *backend) fittingRows(c *Choice, bytes, part int, two bool) Way {
-	rows := func(n int) int { return (n + kernels.RowData - 1) / kernels.RowData * kernels.RowQuad }
+	rows := func(n int) int { return (n + ptx.RowData - 1) / ptx.RowData * ptx.RowQuad }
 	round := rows(bytes)
 	if c.Way == Rows {
 		g := c.quadGrid(bytes, b.multiprocessors)
-		round = min(round, int(g.Blocks*g.Threads/32)*kernels.RowQuad)
+		round = min(round, int(g.Blocks*g.Threads/32)*ptx.RowQuad)
 	}
 	switch {
 	case !b.linked:
@@ -107,9 +108,9 @@ func (b *backend) fittingRows(c *Choice, bytes, part int, two bool) Way {
 
 // reduceStaged goes by packets or tiles.
 func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	family := kernels.PacketFamily
+	family := ptx.PacketFamily
 	if o.choice.Way == Tiles {
-		family = kernels.TileFamily
+		family = ptx.TileFamily
 	}
 	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), family)
 	if err != nil {
@@ -130,7 +131,7 @@ func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cud
 
 // reduceRows goes by rows.
 func (b *backend) reduceRows(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.RowFamily)
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.RowFamily)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (b *backend) reduceRows(ctx context.Context, t cuda.Thread, o *sum, s cuda.
 
 // reduceLines goes by lines.
 func (b *backend) reduceLines(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.LineFamily)
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.LineFamily)
 	if err != nil {
 		return err
 	}
@@ -174,6 +175,6 @@ func (b *backend) multiply(ctx context.Context, t cuda.Thread, c *pg.Call, out, 
 	if err != nil {
 		return err
 	}
-	b.args.unary = kernels.UnaryArgs{Out: uint64(out), In: uint64(in), Count: uint64(bytes / c.DType.Real().Size()), Factor: factor}
+	b.args.unary = ptx.UnaryArgs{Out: uint64(out), In: uint64(in), Count: uint64(bytes / c.DType.Real().Size()), Factor: factor}
 	return t.Launch(f, moveGrid(bytes), unsafe.Pointer(&b.args.unary), s)
 }

@@ -4,35 +4,35 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // arguments are the structs that kernels are launched with, one of each. What is the same in every launch is filled in
 // when the backend is opened; the driver has copied the rest when a launch returns.
 type arguments struct {
-	allReduce kernels.AllReduceArgs
-	rows      kernels.RowsArgs
-	direct    kernels.DirectArgs
-	scatter   kernels.ReduceScatterArgs
-	exchange  kernels.ExchangeArgs
-	even      kernels.EvenArgs
-	into      kernels.DirectExchangeArgs
-	broadcast kernels.BroadcastArgs
-	chain     kernels.ChainArgs
-	rowChain  kernels.RowChainArgs
-	lines     kernels.LinesArgs
-	letter    kernels.LinesArgs
-	mail      kernels.MailArgs
-	swap      kernels.SwapArgs
-	follow    kernels.FollowArgs
-	reduce    kernels.ReduceArgs
-	copy      kernels.CopyArgs
-	unary     kernels.UnaryArgs
+	allReduce ptx.AllReduceArgs
+	rows      ptx.RowsArgs
+	direct    ptx.DirectArgs
+	scatter   ptx.ReduceScatterArgs
+	exchange  ptx.ExchangeArgs
+	even      ptx.EvenArgs
+	into      ptx.DirectExchangeArgs
+	broadcast ptx.BroadcastArgs
+	chain     ptx.ChainArgs
+	rowChain  ptx.RowChainArgs
+	lines     ptx.LinesArgs
+	letter    ptx.LinesArgs
+	mail      ptx.MailArgs
+	swap      ptx.SwapArgs
+	follow    ptx.FollowArgs
+	reduce    ptx.ReduceArgs
+	copy      ptx.CopyArgs
+	unary     ptx.UnaryArgs
 }
 
 func newArguments(b *backend) *arguments {
 	l := &b.layout
-	g := kernels.GroupArgs{State: uint64(b.heap) + uint64(l.state), Stop: uint64(b.stop.Device), Rank: uint32(b.rank),
+	g := ptx.GroupArgs{State: uint64(b.heap) + uint64(l.state), Stop: uint64(b.stop.Device), Rank: uint32(b.rank),
 		Size: uint32(b.size), PacketSlot: uint32(l.packetSlot), TileSlot: uint32(l.tileSlot)}
 	a := &arguments{}
 	for q := range b.peers {
@@ -43,13 +43,13 @@ func newArguments(b *backend) *arguments {
 	a.rows.Group, a.direct.Group = g, g
 	a.rowChain.Group, a.rowChain.Rows, a.rowChain.Slot = g, a.rows.Rows, uint32(l.rowSlot)
 	a.into.Group, a.chain.Group = g, g
-	a.rows.Slot, a.direct.Marks = uint32(l.rowSlot), uint64(kernels.FlagBytes(maxBlocks))
+	a.rows.Slot, a.direct.Marks = uint32(l.rowSlot), uint64(ptx.FlagBytes(maxBlocks))
 	a.into.Marks, a.chain.Marks = a.direct.Marks, a.direct.Marks
 	a.allReduce.Group, a.scatter.Group, a.exchange.Group, a.even.Group, a.broadcast.Group = g, g, g, g, g
-	a.lines = kernels.LinesArgs{Group: g, Lines: uint64(b.heap) + uint64(l.lines), Counts: uint64(b.heap) + uint64(l.counts),
+	a.lines = ptx.LinesArgs{Group: g, Lines: uint64(b.heap) + uint64(l.lines), Counts: uint64(b.heap) + uint64(l.counts),
 		Signs: uint64(b.heap) + uint64(l.signs), Blank: b.blank, Places: uint32(l.places), Blocks: uint32(l.blocks), Before: uint32(b.size - 1), After: 1}
-	a.letter = kernels.LinesArgs{Group: g, Blank: b.blank, Places: letterPlaces, Blocks: uint32(l.mailBlocks)}
-	a.swap = kernels.SwapArgs{Out: a.letter, In: a.letter, Carries: g.State + 16}
+	a.letter = ptx.LinesArgs{Group: g, Blank: b.blank, Places: letterPlaces, Blocks: uint32(l.mailBlocks)}
+	a.swap = ptx.SwapArgs{Out: a.letter, In: a.letter, Carries: g.State + 16}
 	a.mail.Stop = g.Stop
 	if b.size > 1 {
 		a.lines.Next = uint64(b.peers[(b.rank+1)%b.size].at) + uint64(l.lines)
@@ -61,10 +61,10 @@ func newArguments(b *backend) *arguments {
 }
 
 // followArguments returns those of what goes behind copy engines.
-func (b *backend) followArguments(g kernels.GroupArgs) kernels.FollowArgs {
+func (b *backend) followArguments(g ptx.GroupArgs) ptx.FollowArgs {
 	l, here := &b.layout, uint64(b.heap)
 	before, next := uint64(b.peers[(b.rank+b.size-1)%b.size].at), uint64(b.peers[(b.rank+1)%b.size].at)
-	return kernels.FollowArgs{Group: g, Slots: here + uint64(l.ring), Next: next + uint64(l.ring), Slot: uint64(l.ringSlot),
+	return ptx.FollowArgs{Group: g, Slots: here + uint64(l.ring), Next: next + uint64(l.ring), Slot: uint64(l.ringSlot),
 		Counts: here + uint64(l.follow), Freed: here + uint64(l.freed()), Told: before + uint64(l.freed()), Go: here + uint64(l.arrivedWords()), Blank: b.blank}
 }
 
@@ -80,7 +80,7 @@ func (c *Choice) threadGrid(bytes int) cuda.Grid {
 
 // packetGrid is threadGrid for the kernels that fold packets, which take a multiprocessor's registers with one block.
 func (c *Choice) packetGrid(bytes, multiprocessors int) cuda.Grid {
-	fitting := Choice{Blocks: min(c.Blocks, multiprocessors), Threads: min(c.Threads, kernels.FoldThreads)}
+	fitting := Choice{Blocks: min(c.Blocks, multiprocessors), Threads: min(c.Threads, ptx.FoldThreads)}
 	return fitting.threadGrid(bytes)
 }
 
@@ -88,7 +88,7 @@ func (c *Choice) packetGrid(bytes, multiprocessors int) cuda.Grid {
 // over the multiprocessors. All blocks have to be on the device at once, for they wait for one another by way of the peers:
 // 512 threads of a multiprocessor are sure to be.
 func (c *Choice) quadGrid(bytes, multiprocessors int) cuda.Grid {
-	quads := (bytes + kernels.RowData - 1) / kernels.RowData
+	quads := (bytes + ptx.RowData - 1) / ptx.RowData
 	most := min(c.Blocks*c.Threads, multiprocessors*512) / 32
 	rounds := (quads + most - 1) / most
 	warps := (quads + rounds - 1) / rounds
@@ -143,6 +143,6 @@ func (b *backend) copy(t cuda.Thread, out, in cuda.Pointer, bytes int, s cuda.St
 	if out == in || bytes == 0 {
 		return nil
 	}
-	b.args.copy = kernels.CopyArgs{Out: uint64(out), In: uint64(in), Bytes: uint64(bytes)}
+	b.args.copy = ptx.CopyArgs{Out: uint64(out), In: uint64(in), Bytes: uint64(bytes)}
 	return b.code.launch(t, b.code.move.copy, moveGrid(bytes), unsafe.Pointer(&b.args.copy), s)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -97,9 +97,9 @@ func (b *backend) lineChain(t cuda.Thread, root int, x colligo.Tensor, choice *C
 	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(x.Size()), 0
 	switch before, after := b.neighbours(root); {
 	case before == 0:
-		a.Ends = kernels.LineRoot
+		a.Ends = ptx.LineRoot
 	case after == 0:
-		a.Ends = kernels.LineLast
+		a.Ends = ptx.LineLast
 	}
 	return b.code.launch(t, b.code.move.broadcastLines, b.lineGrid(choice, x.Size()), unsafe.Pointer(a), s)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // code is the kernels that are on the device.
@@ -40,35 +40,35 @@ type moves struct {
 // put stores an entry point.
 func (m *moves) put(name string, k kernel) {
 	switch name {
-	case kernels.CopyBytes:
+	case ptx.CopyBytes:
 		m.copy = k
-	case kernels.FillLines:
+	case ptx.FillLines:
 		m.fill = k
-	case kernels.ExchangePackets:
+	case ptx.ExchangePackets:
 		m.exchangePackets = k
-	case kernels.ExchangeEven:
+	case ptx.ExchangeEven:
 		m.exchangeEven = k
-	case kernels.ExchangeTiles:
+	case ptx.ExchangeTiles:
 		m.exchangeTiles = k
-	case kernels.ExchangeTurns:
+	case ptx.ExchangeTurns:
 		m.exchangeTurns = k
-	case kernels.ExchangeDirect:
+	case ptx.ExchangeDirect:
 		m.exchangeDirect = k
-	case kernels.BroadcastPackets:
+	case ptx.BroadcastPackets:
 		m.broadcastPackets = k
-	case kernels.BroadcastChain:
+	case ptx.BroadcastChain:
 		m.broadcastChain = k
-	case kernels.BroadcastRows:
+	case ptx.BroadcastRows:
 		m.broadcastRows = k
-	case kernels.BroadcastLines:
+	case ptx.BroadcastLines:
 		m.broadcastLines = k
-	case kernels.MoveFollow:
+	case ptx.MoveFollow:
 		m.moveFollow = k
-	case kernels.ExchangeMail:
+	case ptx.ExchangeMail:
 		m.exchangeMail = k
-	case kernels.MeetLetters:
+	case ptx.MeetLetters:
 		m.meetLetters = k
-	case kernels.SwapLetters:
+	case ptx.SwapLetters:
 		m.swapLetters = k
 	}
 }
@@ -89,19 +89,19 @@ type reducers struct {
 	follow                           kernel
 }
 
-func (r *reducers) has(f kernels.Family) bool {
+func (r *reducers) has(f ptx.Family) bool {
 	switch f {
-	case kernels.LocalFamily:
+	case ptx.LocalFamily:
 		return r.two.Function != 0
-	case kernels.PacketFamily:
+	case ptx.PacketFamily:
 		return r.oneShot.Function != 0
-	case kernels.RowFamily:
+	case ptx.RowFamily:
 		return r.rows.Function != 0
-	case kernels.LineFamily:
+	case ptx.LineFamily:
 		return r.lines.Function != 0
-	case kernels.FollowFamily:
+	case ptx.FollowFamily:
 		return r.follow.Function != 0
-	case kernels.DirectFamily:
+	case ptx.DirectFamily:
 		return r.direct.Function != 0
 	}
 	return r.tiles.Function != 0
@@ -110,35 +110,35 @@ func (r *reducers) has(f kernels.Family) bool {
 // put stores an entry point.
 func (r *reducers) put(name string, k kernel) {
 	switch name {
-	case kernels.ReduceTwo:
+	case ptx.ReduceTwo:
 		r.two = k
-	case kernels.AllReduceOneShot:
+	case ptx.AllReduceOneShot:
 		r.oneShot = k
-	case kernels.AllReduceTwoShot:
+	case ptx.AllReduceTwoShot:
 		r.twoShot = k
-	case kernels.ReduceScatterPackets:
+	case ptx.ReduceScatterPackets:
 		r.scatterPackets = k
-	case kernels.ReduceScatterEven:
+	case ptx.ReduceScatterEven:
 		r.scatterEven = k
-	case kernels.AllReduceTiles:
+	case ptx.AllReduceTiles:
 		r.tiles = k
-	case kernels.ReduceScatterTiles:
+	case ptx.ReduceScatterTiles:
 		r.scatterTiles = k
-	case kernels.AllReduceRows:
+	case ptx.AllReduceRows:
 		r.rows = k
-	case kernels.AllReduceRowsTwoShot:
+	case ptx.AllReduceRowsTwoShot:
 		r.rowsTwoShot = k
-	case kernels.AllReduceLines:
+	case ptx.AllReduceLines:
 		r.lines = k
-	case kernels.AllReduceFollow:
+	case ptx.AllReduceFollow:
 		r.follow = k
-	case kernels.AllReduceDirect:
+	case ptx.AllReduceDirect:
 		r.direct = k
 	}
 }
 
 // load puts a module on the device and hands its entry points to put.
-func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, k kernel)) error {
+func (c *code) load(t cuda.Thread, m ptx.Module, put func(name string, k kernel)) error {
 	source := m.PTX
 	if c.ahead {
 		source = m.AheadPTX
@@ -159,8 +159,8 @@ func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, k ker
 	return errors.Join(err, err2)
 }
 
-func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(name string, k kernel)) error {
-	mod, err := t.LoadModule(m.Name(), ptx)
+func (c *code) compile(t cuda.Thread, m ptx.Module, source []byte, put func(name string, k kernel)) error {
+	mod, err := t.LoadModule(m.Name(), source)
 	if err != nil {
 		return c.rejected(t, err)
 	}
@@ -174,7 +174,7 @@ func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(nam
 		if err != nil {
 			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
 		}
-		k.spoils = kernels.UsesTiles(e.Name)
+		k.spoils = ptx.UsesTiles(e.Name)
 		put(e.Name, k)
 	}
 	return nil
@@ -200,7 +200,7 @@ func (c *code) rejected(t cuda.Thread, err error) error {
 
 func (c *code) loadMoves(t cuda.Thread) error {
 	c.reduce, c.scale = map[reduction]*reducers{}, map[colligo.DType]cuda.Function{}
-	return c.load(t, kernels.MoveModule(), c.move.put)
+	return c.load(t, ptx.MoveModule(), c.move.put)
 }
 
 func (c *code) unload(t cuda.Thread) error {
@@ -213,7 +213,7 @@ func (c *code) unload(t cuda.Thread) error {
 }
 
 // reducers returns the kernels of a reduction with a family loaded. All ranks come here with the same operation.
-func (b *backend) reducers(ctx context.Context, t cuda.Thread, d colligo.DType, k colligo.OpKind, f kernels.Family) (*reducers, error) {
+func (b *backend) reducers(ctx context.Context, t cuda.Thread, d colligo.DType, k colligo.OpKind, f ptx.Family) (*reducers, error) {
 	what := reduction{d, k}
 	if r := b.code.lastOf; r != nil && b.code.last == what && r.has(f) {
 		return r, nil
@@ -227,7 +227,7 @@ func (b *backend) reducers(ctx context.Context, t cuda.Thread, d colligo.DType, 
 	if r.has(f) {
 		return r, nil
 	}
-	m, err := kernels.ReduceModule(d, k, f)
+	m, err := ptx.ReduceModule(d, k, f)
 	if err != nil {
 		return nil, err
 	}
@@ -239,13 +239,13 @@ func (b *backend) scaler(ctx context.Context, t cuda.Thread, d colligo.DType) (c
 	if f := b.code.scale[d]; f != 0 {
 		return f, nil
 	}
-	m, err := kernels.UnaryModule(d)
+	m, err := ptx.UnaryModule(d)
 	if err != nil {
 		return 0, err
 	}
 	err = b.together(ctx, func() error {
 		return b.code.load(t, m, func(name string, k kernel) {
-			if name == kernels.Scale {
+			if name == ptx.Scale {
 				b.code.scale[d] = k.Function
 			}
 		})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -32,7 +32,7 @@ func TestUnlikeDevices(t *testing.T) {
 		{Coll: plan.Broadcast, Way: Rows, Blocks: 8, Threads: 512}}}
 	l, err := newLayout(2, o.Memory)
 	require.NoError(t, err)
-	round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+	round := l.rowSlot / ptx.RowQuad * ptx.RowData / 4
 	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, o, func(r *rank) error {
 		for _, n := range []int{5 * round / 2, 300, 2*round + 1} {
 			if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.broadcasts(n)); err != nil {

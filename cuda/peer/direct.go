@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // reduceDirect goes by tiles whose results are stored in the peers' outputs.
@@ -19,7 +19,7 @@ func (b *backend) meetDirect(ctx context.Context, t cuda.Thread, o *sum, s cuda.
 }
 
 func (b *backend) launchDirect(ctx context.Context, t cuda.Thread, o *sum, bytes, part int, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.DirectFamily)
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.DirectFamily)
 	if err != nil {
 		return err
 	}

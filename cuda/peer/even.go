@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -46,7 +46,7 @@ func (b *backend) evenSum(ctx context.Context, t cuda.Thread, c *pg.Call, bytes 
 	if choice.Way != Packets || c.Op.Kind() == colligo.KindPremulSum {
 		return false, nil
 	}
-	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), kernels.PacketFamily)
+	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), ptx.PacketFamily)
 	if err != nil {
 		return false, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // evens checks collectives of parts of whole lines, with tensors so many elements from multiples of 16.
@@ -75,10 +75,10 @@ func TestEven(t *testing.T) {
 					}
 					return nil
 				})
-				require.Equal(t, name != "none", launched.has(kernels.ReduceScatterEven))
-				require.Equal(t, name != "none", launched.has(kernels.ExchangeEven))
-				require.Equal(t, name != "all", launched.has(kernels.ReduceScatterPackets))
-				require.Equal(t, name != "all", launched.has(kernels.ExchangePackets))
+				require.Equal(t, name != "none", launched.has(ptx.ReduceScatterEven))
+				require.Equal(t, name != "none", launched.has(ptx.ExchangeEven))
+				require.Equal(t, name != "all", launched.has(ptx.ReduceScatterPackets))
+				require.Equal(t, name != "all", launched.has(ptx.ExchangePackets))
 			})
 		}
 	}

@@ -11,15 +11,15 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // TestExplain holds what is explained against the kernels that are launched.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	by := map[Way]string{Packets: kernels.AllReduceOneShot, TwoShot: kernels.AllReduceTwoShot, Tiles: kernels.AllReduceTiles,
-		Ring: kernels.ReduceTwo, Follow: kernels.AllReduceFollow, Lines: kernels.AllReduceLines, Rows: kernels.AllReduceRows, RowsTwoShot: kernels.AllReduceRowsTwoShot}
+	by := map[Way]string{Packets: ptx.AllReduceOneShot, TwoShot: ptx.AllReduceTwoShot, Tiles: ptx.AllReduceTiles,
+		Ring: ptx.ReduceTwo, Follow: ptx.AllReduceFollow, Lines: ptx.AllReduceLines, Rows: ptx.AllReduceRows, RowsTwoShot: ptx.AllReduceRowsTwoShot}
 	for _, way := range []Way{Packets, TwoShot, Ring, Follow} {
 		t.Run(string(way), func(t *testing.T) {
 			t.Parallel()

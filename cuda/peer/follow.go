@@ -7,7 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -42,7 +42,7 @@ const ownBlocks = 16
 
 // reduceFollow is an all-reduce: a reduce-scatter in the output, then an all-gather.
 func (b *backend) reduceFollow(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.FollowFamily)
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.FollowFamily)
 	if err != nil {
 		return err
 	}
@@ -70,9 +70,9 @@ func (b *backend) rootFollow(ctx context.Context, t cuda.Thread, c *pg.Call, r *
 	a, x, root := &b.args.follow, &b.args.scatter, b.place(c.Root)
 	a.Bytes, a.Part, a.Divisor = x.Bytes[root], x.Bytes[root], b.divisor(c.Op)
 	a.Steps, a.Folds = 1, 1
-	a.Ins[0], a.Outs[0], a.Chain = x.Offset[root], x.Offset[root], kernels.ChainRoot
+	a.Ins[0], a.Outs[0], a.Chain = x.Offset[root], x.Offset[root], ptx.ChainRoot
 	if b.rank == c.Root {
-		a.Outs[0], a.Chain = uint64(addressOf(c.Out)), kernels.ChainLast
+		a.Outs[0], a.Chain = uint64(addressOf(c.Out)), ptx.ChainLast
 	}
 	err := b.followEngines(ctx, t, r.follow, choice, s)
 	a.Chain = 0
@@ -95,7 +95,7 @@ func (b *backend) exchangeFollow(ctx context.Context, t cuda.Thread, e *move, ch
 	if own == out {
 		return b.followEngines(ctx, t, b.code.move.moveFollow, choice, s)
 	}
-	b.args.copy = kernels.CopyArgs{Out: out, In: own, Bytes: part}
+	b.args.copy = ptx.CopyArgs{Out: out, In: own, Bytes: part}
 	return first(b.makeRing(ctx, t), follow(t, side.stream, s, side.event),
 		t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: ownBlocks, Threads: 512}, unsafe.Pointer(&b.args.copy), side.stream),
 		b.followEngines(ctx, t, b.code.move.moveFollow, choice, s), follow(t, s, side.stream, side.event))
@@ -108,11 +108,11 @@ func (b *backend) broadcastFollow(ctx context.Context, t cuda.Thread, root int, 
 	a.Steps, a.Folds = 1, 0
 	switch before, after := b.neighbours(root); {
 	case before == 0:
-		a.Chain = kernels.ChainRoot
+		a.Chain = ptx.ChainRoot
 	case after == 0:
-		a.Chain = kernels.ChainLast
+		a.Chain = ptx.ChainLast
 	default:
-		a.Chain = kernels.ChainMiddle
+		a.Chain = ptx.ChainMiddle
 	}
 	err := b.followEngines(ctx, t, b.code.move.moveFollow, choice, s)
 	a.Chain = 0
@@ -131,7 +131,7 @@ func (b *backend) followEngines(ctx context.Context, t cuda.Thread, k kernel, ch
 	if err := first(b.blankSlots(t, s), t.Record(streams.gate.event, s), b.code.launchOnce(t, k, grid, unsafe.Pointer(a), s)); err != nil {
 		return err
 	}
-	if a.Head < a.Slice && a.Chain != kernels.ChainLast {
+	if a.Head < a.Slice && a.Chain != ptx.ChainLast {
 		if err := first(t.WaitEvent(streams.gate.stream, streams.gate.event), b.copySlices(t), follow(t, s, streams.copy.stream, streams.copy.event)); err != nil {
 			return err
 		}
@@ -144,12 +144,12 @@ func (b *backend) followEngines(ctx context.Context, t cuda.Thread, k kernel, ch
 func (b *backend) cutSlices(choice *Choice) {
 	a, most := &b.args.follow, b.layout.ringSlot
 	if choice.Tile > 0 {
-		most = min(most, up(choice.Tile, kernels.LineSpan))
+		most = min(most, up(choice.Tile, ptx.LineSpan))
 	}
 	part := int(a.Part)
 	slices := max((part+most-1)/most, 2)
-	slice := up((part+slices-1)/slices, kernels.LineSpan)
-	a.Slice, a.Head = uint64(slice), uint64(min(followHead, down(slice/2, kernels.LineSpan)))
+	slice := up((part+slices-1)/slices, ptx.LineSpan)
+	a.Slice, a.Head = uint64(slice), uint64(min(followHead, down(slice/2, ptx.LineSpan)))
 	at, parts := uint64(0), b.size
 	if a.Chain != 0 {
 		parts = 1

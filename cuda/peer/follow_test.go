@@ -10,8 +10,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -100,7 +100,7 @@ func moveBehind(t *testing.T, sizes []int, f func(r *rank) error) {
 				}
 				return f(r)
 			})
-			require.True(t, launched.has(kernels.MoveFollow))
+			require.True(t, launched.has(ptx.MoveFollow))
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestFollowReduces(t *testing.T) {
 				}
 				return nil
 			})
-			require.Equal(t, size == 2, launched.has(kernels.AllReduceFollow))
+			require.Equal(t, size == 2, launched.has(ptx.AllReduceFollow))
 		})
 	}
 }
@@ -274,8 +274,8 @@ func TestFollowLeavesNothingOut(t *testing.T) {
 			leaveOut(t, Follow, what == "nothing", leave)
 		})
 	}
-	missesEach(t, following(4, 2, 0), func(r *rank, random *rand.Rand) error { return r.unseenSums(random) }, map[string]twins.Wait{
-		"nothing": 0, "freed": twins.WaitForFreed, "room": twins.WaitForRoom, "taken": twins.WaitForTaken})
+	missesEach(t, following(4, 2, 0), func(r *rank, random *rand.Rand) error { return r.unseenSums(random) }, map[string]model.Wait{
+		"nothing": 0, "freed": model.WaitForFreed, "room": model.WaitForRoom, "taken": model.WaitForTaken})
 }
 
 // TestFollowSerial has one rank's driver wait for each kernel, or ranks share a device: nobody's kernel may wait for what is enqueued
@@ -294,10 +294,10 @@ func TestFollowSerial(t *testing.T) {
 				return first(r.forgets(launched), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 50_000}), r.gathers(6000, 0),
 					r.broadcastBytes(50_000, 0, 1))
 			})
-			require.True(t, launched.has(kernels.AllReduceLines))
-			require.True(t, launched.has(kernels.BroadcastLines))
-			require.False(t, launched.has(kernels.AllReduceFollow))
-			require.False(t, launched.has(kernels.MoveFollow))
+			require.True(t, launched.has(ptx.AllReduceLines))
+			require.True(t, launched.has(ptx.BroadcastLines))
+			require.False(t, launched.has(ptx.AllReduceFollow))
+			require.False(t, launched.has(ptx.MoveFollow))
 		})
 	}
 }
@@ -311,7 +311,7 @@ func TestSlices(t *testing.T) {
 		for _, bytes := range []int{1 << 20, 1<<28 + 5, 1<<30 - 3} {
 			for _, tile := range []int{0, 1 << 20} {
 				b := &backend{size: size, layout: l, args: &arguments{}}
-				b.args.follow = kernels.FollowArgs{Bytes: uint64(bytes), Part: uint64(up((bytes+size-1)/size, 16)), Steps: uint32(2*size - 2)}
+				b.args.follow = ptx.FollowArgs{Bytes: uint64(bytes), Part: uint64(up((bytes+size-1)/size, 16)), Steps: uint32(2*size - 2)}
 				b.cutSlices(&Choice{Tile: tile})
 				requireSlices(t, b)
 			}
@@ -337,7 +337,7 @@ func requireSlices(t *testing.T, b *backend) {
 			require.Equal(t, cut.In, next.Taken(k).In)
 			require.Equal(t, cut.Bytes, next.Taken(k).Bytes)
 			if from, to := a.Copied(cut.Bytes); from < to {
-				require.Zero(t, from%kernels.LineSpan)
+				require.Zero(t, from%ptx.LineSpan)
 				require.Less(t, cut.Bytes-to, uint64(16))
 			}
 			if k < a.Slices() {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -132,7 +132,7 @@ func TestEagerLines(t *testing.T) {
 		if err := r.replayed(1000); err != nil {
 			return err
 		}
-		if !launched.has(kernels.AllReduceOneShot) || !launched.has(kernels.AllReduceTiles) {
+		if !launched.has(ptx.AllReduceOneShot) || !launched.has(ptx.AllReduceTiles) {
 			return fmt.Errorf("launched are %v", launched.names)
 		}
 		x := r.tensor(0, colligo.Float32, 0, 1000)
@@ -141,11 +141,11 @@ func TestEagerLines(t *testing.T) {
 			call func() error
 			not  string
 		}{
-			{func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }, kernels.AllReduceTiles},
+			{func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }, ptx.AllReduceTiles},
 			{func() (err error) {
 				graph, err = r.captured(func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) })
 				return err
-			}, kernels.AllReduceOneShot},
+			}, ptx.AllReduceOneShot},
 		} {
 			if err := r.g.Barrier(r.ctx); err != nil {
 				return err

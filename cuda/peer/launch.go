@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // opCommands is about how many commands an operation enqueues: a graph of one kernel counts as two.
@@ -82,7 +82,7 @@ func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 	for i := range runs {
 		begin := time.Now()
 		for range launches {
-			if err := launch(c.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&kernels.CopyArgs{}), c.repeats.with); err != nil {
+			if err := launch(c.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), c.repeats.with); err != nil {
 				return 0, err
 			}
 		}

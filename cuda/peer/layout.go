@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 const (
@@ -66,14 +66,14 @@ func newLayout(size, memory int) (layout, error) {
 	l := layout{size: size}
 	memory -= 64 << 10 // the small parts, and the ends of pages
 	l.packetSlot = up(memory/24/(2*size), 64<<10)
-	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*kernels.RowQuad)
+	l.rowSlot = down(min(memory*3/64/(2*size), rowSlotMost), 2*ptx.RowQuad)
 	l.shareMail(max(memory/24, (memory-fewBytes)/6))
 	if size > 1 {
 		l.places = max(size, linePlaces)
-		l.blocks = min(memory/5/kernels.LineBytes(l.places, 1), lineBlocks)
+		l.blocks = min(memory/5/ptx.LineBytes(l.places, 1), lineBlocks)
 	}
 	circles := maxBlocks * 2 * max(size-1, 1)
-	rest := memory - kernels.PacketBytes(size, l.packetSlot) - kernels.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*(l.mailBox+l.letterBytes())
+	rest := memory - ptx.PacketBytes(size, l.packetSlot) - ptx.RowBytes(size, l.rowSlot) - l.lineMemory() - (size-1)*(l.mailBox+l.letterBytes())
 	l.tileSlot = down(min(rest/(circles*tileDepth), 32<<10), 1<<10)
 	if l.packetSlot < 4<<10 || l.tileSlot < 1<<10 || l.mailSlot < 1<<10 || size > 1 && l.blocks == 0 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
@@ -83,16 +83,16 @@ func newLayout(size, memory int) (layout, error) {
 }
 
 // lineBytes returns what lines take, lineMemory also what they take besides.
-func (l *layout) lineBytes() int { return kernels.LineBytes(l.places, l.blocks) }
+func (l *layout) lineBytes() int { return ptx.LineBytes(l.places, l.blocks) }
 func (l *layout) lineMemory() int {
-	return l.lineBytes() + kernels.CountBytes(l.blocks) + kernels.SignBytes(l.blocks)
+	return l.lineBytes() + ptx.CountBytes(l.blocks) + ptx.SignBytes(l.blocks)
 }
 
 // place puts the parts one behind the other, those of rings with all that is left in front of them, so that they begin with a
 // large page. Lines come last there: the second slot ends with them, and is filled that far by large slices alone.
 func (l *layout) place(memory int) {
 	l.placeFrom(0)
-	tiles, lines := up(kernels.TileBytes(l.size, l.tileSlot, maxBlocks), 4<<10), l.lineBytes()
+	tiles, lines := up(ptx.TileBytes(l.size, l.tileSlot, maxBlocks), 4<<10), l.lineBytes()
 	room := tiles + lines
 	if l.size > 1 {
 		room = max(down(memory, largePage)-l.bytes, room)
@@ -110,13 +110,13 @@ func (l *layout) placeFrom(next int) {
 		next += (n + 4095) &^ 4095
 	}
 	take(&l.state, 64+4*maxBlocks*maxRanks)
-	take(&l.flags, kernels.FlagBytes(maxBlocks)+kernels.MarkBytes(maxBlocks))
+	take(&l.flags, ptx.FlagBytes(maxBlocks)+ptx.MarkBytes(maxBlocks))
 	take(&l.words, 4*(l.numWords()+l.numTags()))
 	take(&l.test, 2*l.size*testBytes)
-	take(&l.packets, kernels.PacketBytes(l.size, l.packetSlot))
-	take(&l.rows, kernels.RowBytes(l.size, l.rowSlot))
-	take(&l.counts, kernels.CountBytes(l.blocks))
-	take(&l.signs, kernels.SignBytes(l.blocks))
+	take(&l.packets, ptx.PacketBytes(l.size, l.packetSlot))
+	take(&l.rows, ptx.RowBytes(l.size, l.rowSlot))
+	take(&l.counts, ptx.CountBytes(l.blocks))
+	take(&l.signs, ptx.SignBytes(l.blocks))
 	take(&l.follow, followBytes+4)
 	take(&l.mail, (l.size-1)*l.mailBox)
 	take(&l.letters, (l.size-1)*l.letterBytes())
@@ -173,8 +173,8 @@ func (l *layout) mailbox(from, to int) int { return l.mail + among(from, to)*l.m
 func (l *layout) shareMail(memory int) {
 	box := memory / max(l.size-1, 1)
 	l.mailSlot = roughly(min(max(box/16, 1<<10), mailMost), 1<<10, 8<<10)
-	l.mailBlocks = min((box-mailSlots*l.mailSlot)/kernels.LineBytes(letterPlaces, 1), letterBlocks)
-	l.mailBox = mailSlots*l.mailSlot + kernels.LineBytes(letterPlaces, l.mailBlocks)
+	l.mailBlocks = min((box-mailSlots*l.mailSlot)/ptx.LineBytes(letterPlaces, 1), letterBlocks)
+	l.mailBox = mailSlots*l.mailSlot + ptx.LineBytes(letterPlaces, l.mailBlocks)
 	if l.mailBlocks <= 0 {
 		l.mailBox = down(box, mailSlots<<10)
 		l.withoutLetters()
@@ -191,21 +191,21 @@ func (l *layout) letterAt(from, to int) int { return l.mailbox(from, to) + mailS
 func (l *layout) letterCounts(rank, peer int, sends bool) int {
 	at := l.letters + among(peer, rank)*l.letterBytes()
 	if sends {
-		at += kernels.CountBytes(l.mailBlocks)
+		at += ptx.CountBytes(l.mailBlocks)
 	}
 	return at
 }
 
 func (l *layout) letterSigns(rank, peer int, sends bool) int {
-	at := l.letterCounts(rank, peer, false) + 2*kernels.CountBytes(l.mailBlocks)
+	at := l.letterCounts(rank, peer, false) + 2*ptx.CountBytes(l.mailBlocks)
 	if sends {
-		at += kernels.SignBytes(l.mailBlocks)
+		at += ptx.SignBytes(l.mailBlocks)
 	}
 	return at
 }
 
 func (l *layout) letterBytes() int {
-	return 2 * (kernels.CountBytes(l.mailBlocks) + kernels.SignBytes(l.mailBlocks))
+	return 2 * (ptx.CountBytes(l.mailBlocks) + ptx.SignBytes(l.mailBlocks))
 }
 
 // numTags counts the words, behind the others, that say what has arrived in a mailbox. See mailTags.
@@ -221,8 +221,8 @@ func (l *layout) mailTags(from, slot int) (check, label int) {
 func (l *layout) String() string {
 	f := func(n int) string { return colligo.FormatBytes(int64(n)) }
 	return fmt.Sprintf("heap %s: packets %s, rows %s, mailboxes %s, tiles %s (%d blocks of %s) and lines %s (%d blocks), or ring %d × %s",
-		f(l.bytes), f(kernels.PacketBytes(l.size, l.packetSlot)), f(kernels.RowBytes(l.size, l.rowSlot)), f((l.size-1)*l.mailBox),
-		f(kernels.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot),
+		f(l.bytes), f(ptx.PacketBytes(l.size, l.packetSlot)), f(ptx.RowBytes(l.size, l.rowSlot)), f((l.size-1)*l.mailBox),
+		f(ptx.TileBytes(l.size, l.tileSlot, maxBlocks)), maxBlocks, f(l.tileSlot),
 		f(l.lineBytes()), l.blocks, ringSlots, f(l.ringSlot))
 }
 

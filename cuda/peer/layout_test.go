@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // TestLayout holds the parts against what the kernels say they need, and against one another.
@@ -18,14 +18,14 @@ func TestLayout(t *testing.T) {
 				continue
 			}
 			require.LessOrEqual(t, l.bytes, memory, "%d ranks", size)
-			require.GreaterOrEqual(t, l.flags-l.state, kernels.StateBytes(maxBlocks))
-			require.GreaterOrEqual(t, l.words-l.flags, kernels.FlagBytes(maxBlocks))
-			require.GreaterOrEqual(t, l.rows-l.packets, kernels.PacketBytes(size, l.packetSlot))
-			require.GreaterOrEqual(t, l.counts-l.rows, kernels.RowBytes(size, l.rowSlot))
-			require.GreaterOrEqual(t, l.signs-l.counts, kernels.CountBytes(l.blocks))
-			require.GreaterOrEqual(t, l.mail-l.signs, kernels.SignBytes(l.blocks))
+			require.GreaterOrEqual(t, l.flags-l.state, ptx.StateBytes(maxBlocks))
+			require.GreaterOrEqual(t, l.words-l.flags, ptx.FlagBytes(maxBlocks))
+			require.GreaterOrEqual(t, l.rows-l.packets, ptx.PacketBytes(size, l.packetSlot))
+			require.GreaterOrEqual(t, l.counts-l.rows, ptx.RowBytes(size, l.rowSlot))
+			require.GreaterOrEqual(t, l.signs-l.counts, ptx.CountBytes(l.blocks))
+			require.GreaterOrEqual(t, l.mail-l.signs, ptx.SignBytes(l.blocks))
 			require.GreaterOrEqual(t, l.bytes-l.mail, (size-1)*mailSlots*l.mailSlot)
-			require.GreaterOrEqual(t, l.lines-l.tiles, kernels.TileBytes(size, l.tileSlot, maxBlocks))
+			require.GreaterOrEqual(t, l.lines-l.tiles, ptx.TileBytes(size, l.tileSlot, maxBlocks))
 			require.GreaterOrEqual(t, l.state-l.lines, l.lineBytes())
 			require.Zero(t, l.ring+l.tiles)
 			require.GreaterOrEqual(t, l.state-l.ring, ringSlots*l.ringSlot)

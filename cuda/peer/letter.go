@@ -4,7 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -43,8 +43,8 @@ func (b *backend) sendLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 		}
 	}
 	ready := b.heap + cuda.Pointer(b.layout.readyAt(c.Peer))
-	return first(b.fill(t, c, 0, s), t.Wait32(out, ready, kernels.ReadyToReceive), t.Write32(out, ready, 0),
-		b.letter(t, c, kernels.LineRoot, addressOf(c.In), out))
+	return first(b.fill(t, c, 0, s), t.Wait32(out, ready, ptx.ReadyToReceive), t.Write32(out, ready, 0),
+		b.letter(t, c, ptx.LineRoot, addressOf(c.In), out))
 }
 
 // receiveLetter is receive. The letter is launched behind the message that tells of it.
@@ -53,8 +53,8 @@ func (b *backend) receiveLetter(t cuda.Thread, c *pg.Call, s cuda.Stream) error 
 		return first(b.empty(t, c, 0, s), b.swap(t, &b.block.calls[0], c, s))
 	}
 	ready := b.peers[c.Peer].at + cuda.Pointer(b.layout.readyAt(b.rank))
-	return first(t.Write32(s, ready, kernels.ReadyToReceive), b.empty(t, c, 0, s), b.post(t, s),
-		b.letter(t, c, kernels.LineLast, addressOf(c.Out), s))
+	return first(t.Write32(s, ready, ptx.ReadyToReceive), b.empty(t, c, 0, s), b.post(t, s),
+		b.letter(t, c, ptx.LineLast, addressOf(c.Out), s))
 }
 
 // letter enqueues this rank's half, as the root of a broadcast or its last rank.
@@ -65,8 +65,8 @@ func (b *backend) letter(t cuda.Thread, c *pg.Call, end uint32, at cuda.Pointer,
 }
 
 // describe fills in a half, and returns how many blocks carry it.
-func (b *backend) describe(a *kernels.LinesArgs, c *pg.Call, end uint32, at cuda.Pointer) uint32 {
-	l, peer, sends := &b.layout, c.Peer, end == kernels.LineRoot
+func (b *backend) describe(a *ptx.LinesArgs, c *pg.Call, end uint32, at cuda.Pointer) uint32 {
+	l, peer, sends := &b.layout, c.Peer, end == ptx.LineRoot
 	own, other, bytes := uint64(b.heap), uint64(b.peers[peer].at), c.Count*c.DType.Size()
 	a.Lines, a.Next = own+uint64(l.letterAt(peer, b.rank)), other+uint64(l.letterAt(b.rank, peer))
 	a.Counts, a.Signs = own+uint64(l.letterCounts(b.rank, peer, sends)), own+uint64(l.letterSigns(b.rank, peer, sends))
@@ -77,7 +77,7 @@ func (b *backend) describe(a *kernels.LinesArgs, c *pg.Call, end uint32, at cuda
 	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(bytes), end
 	a.Before = uint32(b.place(peer))
 	a.After = a.Before
-	warps := min((bytes+511)/512, l.mailBlocks*kernels.LineWarps)
+	warps := min((bytes+511)/512, l.mailBlocks*ptx.LineWarps)
 	return uint32((warps + letterWarps - 1) / letterWarps)
 }
 
@@ -98,8 +98,8 @@ func (b *backend) swap(t cuda.Thread, send, receive *pg.Call, s cuda.Stream) err
 	b.dropMessages()
 	a.Ready = uint64(b.heap) + uint64(b.layout.readyAt(peer))
 	a.Meets = uint64(b.peers[peer].at) + uint64(b.layout.readyAt(b.rank))
-	a.Blocks = b.describe(&a.Out, send, kernels.LineRoot, addressOf(send.In))
-	in := b.describe(&a.In, receive, kernels.LineLast, addressOf(receive.Out))
+	a.Blocks = b.describe(&a.Out, send, ptx.LineRoot, addressOf(send.In))
+	in := b.describe(&a.In, receive, ptx.LineLast, addressOf(receive.Out))
 	meet, carry := cuda.Grid{Blocks: 1, Threads: 32}, cuda.Grid{Blocks: a.Blocks + in + 1, Threads: 32 * letterWarps}
 	a.Turn = 0
 	if err := first(b.code.launchOnce(t, b.code.move.meetLetters, meet, unsafe.Pointer(a), s),

@@ -11,8 +11,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -44,8 +44,8 @@ func TestLetters(t *testing.T) {
 					}
 					return first(r.g.Barrier(r.ctx), r.letters(140_000), r.overtaken(210_000))
 				})
-				require.Equal(t, how == "linked", launched.has(kernels.BroadcastLines))
-				require.Equal(t, how != "blocking", launched.has(kernels.ExchangeMail))
+				require.Equal(t, how == "linked", launched.has(ptx.BroadcastLines))
+				require.Equal(t, how != "blocking", launched.has(ptx.ExchangeMail))
 			})
 		}
 	}
@@ -105,8 +105,8 @@ func TestLettersLeaveNothingOut(t *testing.T) {
 	t.Parallel()
 	// That the next rank has entered a broadcast says that it has ended the one before. Of a message its sender knows that: the
 	// receiver has said that it is ready.
-	missesEach(t, Options{Memory: letterMemory, Timeout: 5 * time.Second}, unseenLetters, map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank,
-		"sign": twins.WaitForSign})
+	missesEach(t, Options{Memory: letterMemory, Timeout: 5 * time.Second}, unseenLetters, map[string]model.Wait{"nothing": 0, "blank": model.WaitForBlank,
+		"sign": model.WaitForSign})
 }
 
 // unseenLetters has a rank send another one a message of any length, or swap two with it, then other ranks.
@@ -195,8 +195,8 @@ func TestMailboxes(t *testing.T) {
 			if q == 0 {
 				continue
 			}
-			require.Equal(t, l.mailbox(q, 0)+l.mailBox, l.letterAt(q, 0)+kernels.LineBytes(letterPlaces, l.mailBlocks))
-			require.LessOrEqual(t, l.letterSigns(0, q, true)+kernels.SignBytes(l.mailBlocks), l.bytes)
+			require.Equal(t, l.mailbox(q, 0)+l.mailBox, l.letterAt(q, 0)+ptx.LineBytes(letterPlaces, l.mailBlocks))
+			require.LessOrEqual(t, l.letterSigns(0, q, true)+ptx.SignBytes(l.mailBlocks), l.bytes)
 			for _, at := range []int{l.mailbox(q, 0), l.letterAt(q, 0), l.letterCounts(0, q, true), l.letterCounts(0, q, false),
 				l.letterSigns(0, q, true), l.letterSigns(0, q, false)} {
 				require.False(t, used[at])

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -109,8 +109,8 @@ func TestLinesUnwatched(t *testing.T) {
 // is not ordered any more.
 func TestLinesLeaveNothingOut(t *testing.T) {
 	t.Parallel()
-	missesEach(t, byLines(1), rowsOf(20_000), map[string]twins.Wait{"nothing": 0, "blank": twins.WaitForBlank, "sign": twins.WaitForSign,
-		"entry": twins.WaitForEntry, "last sign": twins.WaitForLastSign})
+	missesEach(t, byLines(1), rowsOf(20_000), map[string]model.Wait{"nothing": 0, "blank": model.WaitForBlank, "sign": model.WaitForSign,
+		"entry": model.WaitForEntry, "last sign": model.WaitForLastSign})
 }
 
 // TestLineGraph replays captured broadcasts; TestLinesUnwatched has sums among them.

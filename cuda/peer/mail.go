@@ -7,7 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -25,7 +25,7 @@ import (
 // Streams wait for "at least", so arrived and check together wait for equality; and both waits end when words are set
 // to mostCode, which is how a failure ends them whatever they wait for.
 const (
-	mostCode  = kernels.MostCode
+	mostCode  = ptx.MostCode
 	mixBits   = 25
 	mix       = 1<<mixBits - 1
 	countBits = 22
@@ -164,7 +164,7 @@ func (b *backend) mailParts(bytes int) int {
 }
 
 // nextMessage is the next one of the launch to come, of which so many slots of the pair come before it.
-func (b *backend) nextMessage(from, to, before, bytes int) *kernels.Message {
+func (b *backend) nextMessage(from, to, before, bytes int) *ptx.Message {
 	data, arrived, free := b.layout.mailAt(from, to, 0)
 	tags, _ := b.layout.mailTags(from, 0)
 	sender, receiver := uint64(b.peers[from].at), uint64(b.peers[to].at)
@@ -178,7 +178,7 @@ func (b *backend) nextMessage(from, to, before, bytes int) *kernels.Message {
 
 // hand launches the messages at hand, unless they are a block's, which takes more.
 func (b *backend) hand(t cuda.Thread, s cuda.Stream) error {
-	if b.block.gathers && b.messages < kernels.MostMessages {
+	if b.block.gathers && b.messages < ptx.MostMessages {
 		return nil
 	}
 	return b.post(t, s)

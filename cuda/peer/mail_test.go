@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 )
 
 // TestMessages holds codes and labels against what they must tell.
@@ -134,7 +134,7 @@ func TestMailLeavesNothingOut(t *testing.T) {
 			}
 		}
 		return r.synchronize()
-	}, map[string]twins.Wait{"nothing": 0, "slot": twins.WaitForSlot, "mail": twins.WaitForMail})
+	}, map[string]model.Wait{"nothing": 0, "slot": model.WaitForSlot, "mail": model.WaitForMail})
 }
 
 // TestAnyPeer receives from whoever sends, which devices cannot; the group goes on.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -104,7 +104,7 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 
 // blankLines fills some bytes of the heap as line memory is while nothing is on its way.
 func (b *backend) blankLines(t cuda.Thread, at, bytes int, s cuda.Stream) error {
-	a := &kernels.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
+	a := &ptx.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
 	return t.Launch(b.code.move.fill.Function, cuda.Grid{Blocks: uint32(min(bytes>>18+1, 128)), Threads: 512}, unsafe.Pointer(a), s)
 }
 

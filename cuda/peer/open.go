@@ -9,7 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -295,4 +295,4 @@ func (b *backend) idle(t cuda.Thread, s cuda.Stream) error {
 // patience bounds the wait for a device whose kernels were told to stop.
 const patience = 5 * time.Second
 
-const stopBytes = kernels.StopBytes
+const stopBytes = ptx.StopBytes

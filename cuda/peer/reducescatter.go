@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -56,12 +56,12 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 		choice = b.pickFor(c.Coll, longest, nil, 0, Follow)
 	}
 	packets := choice.Way == Packets && longest <= b.layout.packetSlot/2
-	family := kernels.TileFamily
+	family := ptx.TileFamily
 	switch {
 	case packets:
-		family = kernels.PacketFamily
+		family = ptx.PacketFamily
 	case choice.Way == Follow:
-		family = kernels.FollowFamily
+		family = ptx.FollowFamily
 	}
 	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), family)
 	switch {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -69,7 +69,7 @@ func TestRowRounds(t *testing.T) {
 			o.Memory = 4 << 20 * (size - 1)
 			l, err := newLayout(size, o.Memory)
 			require.NoError(t, err)
-			round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+			round := l.rowSlot / ptx.RowQuad * ptx.RowData / 4
 			require.Less(t, 5*round/2, simHalf/4)
 			onSim(t, size, o, func(r *rank) error {
 				for i, n := range []int{7, 5 * round / 2, 300, 3*round - 2001, 3*round - 1, 121, round, round - 1, 2 * round, 1000} {

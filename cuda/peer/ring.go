@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -256,7 +256,7 @@ func (r *ringRun) take(st *plan.Step, slot cuda.Pointer, s cuda.Stream) error {
 	dst, n := r.at(st.Dst)
 	if !st.Reduce {
 		c := &r.args.copy
-		*c = kernels.CopyArgs{Out: uint64(dst), In: uint64(slot), Bytes: uint64(n)}
+		*c = ptx.CopyArgs{Out: uint64(dst), In: uint64(slot), Bytes: uint64(n)}
 		return r.t.Launch(r.code.move.copy.Function, r.grid, unsafe.Pointer(c), s)
 	}
 	acc, _ := r.at(st.Acc)

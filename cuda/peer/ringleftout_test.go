@@ -13,7 +13,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -55,7 +55,7 @@ func (d *deaf) skipsMeeting(f cuda.Function, blocks uint32, s cuda.Stream) bool 
 	name := d.of(f)
 	d.Lock()
 	defer d.Unlock()
-	if name != kernels.ExchangePackets && name != kernels.AllReduceDirect || blocks != 1 {
+	if name != ptx.ExchangePackets && name != ptx.AllReduceDirect || blocks != 1 {
 		return false
 	}
 	d.meets[s]--

@@ -12,7 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/ring"
@@ -79,7 +79,7 @@ func ringsThenLines(t *testing.T, filled bool) error {
 	d.GraphExecKernelNodeSetParams = nil // kernels are launched, then
 	launch := d.LaunchKernel
 	d.LaunchKernel = func(f cuda.Function, blocks, threads, shared uint32, s cuda.Stream, args unsafe.Pointer) cuda.Result {
-		if filled && names.of(f) == kernels.FillLines && (*kernels.FillArgs)(args).Lines*16 < uint64(l.lineBytes()) {
+		if filled && names.of(f) == ptx.FillLines && (*ptx.FillArgs)(args).Lines*16 < uint64(l.lineBytes()) {
 			return cuda.Success
 		}
 		return launch(f, blocks, threads, shared, s, args)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/ring"
 )
@@ -30,7 +30,7 @@ func (b *backend) ringAllReduce(ctx context.Context, t cuda.Thread, o *sum, s cu
 
 // ringSum returns a ring that reduces.
 func (b *backend) ringSum(ctx context.Context, t cuda.Thread, o *sum) (*ringRun, error) {
-	fold, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), kernels.LocalFamily)
+	fold, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.LocalFamily)
 	if err != nil {
 		return nil, err
 	}

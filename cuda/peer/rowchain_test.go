@@ -11,8 +11,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -32,7 +32,7 @@ func byRows(t *testing.T, size, blocks int) (o Options, round int) {
 	}
 	l, err := newLayout(size, o.Memory)
 	require.NoError(t, err)
-	round = l.rowSlot / kernels.RowQuad / (2 * blocks) * (2 * blocks) * kernels.RowData
+	round = l.rowSlot / ptx.RowQuad / (2 * blocks) * (2 * blocks) * ptx.RowData
 	require.Less(t, 5*round, chainHalf)
 	return o, round
 }
@@ -167,13 +167,13 @@ func (r *rank) anyRows(random *rand.Rand, round, some int) error {
 func TestRowChainLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	o, round := byRows(t, 4, 2)
-	missesEach(t, o, rowsOf(round), map[string]twins.Wait{"nothing": 0, "room": twins.WaitForRoom, "last": twins.WaitForLast,
-		"stranger": twins.WaitForStranger, "greeting": twins.WaitForGreeting})
+	missesEach(t, o, rowsOf(round), map[string]model.Wait{"nothing": 0, "room": model.WaitForRoom, "last": model.WaitForLast,
+		"stranger": model.WaitForStranger, "greeting": model.WaitForGreeting})
 }
 
 // missesEach leaves out each of some waits, and expects that it is missed under one seed of some, and that nothing is where none is
 // left out.
-func missesEach(t *testing.T, o Options, f unseen, waits map[string]twins.Wait) {
+func missesEach(t *testing.T, o Options, f unseen, waits map[string]model.Wait) {
 	t.Helper()
 	for what, w := range waits {
 		if underRace && w != 0 {
@@ -204,12 +204,12 @@ func rowsOf(round int) unseen {
 }
 
 // missed reports whether the simulator misses a wait among operations of four ranks, all of which have the options.
-func missed(t *testing.T, seed uint64, w twins.Wait, o Options, f unseen) bool {
+func missed(t *testing.T, seed uint64, w model.Wait, o Options, f unseen) bool {
 	t.Helper()
 	const size = 4
 	sim := kerneled(t, cudasim.Config{Devices: size, Seed: seed, Patience: 2 * time.Second})
 	defer sim.Close()
-	require.NoError(t, twins.RegisterDeaf(sim, w))
+	require.NoError(t, model.RegisterDeaf(sim, w))
 	groups, err := pg.InProcess(t.Context(), size, pg.Config{})
 	require.NoError(t, err)
 	errs := make(chan error, size)

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // The self-test of an edge: the sender writes half of testBytes by a copy, the rest by a kernel, but for the last word,
@@ -55,7 +55,7 @@ func (b *backend) sendPatterns(t cuda.Thread, host *cuda.Host) error {
 		src := own + cuda.Pointer(q*testBytes)
 		dst := b.peers[q].at + cuda.Pointer(b.layout.test+b.rank*testBytes)
 		word := binary.LittleEndian.Uint32(host.Bytes[q*testBytes+byKernel:])
-		args := &kernels.CopyArgs{Out: uint64(dst + byCopy), In: uint64(src + byCopy), Bytes: byKernel - byCopy}
+		args := &ptx.CopyArgs{Out: uint64(dst + byCopy), In: uint64(src + byCopy), Bytes: byKernel - byCopy}
 		err := errors.Join(t.Copy(dst, src, byCopy, s),
 			t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 64}, unsafe.Pointer(args), s),
 			t.Write32(s, dst+byKernel, word))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -55,9 +55,9 @@ func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := cudasim.New(c)
-	require.NoError(t, twins.Register(sim))
+	require.NoError(t, model.Register(sim))
 	for _, r := range append([]reduction{{colligo.Float32, colligo.KindSum}}, reductions...) {
-		require.NoError(t, twins.RegisterReduction(sim, r.dtype, r.kind))
+		require.NoError(t, model.RegisterReduction(sim, r.dtype, r.kind))
 	}
 	return sim
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store"
 )
@@ -28,8 +28,8 @@ func islands(t testing.TB, devices int, reach func(a, b int) bool) *cudasim.Sim 
 		reach = func(int, int) bool { return false }
 	}
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed, CanAccess: reach})
-	require.NoError(t, twins.Register(sim))
-	require.NoError(t, twins.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
+	require.NoError(t, model.Register(sim))
+	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
 	return sim
 }
 

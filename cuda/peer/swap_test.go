@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -90,7 +90,7 @@ func TestSwaps(t *testing.T) {
 			t.Parallel()
 			d, launched := spied(simulated(t, size).Driver())
 			onRanks(t, d, size, size, chainHalf, Options{Memory: letterMemory, Timeout: 20 * time.Second}, func(r *rank) error { return r.swapsOf(141_001) })
-			require.True(t, launched.has(kernels.SwapLetters))
+			require.True(t, launched.has(ptx.SwapLetters))
 		})
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // setWords sets words of this rank's heap, while no operation is on any device.
@@ -35,7 +35,7 @@ func (r *rank) counted(n uint32) error {
 		return err
 	}
 	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n),
-		r.setWords(b, b.layout.flags, kernels.FlagBytes(maxBlocks)/4, n), r.g.Barrier(r.ctx))
+		r.setWords(b, b.layout.flags, ptx.FlagBytes(maxBlocks)/4, n), r.g.Barrier(r.ctx))
 }
 
 // numbered has the last packets and rows be of operation n.
@@ -72,7 +72,7 @@ func TestRowRoundsWrap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+	round := l.rowSlot / ptx.RowQuad * ptx.RowData / 4
 	for left := range uint32(6) {
 		t.Run(fmt.Sprintf("left=%d", left), func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ var arrows = map[string][]string{
 	"ring":                    {"", "plan"},
 	"tree":                    {"", "plan"},
 	"kernels":                 {""},
+	"kernels/ptx":             {""},
 	"kernels/_gen":            {},
 	"transport":               {""},
 	"transport/sim":           {"", "transport"},
@@ -27,9 +28,9 @@ var arrows = map[string][]string{
 	"store/storetest":         {"store"},
 	"plan/plantest":           {"", "plan"},
 	"cuda":                    {""},
-	"cuda/cudasim":            {"", "cuda", "kernels"},
-	"cuda/peer":               {"", "cuda", "kernels", "plan", "ring", "tree", "transport", "pg"},
-	"cuda/peer/twins":         {"", "cuda/cudasim", "kernels"},
+	"cuda/cudasim":            {"", "cuda"},
+	"cuda/cudasim/model":      {"", "cuda/cudasim", "kernels", "kernels/ptx"},
+	"cuda/peer":               {"", "cuda", "kernels", "kernels/ptx", "plan", "ring", "tree", "transport", "pg"},
 	"cuda/nccl":               {"", "cuda", "pg"},
 	"internal/engine":         {"", "plan"},
 	"pg": {"", "plan", "ring", "tree", "kernels", "transport", "transport/sim", "transport/shm", "transport/tcp", "store",
@@ -62,7 +63,7 @@ var waiting = []string{"net", "os", "time", "sync", "context"}
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":  {"cuda", "cuda/nccl"},
 	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
-	"github.com/klauspost/compress": {"kernels", "transport/tcp"},
+	"github.com/klauspost/compress": {"kernels/ptx", "transport/tcp"},
 	"github.com/stretchr/testify":   {"store/storetest"},
 }
 

@@ -1,10 +1,10 @@
-package twins
+package model
 
 import (
 	"bytes"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 const tileDepth = 4
@@ -12,14 +12,14 @@ const tileDepth = 4
 // tiles is a block of a tile kernel.
 type tiles struct {
 	member
-	base [kernels.MaxRanks]uint32 // by place: tiles of the pair before this operation
+	base [ptx.MaxRanks]uint32 // by place: tiles of the pair before this operation
 }
 
 // asTiles runs f for all blocks of a launch.
-func asTiles(l *cudasim.Launch, g *kernels.GroupArgs, f func(*tiles)) { asTeams(l, g, 1, f) }
+func asTiles(l *cudasim.Launch, g *ptx.GroupArgs, f func(*tiles)) { asTeams(l, g, 1, f) }
 
 // asTeams is asTiles for blocks of some teams.
-func asTeams(l *cudasim.Launch, g *kernels.GroupArgs, teams int, f func(*tiles)) {
+func asTeams(l *cudasim.Launch, g *ptx.GroupArgs, teams int, f func(*tiles)) {
 	l.Teams(teams, func(b *cudasim.Block) {
 		b.AwaitBefore()
 		t := &tiles{member: member{Block: b, g: g, grid: l.Grid}}
@@ -32,7 +32,7 @@ func asTeams(l *cudasim.Launch, g *kernels.GroupArgs, teams int, f func(*tiles))
 }
 
 func (t *tiles) counter(d int) uint64 {
-	return t.g.State + 64 + 4*uint64(t.Index*kernels.MaxRanks+d)
+	return t.g.State + 64 + 4*uint64(t.Index*ptx.MaxRanks+d)
 }
 
 // slot returns where tile j of the pair with the rank at place d lies in the memory of the rank at place where,
@@ -51,7 +51,7 @@ func (t *tiles) incoming(phase, d int, j uint32) uint64 {
 }
 
 func (t *tiles) flag(where, phase, from int) uint64 {
-	return t.g.Flags[where] + 4*uint64((t.Index*2+phase)*kernels.MaxRanks+from)
+	return t.g.Flags[where] + 4*uint64((t.Index*2+phase)*ptx.MaxRanks+from)
 }
 
 // signal tells each peer that tile j is there, if count of it is more than j; await waits for theirs.
@@ -124,7 +124,7 @@ func (t *tiles) at(j, tile uint32) uint64 {
 
 // exchangeTiles is ExchangeTiles.
 func exchangeTiles(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ExchangeArgs](l)
+	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		tile, most := a.Tile, uint32(0)
 		count := func(d int) uint32 {

@@ -1,10 +1,10 @@
-package twins
+package model
 
 import (
 	"bytes"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // foldTile folds the incoming tiles j of phase 0 and n bytes of user memory at mine, stores the result at out, and with
@@ -35,7 +35,7 @@ func (f folder) foldOf(t *tiles, mine uint64, j uint32, n uint64, divisor uint32
 }
 
 func (f folder) tiles(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.AllReduceArgs](l)
+	a := cudasim.Args[ptx.AllReduceArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		tile := uint64(a.Tile)
 		n := t.of(a.Part, a.Tile)
@@ -70,7 +70,7 @@ func (f folder) tiles(l *cudasim.Launch) {
 
 // scatterTiles is ReduceScatterTiles. Its teams tell how many tiles they have pushed, and folded.
 func (f folder) scatterTiles(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ReduceScatterArgs](l)
+	a := cudasim.Args[ptx.ReduceScatterArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
 		most := uint32(0)
 		count := func(d int) uint32 {
@@ -98,7 +98,7 @@ func (f folder) scatterTiles(l *cudasim.Launch) {
 }
 
 // pushParts pushes tile j of each peer's part when the other team has folded tile j-2.
-func (t *tiles) pushParts(a *kernels.ReduceScatterArgs, j uint32, count func(int) uint32) {
+func (t *tiles) pushParts(a *ptx.ReduceScatterArgs, j uint32, count func(int) uint32) {
 	if j >= 2 {
 		t.Heed(1, j-1)
 	}
@@ -109,7 +109,7 @@ func (t *tiles) pushParts(a *kernels.ReduceScatterArgs, j uint32, count func(int
 	t.signal(0, j, count)
 }
 
-func (f folder) foldPart(t *tiles, a *kernels.ReduceScatterArgs, j uint32, count func(int) uint32) {
+func (f folder) foldPart(t *tiles, a *ptx.ReduceScatterArgs, j uint32, count func(int) uint32) {
 	t.await(0, j, count)
 	if j < t.of(a.Bytes[0], a.Tile) {
 		at := t.at(j, a.Tile)

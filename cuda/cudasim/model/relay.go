@@ -1,10 +1,10 @@
-package twins
+package model
 
 import (
 	"bytes"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // enter posts number 1 to the rank at place d, of what was over before the kernel began.
@@ -75,7 +75,7 @@ func (s *slots) used(d int, j uint32) {
 
 // exchangeTurns is ExchangeTurns.
 func exchangeTurns(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ExchangeArgs](l)
+	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
 		n := t.of(a.SendBytes[1], a.Tile)
 		s := t.slots(a.Tile, a.Pieces, n)
@@ -94,7 +94,7 @@ func exchangeTurns(l *cudasim.Launch) {
 }
 
 // sendTurns sends to one peer after the other, and waits until all is used.
-func (s *slots) sendTurns(a *kernels.ExchangeArgs, n uint32) {
+func (s *slots) sendTurns(a *ptx.ExchangeArgs, n uint32) {
 	for to := 1; to < s.size(); to++ {
 		for j := range n {
 			s.reach(1, to, s.mayGo(j))
@@ -108,7 +108,7 @@ func (s *slots) sendTurns(a *kernels.ExchangeArgs, n uint32) {
 	}
 }
 
-func (s *slots) receiveTurns(a *kernels.ExchangeArgs, n uint32) {
+func (s *slots) receiveTurns(a *ptx.ExchangeArgs, n uint32) {
 	for d := 1; d < s.size(); d++ {
 		s.enter(d)
 	}
@@ -128,7 +128,7 @@ func (s *slots) receiveTurns(a *kernels.ExchangeArgs, n uint32) {
 
 // exchangeDirect is ExchangeDirect.
 func exchangeDirect(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.DirectExchangeArgs](l)
+	a := cudasim.Args[ptx.DirectExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		m := marks{a.Marks, a.Mark}
 		for d := 1; d < t.size(); d++ {
@@ -162,7 +162,7 @@ func exchangeDirect(l *cudasim.Launch) {
 
 // broadcastChain is BroadcastChain.
 func broadcastChain(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ChainArgs](l)
+	a := cudasim.Args[ptx.ChainArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		n, before, after, direct := t.of(a.Bytes, a.Tile), int(a.Before), int(a.After), a.Direct != 0
 		m, s := marks{a.Marks, a.Mark}, t.slots(a.Tile, a.Pieces, n)
@@ -203,7 +203,7 @@ func broadcastChain(l *cudasim.Launch) {
 }
 
 // mayGive waits until tile j has a place on the next rank.
-func (s *slots) mayGive(a *kernels.ChainArgs, m marks, j uint32) {
+func (s *slots) mayGive(a *ptx.ChainArgs, m marks, j uint32) {
 	after, direct := int(a.After), a.Direct != 0
 	if after == 0 || direct && j > 0 {
 		return
@@ -215,7 +215,7 @@ func (s *slots) mayGive(a *kernels.ChainArgs, m marks, j uint32) {
 }
 
 // relay keeps tile j and hands it on.
-func (s *slots) relay(a *kernels.ChainArgs, j uint32) {
+func (s *slots) relay(a *ptx.ChainArgs, j uint32) {
 	at, before, after := s.at(j, a.Tile), int(a.Before), int(a.After)
 	n := within(at, uint64(a.Tile), a.Bytes)
 	if s.stopped || n == 0 {
@@ -246,14 +246,14 @@ type marks struct {
 
 // tellOne stores this rank's mark at a peer, checkOne stops the block if that of a peer differs.
 func (t *tiles) tellOne(m marks, d int) {
-	t.StoreVolatile32(t.g.Flags[d]+m.at+4*uint64(t.Index*kernels.MaxRanks+int(t.g.Rank)), m.mark)
+	t.StoreVolatile32(t.g.Flags[d]+m.at+4*uint64(t.Index*ptx.MaxRanks+int(t.g.Rank)), m.mark)
 }
 
 func (t *tiles) checkOne(m marks, d int) {
 	q := t.rankAt(d)
-	if t.LoadVolatile32(t.g.Flags[0]+m.at+4*uint64(t.Index*kernels.MaxRanks+q)) != m.mark {
+	if t.LoadVolatile32(t.g.Flags[0]+m.at+4*uint64(t.Index*ptx.MaxRanks+q)) != m.mark {
 		t.stopped = true
-		t.StoreVolatile32(t.g.Stop+4*uint64(1+kernels.MaxRanks+q), 1)
+		t.StoreVolatile32(t.g.Stop+4*uint64(1+ptx.MaxRanks+q), 1)
 		t.StoreVolatile32(t.g.Stop, 1)
 	}
 }

@@ -1,21 +1,21 @@
-package twins
+package model
 
 import (
 	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 const (
 	stripBytes = 512 // bytes
-	lineStrips = kernels.LineSpan / stripBytes
+	lineStrips = ptx.LineSpan / stripBytes
 )
 
 // belts is a block of a line kernel, the index-th of some that work together: its warps do each thing one after the other.
 type belts struct {
 	member
-	a       *kernels.LinesArgs
+	a       *ptx.LinesArgs
 	index   int
 	without Wait
 	blank   [line]byte
@@ -26,7 +26,7 @@ type belts struct {
 // belt is a warp of it: its index among all that line memory is for, and the number and place of its next step.
 type belt struct{ index, number, place uint32 }
 
-func newBelts(b *cudasim.Block, a *kernels.LinesArgs, index int, grid uint32, w Wait) *belts {
+func newBelts(b *cudasim.Block, a *ptx.LinesArgs, index int, grid uint32, w Wait) *belts {
 	b.AwaitBefore()
 	x := &belts{member: member{Block: b, g: &a.Group, grid: grid}, a: a, index: index, without: w}
 	for i, word := range a.Blank {
@@ -44,8 +44,8 @@ func newBelts(b *cudasim.Block, a *kernels.LinesArgs, index int, grid uint32, w 
 
 // at returns where strip u of a warp's step lies in the memory at base.
 func (x *belts) at(base uint64, w *belt, u uint32) uint64 {
-	warps := uint64(x.a.Blocks) * kernels.LineWarps
-	return base + (uint64(w.place)*warps+uint64(w.index))*kernels.LineSpan + stripBytes*uint64(u)
+	warps := uint64(x.a.Blocks) * ptx.LineWarps
+	return base + (uint64(w.place)*warps+uint64(w.index))*ptx.LineSpan + stripBytes*uint64(u)
 }
 
 // put stores the strips of a step.
@@ -157,7 +157,7 @@ func (x *belts) writeStrips(p, bytes uint64, sweep uint32, i int, strips [][]byt
 // lines is AllReduceLines.
 func (f folder) lines(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) {
-		x := newBelts(b, cudasim.Args[kernels.LinesArgs](l), b.Index, l.Grid, f.without)
+		x := newBelts(b, cudasim.Args[ptx.LinesArgs](l), b.Index, l.Grid, f.without)
 		x.deal(x.a.Part)
 		for sweep := range x.sweeps.count {
 			f.sweep(x, sweep)
@@ -217,11 +217,11 @@ func (f folder) addStrips(strips, own [][]byte, divisor uint32, left func(u uint
 type lineChain struct{ without Wait }
 
 func (c lineChain) broadcast(l *cudasim.Launch) {
-	l.Each(func(b *cudasim.Block) { c.handOn(b, cudasim.Args[kernels.LinesArgs](l), b.Index, l.Grid) })
+	l.Each(func(b *cudasim.Block) { c.handOn(b, cudasim.Args[ptx.LinesArgs](l), b.Index, l.Grid) })
 }
 
 // handOn is a broadcast by some blocks, of which b is the index-th.
-func (c lineChain) handOn(b *cudasim.Block, a *kernels.LinesArgs, index int, blocks uint32) {
+func (c lineChain) handOn(b *cudasim.Block, a *ptx.LinesArgs, index int, blocks uint32) {
 	x := newBelts(b, a, index, blocks, c.without)
 	x.deal(x.a.Bytes)
 	begin := make([]uint32, len(x.belts))
@@ -235,7 +235,7 @@ func (c lineChain) handOn(b *cudasim.Block, a *kernels.LinesArgs, index int, blo
 		x.sign()
 	}
 	for i := range x.belts {
-		if w := &x.belts[i]; x.a.Ends&kernels.LineLast == 0 {
+		if w := &x.belts[i]; x.a.Ends&ptx.LineLast == 0 {
 			x.heard(w, w.number, WaitForLastSign)
 		}
 	}
@@ -244,14 +244,14 @@ func (c lineChain) handOn(b *cudasim.Block, a *kernels.LinesArgs, index int, blo
 
 // hop hands on and keeps a warp's strips of a sweep.
 func (x *belts) hop(sweep uint32, i int, begin uint32) {
-	w, n, root := &x.belts[i], x.has(sweep, i), x.a.Ends&kernels.LineRoot != 0
+	w, n, root := &x.belts[i], x.has(sweep, i), x.a.Ends&ptx.LineRoot != 0
 	var strips [][]byte
 	if root {
 		strips = x.readStrips(x.a.In, x.a.Bytes, sweep, i, n)
 	} else {
 		strips = x.take(w, n)
 	}
-	if x.a.Ends&kernels.LineLast == 0 {
+	if x.a.Ends&ptx.LineLast == 0 {
 		if sweep >= x.a.Places {
 			x.heard(w, w.number-x.a.Places+1, WaitForSign)
 		} else if sweep != 0 {

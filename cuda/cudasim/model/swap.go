@@ -1,8 +1,8 @@
-package twins
+package model
 
 import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // What a launch of SwapLetters carries.
@@ -16,7 +16,7 @@ const (
 type swap struct{ without Wait }
 
 func (w swap) meet(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.SwapArgs](l)
+	a := cudasim.Args[ptx.SwapArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		m := &member{Block: b, g: &a.Out.Group}
@@ -27,10 +27,10 @@ func (w swap) meet(l *cudasim.Launch) {
 }
 
 // tell says that this rank is ready, and what it sends.
-func (w swap) tell(m *member, a *kernels.SwapArgs) {
+func (w swap) tell(m *member, a *ptx.SwapArgs) {
 	x := &a.Sent
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)
-	m.StoreVolatile32(a.Meets, kernels.ReadyToMeet)
+	m.StoreVolatile32(a.Meets, ptx.ReadyToMeet)
 	if w.without != WaitForSlot {
 		m.wait(int(x.Peer), func() bool { return m.LoadAcquire32(x.Free+at) == 1 })
 	}
@@ -38,28 +38,28 @@ func (w swap) tell(m *member, a *kernels.SwapArgs) {
 		return
 	}
 	m.StoreVolatile32(x.Free+at, 0)
-	m.StoreVolatile32(tags, kernels.MostCode-x.Code)
+	m.StoreVolatile32(tags, ptx.MostCode-x.Code)
 	m.StoreVolatile32(tags+4, x.Label)
 	m.StoreRelease32(x.Arrived+at, x.Code)
 }
 
 // await waits for one of what is wanted, or for both if they are sure to come, and returns it: 0 if it was stopped.
-func (w swap) await(m *member, a *kernels.SwapArgs, wanted uint32) (found uint32) {
+func (w swap) await(m *member, a *ptx.SwapArgs, wanted uint32) (found uint32) {
 	x := &a.Received
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)
 	m.wait(int(x.Peer), func() bool {
 		found = 0
-		if wanted&receives != 0 && m.LoadAcquire32(x.Arrived+at) == x.Code && m.LoadVolatile32(tags) == kernels.MostCode-x.Code {
+		if wanted&receives != 0 && m.LoadAcquire32(x.Arrived+at) == x.Code && m.LoadVolatile32(tags) == ptx.MostCode-x.Code {
 			found = receives
 		}
 		ready := uint32(0)
 		if wanted&sends != 0 {
 			ready = m.LoadAcquire32(a.Ready)
 		}
-		if ready == kernels.ReadyToReceive || ready == kernels.ReadyToMeet {
+		if ready == ptx.ReadyToReceive || ready == ptx.ReadyToMeet {
 			found |= sends
 		}
-		return found == wanted || found != 0 && ready != kernels.ReadyToMeet
+		return found == wanted || found != 0 && ready != ptx.ReadyToMeet
 	})
 	if m.stopped {
 		return 0
@@ -75,7 +75,7 @@ func (w swap) await(m *member, a *kernels.SwapArgs, wanted uint32) (found uint32
 }
 
 func (w swap) carry(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.SwapArgs](l)
+	a := cudasim.Args[ptx.SwapArgs](l)
 	last, chain := l.Grid-1, lineChain(w)
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()

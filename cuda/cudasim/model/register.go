@@ -1,4 +1,4 @@
-package twins
+package model
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // Register gives a simulated machine the entry points that know no element type.
@@ -23,13 +24,13 @@ func RegisterDeaf(s *cudasim.Sim, w Wait) error {
 }
 
 func registerMoves(s *cudasim.Sim, w Wait) error {
-	return image(s, kernels.MoveModule(), map[string]cudasim.Twin{
-		kernels.CopyBytes: copyBytes, kernels.FillLines: fillLines, kernels.ExchangePackets: exchangePackets,
-		kernels.ExchangeEven: exchangeEven, kernels.BroadcastPackets: broadcastPackets, kernels.ExchangeTiles: exchangeTiles,
-		kernels.ExchangeTurns: exchangeTurns, kernels.ExchangeDirect: exchangeDirect, kernels.BroadcastChain: broadcastChain,
-		kernels.BroadcastRows: rowChain{w}.broadcast, kernels.BroadcastLines: lineChain{w}.broadcast,
-		kernels.MoveFollow: moveFollow{w}.run, kernels.ExchangeMail: mail{w}.exchange,
-		kernels.MeetLetters: swap{w}.meet, kernels.SwapLetters: swap{w}.carry,
+	return image(s, ptx.MoveModule(), map[string]cudasim.Twin{
+		ptx.CopyBytes: copyBytes, ptx.FillLines: fillLines, ptx.ExchangePackets: exchangePackets,
+		ptx.ExchangeEven: exchangeEven, ptx.BroadcastPackets: broadcastPackets, ptx.ExchangeTiles: exchangeTiles,
+		ptx.ExchangeTurns: exchangeTurns, ptx.ExchangeDirect: exchangeDirect, ptx.BroadcastChain: broadcastChain,
+		ptx.BroadcastRows: rowChain{w}.broadcast, ptx.BroadcastLines: lineChain{w}.broadcast,
+		ptx.MoveFollow: moveFollow{w}.run, ptx.ExchangeMail: mail{w}.exchange,
+		ptx.MeetLetters: swap{w}.meet, ptx.SwapLetters: swap{w}.carry,
 	})
 }
 
@@ -56,15 +57,15 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 	}
 	f := folder{kernel, d.Real().Size(), w}
 	twins := map[string]cudasim.Twin{
-		kernels.ReduceTwo: f.reduceTwo, kernels.AllReduceOneShot: f.oneShot, kernels.AllReduceTwoShot: f.twoShot,
-		kernels.ReduceScatterPackets: f.scatterPackets, kernels.ReduceScatterEven: f.scatterEven,
-		kernels.AllReduceTiles: f.tiles, kernels.ReduceScatterTiles: f.scatterTiles,
-		kernels.AllReduceRows: f.rows, kernels.AllReduceRowsTwoShot: f.rowsTwoShot, kernels.AllReduceDirect: f.direct,
-		kernels.AllReduceLines: f.lines, kernels.AllReduceFollow: f.follow,
+		ptx.ReduceTwo: f.reduceTwo, ptx.AllReduceOneShot: f.oneShot, ptx.AllReduceTwoShot: f.twoShot,
+		ptx.ReduceScatterPackets: f.scatterPackets, ptx.ReduceScatterEven: f.scatterEven,
+		ptx.AllReduceTiles: f.tiles, ptx.ReduceScatterTiles: f.scatterTiles,
+		ptx.AllReduceRows: f.rows, ptx.AllReduceRowsTwoShot: f.rowsTwoShot, ptx.AllReduceDirect: f.direct,
+		ptx.AllReduceLines: f.lines, ptx.AllReduceFollow: f.follow,
 	}
-	for _, family := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily, kernels.RowFamily,
-		kernels.LineFamily, kernels.FollowFamily, kernels.DirectFamily} {
-		m, err := kernels.ReduceModule(d, k, family)
+	for _, family := range []ptx.Family{ptx.LocalFamily, ptx.PacketFamily, ptx.TileFamily, ptx.RowFamily,
+		ptx.LineFamily, ptx.FollowFamily, ptx.DirectFamily} {
+		m, err := ptx.ReduceModule(d, k, family)
 		if err != nil {
 			return err
 		}
@@ -75,15 +76,15 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 	if !d.Float() && !d.Complex() {
 		return nil
 	}
-	m, err := kernels.UnaryModule(d)
+	m, err := ptx.UnaryModule(d)
 	if err != nil {
 		return err
 	}
-	return image(s, m, map[string]cudasim.Twin{kernels.Scale: f.scale})
+	return image(s, m, map[string]cudasim.Twin{ptx.Scale: f.scale})
 }
 
 // image registers a module's entry points. One that has no twin faults when it is launched.
-func image(s *cudasim.Sim, m kernels.Module, twins map[string]cudasim.Twin) error {
+func image(s *cudasim.Sim, m ptx.Module, twins map[string]cudasim.Twin) error {
 	ptx, err := m.PTX()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package kernels
+package ptx
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func TestModulesHaveTheirEntries(t *testing.T) {
 		seen[m.Name()] = true
 		ptx, err := m.PTX()
 		require.NoError(t, err)
-		require.Contains(t, string(ptx[:60]), fmt.Sprintf(".target sm_%d\n", PTXTarget), m.Name())
+		require.Contains(t, string(ptx[:60]), fmt.Sprintf(".target sm_%d\n", Target), m.Name())
 		var entries []Entry
 		for _, found := range entryOf.FindAllStringSubmatch(string(ptx), -1) {
 			size, err := strconv.Atoi(found[2])
@@ -63,7 +63,7 @@ func TestModulesHaveTheirEntries(t *testing.T) {
 		require.False(t, strings.Contains(string(ptx), ".local"), "%s keeps arrays in local memory", m.Name())
 	})
 	modules := 0
-	for _, a := range ptxArchives {
+	for _, a := range archives {
 		modules += len(a.modules)
 	}
 	require.Len(t, seen, modules, "modules that nobody asks for")
@@ -83,10 +83,10 @@ func TestReduceModuleOfBoolsAndAverages(t *testing.T) {
 	require.ErrorIs(t, err, colligo.ErrOp)
 	require.Panics(t, func() { _, _ = ReduceModule(colligo.Float32, colligo.KindSum, "") })
 	_, err = UnaryModule(colligo.Bool)
-	require.EqualError(t, err, "kernels: no kernels of one source for bool elements")
+	require.EqualError(t, err, "kernels/ptx: no kernels of one source for bool elements")
 }
 
-func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", PTXTarget), ptxTarget) }
+func TestPTXTarget(t *testing.T) { require.Equal(t, fmt.Sprintf("sm_%d", Target), target) }
 
 func TestArgsAreLaidOutAsInC(t *testing.T) {
 	structs := map[string]reflect.Type{}
@@ -95,7 +95,7 @@ func TestArgsAreLaidOutAsInC(t *testing.T) {
 		structs[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	fields := map[string]int{}
-	for _, c := range ptxLayout {
+	for _, c := range layout {
 		s, ok := structs[c.structure]
 		require.True(t, ok, c.structure)
 		if c.field == "" {
@@ -136,7 +136,7 @@ func TestDamagedArchiveIsAnError(t *testing.T) {
 	a := *m.archive
 	a.sum = strings.Repeat("0", 64)
 	_, err := Module{&a, m.module, nil}.PTX()
-	require.ErrorContains(t, err, "kernels: module move/move: the archive's")
+	require.ErrorContains(t, err, "kernels/ptx: module move/move: the archive's")
 	b := *m.archive
 	b.name = "absent"
 	_, err = Module{&b, m.module, nil}.PTX()

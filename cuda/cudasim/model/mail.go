@@ -1,8 +1,8 @@
-package twins
+package model
 
 import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // mail is ExchangeMail without a wait.
@@ -11,7 +11,7 @@ type mail struct{ without Wait }
 // mailSlot is a slot at a block of it.
 type mailSlot struct {
 	*member
-	of                        *kernels.Message
+	of                        *ptx.Message
 	turn                      uint32
 	at, bytes                 uint64
 	data, arrived, free, tags uint64
@@ -19,10 +19,10 @@ type mailSlot struct {
 }
 
 func (m mail) exchange(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.MailArgs](l)
+	a := cudasim.Args[ptx.MailArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
-		of := &member{Block: b, g: &kernels.GroupArgs{Stop: a.Stop}, grid: l.Grid}
+		of := &member{Block: b, g: &ptx.GroupArgs{Stop: a.Stop}, grid: l.Grid}
 		for n := uint32(b.Index); ; n += l.Grid {
 			x := newMailSlot(of, a, n)
 			switch {
@@ -38,7 +38,7 @@ func (m mail) exchange(l *cudasim.Launch) {
 }
 
 // newMailSlot returns the n-th slot of all messages, nil if they have fewer.
-func newMailSlot(of *member, a *kernels.MailArgs, n uint32) *mailSlot {
+func newMailSlot(of *member, a *ptx.MailArgs, n uint32) *mailSlot {
 	k := 0
 	for ; k < len(a.Messages) && n >= a.Messages[k].Parts; k++ {
 		n -= a.Messages[k].Parts
@@ -66,7 +66,7 @@ func (m mail) send(x *mailSlot) {
 	x.write(x.data, x.read(x.at, lines(x.bytes), x.bytes), lines(x.bytes)*line)
 	x.StoreVolatile32(x.free, 0)
 	if x.turn == 0 {
-		x.StoreVolatile32(x.tags, kernels.MostCode-x.code)
+		x.StoreVolatile32(x.tags, ptx.MostCode-x.code)
 		x.StoreVolatile32(x.tags+4, x.of.Label)
 	}
 	x.StoreRelease32(x.arrived, x.code)
@@ -75,7 +75,7 @@ func (m mail) send(x *mailSlot) {
 func (m mail) receive(x *mailSlot) {
 	if m.without != WaitForMail {
 		x.wait(int(x.of.Peer), func() bool {
-			return x.LoadAcquire32(x.arrived) == x.code && (x.turn != 0 || x.LoadVolatile32(x.tags) == kernels.MostCode-x.code)
+			return x.LoadAcquire32(x.arrived) == x.code && (x.turn != 0 || x.LoadVolatile32(x.tags) == ptx.MostCode-x.code)
 		})
 	}
 	if x.stopped {

@@ -1,11 +1,11 @@
-package twins
+package model
 
 import (
 	"bytes"
 	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 const line = 16 // bytes
@@ -23,7 +23,7 @@ func within(start, size, end uint64) uint64 {
 // member is a block of a kernel of a group.
 type member struct {
 	*cudasim.Block
-	g       *kernels.GroupArgs
+	g       *ptx.GroupArgs
 	grid    uint32
 	stopped bool
 }
@@ -83,7 +83,7 @@ func (m *member) write(p uint64, b []byte, left uint64) {
 
 // fillLines is FillLines.
 func fillLines(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.FillArgs](l)
+	a := cudasim.Args[ptx.FillArgs](l)
 	of := make([]byte, 0, line)
 	for _, w := range a.Line {
 		of = binary.NativeEndian.AppendUint32(of, w)
@@ -99,7 +99,7 @@ func fillLines(l *cudasim.Launch) {
 
 // copyBytes is CopyBytes.
 func copyBytes(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.CopyArgs](l)
+	a := cudasim.Args[ptx.CopyArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		m := &member{Block: b, grid: l.Grid}

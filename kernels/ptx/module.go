@@ -1,4 +1,4 @@
-package kernels
+package ptx
 
 import (
 	"bytes"
@@ -12,22 +12,22 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-//go:generate go run -C _gen ./ptx
+//go:generate go run -C ../_gen ./ptx
 
-// PTXTarget is the compute capability that the GPU kernels need, 10 × major + minor; newer devices run them too.
-const PTXTarget = 80
+// Target is the compute capability that the GPU kernels need, 10 × major + minor; newer devices run them too.
+const Target = 80
 
-//go:embed ptx/*.ptx.zst
-var ptxFiles embed.FS
+//go:embed *.ptx.zst
+var files embed.FS
 
-type ptxArchive struct {
+type archive struct {
 	name    string
 	bytes   int
 	sum     string // SHA-256 of what the archive holds
-	modules []ptxModule
+	modules []module
 }
 
-type ptxModule struct {
+type module struct {
 	name       string
 	start, end int
 }
@@ -48,8 +48,8 @@ const (
 
 // A Module is GPU kernels that are loaded together. The zero Module is none.
 type Module struct {
-	archive *ptxArchive
-	module  ptxModule
+	archive *archive
+	module  module
 	entries []Entry
 }
 
@@ -79,7 +79,7 @@ func ReduceModule(d colligo.DType, k colligo.OpKind, f Family) (Module, error) {
 // elements are pairs of reals. There are none for bools.
 func UnaryModule(d colligo.DType) (Module, error) {
 	if !d.Valid() || d == colligo.Bool {
-		return Module{}, fmt.Errorf("kernels: no kernels of one source for %v elements", d)
+		return Module{}, fmt.Errorf("kernels/ptx: no kernels of one source for %v elements", d)
 	}
 	entries := unaryEntries
 	if d.Integer() {
@@ -92,15 +92,15 @@ func UnaryModule(d colligo.DType) (Module, error) {
 func MoveModule() Module { return find("move", "move", moveEntries) }
 
 func find(archive, module string, entries []Entry) Module {
-	for i := range ptxArchives {
-		a := &ptxArchives[i]
+	for i := range archives {
+		a := &archives[i]
 		for _, m := range a.modules {
 			if a.name == archive && m.name == module {
 				return Module{a, m, entries}
 			}
 		}
 	}
-	panic("kernels: no module " + module + " for " + archive)
+	panic("kernels/ptx: no module " + module + " for " + archive)
 }
 
 // Name returns, for example, "float32/packets/sum".
@@ -132,7 +132,7 @@ func (m Module) source() ([]byte, error) {
 	once, _ := unpacked.LoadOrStore(m.archive, sync.OnceValues(m.archive.unpack))
 	all, err := once.(func() ([]byte, error))()
 	if err != nil {
-		return nil, fmt.Errorf("kernels: module %s: %w", m.Name(), err)
+		return nil, fmt.Errorf("kernels/ptx: module %s: %w", m.Name(), err)
 	}
 	return all[m.module.start:m.module.end], nil
 }
@@ -140,8 +140,8 @@ func (m Module) source() ([]byte, error) {
 // unpacked has what the archives hold that were asked for.
 var unpacked sync.Map
 
-func (a *ptxArchive) unpack() ([]byte, error) {
-	packed, err := ptxFiles.ReadFile("ptx/" + a.name + ".ptx.zst")
+func (a *archive) unpack() ([]byte, error) {
+	packed, err := files.ReadFile(a.name + ".ptx.zst")
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,8 @@ func (a *ptxArchive) unpack() ([]byte, error) {
 	return all, nil
 }
 
-// A ptxField is the offset of a C++ struct's field, or the size of the struct if it has no name.
-type ptxField struct {
+// A field is the offset of a C++ struct's field, or the size of the struct if it has no name.
+type field struct {
 	structure, field string
 	offset           uintptr
 }

@@ -1,13 +1,13 @@
-package twins
+package model
 
 import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // direct is AllReduceDirect.
 func (f folder) direct(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.DirectArgs](l)
+	a := cudasim.Args[ptx.DirectArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
 		n := t.of(a.Part, a.Tile)
 		count := func(int) uint32 { return n }
@@ -43,7 +43,7 @@ func (f folder) direct(l *cudasim.Launch) {
 }
 
 // foldOut folds the incoming tiles j and the n own bytes from start on, and stores the result in every rank's output.
-func (f folder) foldOut(t *tiles, a *kernels.DirectArgs, start uint64, j uint32, n uint64) {
+func (f folder) foldOut(t *tiles, a *ptx.DirectArgs, start uint64, j uint32, n uint64) {
 	if n == 0 {
 		return
 	}
@@ -53,24 +53,24 @@ func (f folder) foldOut(t *tiles, a *kernels.DirectArgs, start uint64, j uint32,
 	}
 }
 
-func (t *tiles) mark(a *kernels.DirectArgs, where, from int) uint64 {
-	return t.g.Flags[where] + a.Marks + 4*uint64(t.Index*kernels.MaxRanks+from)
+func (t *tiles) mark(a *ptx.DirectArgs, where, from int) uint64 {
+	return t.g.Flags[where] + a.Marks + 4*uint64(t.Index*ptx.MaxRanks+from)
 }
 
 // tell stores this rank's mark at every peer.
-func (t *tiles) tell(a *kernels.DirectArgs) {
+func (t *tiles) tell(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		t.StoreVolatile32(t.mark(a, d, int(t.g.Rank)), a.Mark)
 	}
 }
 
 // check compares the peers' marks and stops the block where one differs.
-func (t *tiles) check(a *kernels.DirectArgs) {
+func (t *tiles) check(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		q := t.rankAt(d)
 		if t.LoadVolatile32(t.mark(a, 0, q)) != a.Mark {
 			t.stopped = true
-			t.StoreVolatile32(t.g.Stop+4*uint64(1+kernels.MaxRanks+q), 1)
+			t.StoreVolatile32(t.g.Stop+4*uint64(1+ptx.MaxRanks+q), 1)
 			t.StoreVolatile32(t.g.Stop, 1)
 		}
 	}

@@ -1,4 +1,4 @@
-package kernels
+package ptx
 
 // MaxRanks is how many ranks the GPU kernels know.
 const MaxRanks = 8

@@ -1,10 +1,11 @@
-package twins
+package model
 
 import (
 	"bytes"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // folder makes the twins of a kind of reduction.
@@ -28,7 +29,7 @@ func (f folder) fold(all [][]byte, n uint64, divisor uint32) []byte {
 }
 
 func (f folder) reduceTwo(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ReduceArgs](l)
+	a := cudasim.Args[ptx.ReduceArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		m := &member{Block: b, grid: l.Grid}
 		m.mine(lines(a.Bytes), func(i, n uint64) {
@@ -40,7 +41,7 @@ func (f folder) reduceTwo(l *cudasim.Launch) {
 }
 
 func (f folder) scale(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.UnaryArgs](l)
+	a := cudasim.Args[ptx.UnaryArgs](l)
 	n := int(a.Count) * f.size
 	x := bytes.Clone(l.Load(a.In, n))
 	f.k.Scale(x, x, a.Factor)
@@ -61,7 +62,7 @@ func (f folder) gather(p *packets, own, span, i, n uint64, mine []byte, left uin
 }
 
 func (f folder) oneShot(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.AllReduceArgs](l)
+	a := cudasim.Args[ptx.AllReduceArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span := uint64(p.g.PacketSlot) / 2
 		p.mine(lines(a.Bytes), func(i, n uint64) {
@@ -79,7 +80,7 @@ func (f folder) oneShot(l *cudasim.Launch) {
 }
 
 func (f folder) twoShot(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.AllReduceArgs](l)
+	a := cudasim.Args[ptx.AllReduceArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span := uint64(p.g.PacketSlot) / 4
 		part := func(q int) (from, n uint64) {
@@ -114,7 +115,7 @@ func (f folder) twoShot(l *cudasim.Launch) {
 }
 
 func (f folder) scatterEven(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.EvenArgs](l)
+	a := cudasim.Args[ptx.EvenArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span := p.sendEven(a)
 		from := a.In + uint64(p.g.Rank)*a.Step
@@ -126,7 +127,7 @@ func (f folder) scatterEven(l *cudasim.Launch) {
 }
 
 func (f folder) scatterPackets(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ReduceScatterArgs](l)
+	a := cudasim.Args[ptx.ReduceScatterArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span := uint64(p.g.PacketSlot) / 2
 		for d := 1; d < p.size(); d++ {

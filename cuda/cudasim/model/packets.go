@@ -1,10 +1,10 @@
-package twins
+package model
 
 import (
 	"bytes"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // packets is a block of a packet kernel.
@@ -14,7 +14,7 @@ type packets struct {
 }
 
 // asPackets runs f for all blocks of a launch.
-func asPackets(l *cudasim.Launch, g *kernels.GroupArgs, f func(*packets)) {
+func asPackets(l *cudasim.Launch, g *ptx.GroupArgs, f func(*packets)) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		p := &packets{member: member{Block: b, g: g, grid: l.Grid}}
@@ -63,7 +63,7 @@ func (p *packets) take(slot, span, i, n uint64, peer int) []byte {
 
 // exchangePackets is ExchangePackets.
 func exchangePackets(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.ExchangeArgs](l)
+	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span := uint64(p.g.PacketSlot) / 2
 		for d := 1; d < p.size(); d++ {
@@ -85,7 +85,7 @@ func exchangePackets(l *cudasim.Launch) {
 }
 
 // sendEven sends every peer its part, and returns how far apart the planes of packets are.
-func (p *packets) sendEven(a *kernels.EvenArgs) (span uint64) {
+func (p *packets) sendEven(a *ptx.EvenArgs) (span uint64) {
 	span = uint64(p.g.PacketSlot) / 2
 	for d := 1; d < p.size(); d++ {
 		from, slot := a.In+uint64(p.rankAt(d))*a.Step, p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))
@@ -97,7 +97,7 @@ func (p *packets) sendEven(a *kernels.EvenArgs) (span uint64) {
 
 // exchangeEven is ExchangeEven.
 func exchangeEven(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.EvenArgs](l)
+	a := cudasim.Args[ptx.EvenArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span, rank := p.sendEven(a), uint64(p.g.Rank)
 		p.mine(lines(a.Part), func(i, n uint64) {
@@ -114,7 +114,7 @@ func exchangeEven(l *cudasim.Launch) {
 
 // broadcastPackets is BroadcastPackets.
 func broadcastPackets(l *cudasim.Launch) {
-	a := cudasim.Args[kernels.BroadcastArgs](l)
+	a := cudasim.Args[ptx.BroadcastArgs](l)
 	asPackets(l, &a.Group, func(p *packets) {
 		span, rank, root := uint64(p.g.PacketSlot)/2, int(p.g.Rank), p.rankAt(int(a.Root))
 		sent := uint64(1)
@@ -146,7 +146,7 @@ func broadcastPackets(l *cudasim.Launch) {
 }
 
 // own copies what a rank sends to itself.
-func (m *member) own(a *kernels.ExchangeArgs) {
+func (m *member) own(a *ptx.ExchangeArgs) {
 	if a.Send[0] == a.Recv[0] {
 		return
 	}

@@ -1,16 +1,16 @@
-package twins
+package model
 
 import (
 	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // follower is a block of a kernel that goes behind copy engines.
 type follower struct {
 	member
-	a       *kernels.FollowArgs
+	a       *ptx.FollowArgs
 	without Wait
 	blank   [line]byte
 	warps   uint32 // of a block
@@ -20,10 +20,10 @@ type follower struct {
 }
 
 // follow runs such a kernel; fold is nil where nothing is folded.
-func follow(l *cudasim.Launch, w Wait, fold func(a *kernels.FollowArgs, own, come []byte, whole bool) []byte) {
+func follow(l *cudasim.Launch, w Wait, fold func(a *ptx.FollowArgs, own, come []byte, whole bool) []byte) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
-		a := cudasim.Args[kernels.FollowArgs](l)
+		a := cudasim.Args[ptx.FollowArgs](l)
 		x := &follower{member: member{Block: b, g: &a.Group, grid: l.Grid - 1}, a: a, without: w, warps: b.Threads / 32}
 		x.fold = func(own, come []byte, whole bool) []byte { return fold(a, own, come, whole) }
 		for i, word := range a.Blank {
@@ -38,7 +38,7 @@ func follow(l *cudasim.Launch, w Wait, fold func(a *kernels.FollowArgs, own, com
 }
 
 func (f folder) follow(l *cudasim.Launch) {
-	follow(l, f.without, func(a *kernels.FollowArgs, own, come []byte, whole bool) []byte {
+	follow(l, f.without, func(a *ptx.FollowArgs, own, come []byte, whole bool) []byte {
 		divisor := a.Divisor
 		if !whole {
 			divisor = 0
@@ -54,16 +54,16 @@ func (m moveFollow) run(l *cudasim.Launch) { follow(l, m.without, nil) }
 
 func (x *follower) count() int { return int(x.a.Steps) * x.a.Slices() }
 
-func (x *follower) takes() bool { return x.a.Chain != kernels.ChainRoot }
-func (x *follower) sends() bool { return x.a.Chain != kernels.ChainLast }
+func (x *follower) takes() bool { return x.a.Chain != ptx.ChainRoot }
+func (x *follower) sends() bool { return x.a.Chain != ptx.ChainLast }
 
 // spans calls f for the bytes of so many that the block's warps move at a time.
 func (x *follower) spans(bytes uint64, f func(at, n uint64)) {
-	step := uint64(x.grid*x.warps) * kernels.LineSpan
-	for first := uint64(uint32(x.Index)*x.warps) * kernels.LineSpan; first < bytes; first += step {
+	step := uint64(x.grid*x.warps) * ptx.LineSpan
+	for first := uint64(uint32(x.Index)*x.warps) * ptx.LineSpan; first < bytes; first += step {
 		for w := range uint64(x.warps) {
-			if at := first + w*kernels.LineSpan; at < bytes {
-				f(at, min(kernels.LineSpan, bytes-at))
+			if at := first + w*ptx.LineSpan; at < bytes {
+				f(at, min(ptx.LineSpan, bytes-at))
 			}
 		}
 	}

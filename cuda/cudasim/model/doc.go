@@ -1,4 +1,4 @@
-// Package twins runs the GPU kernels that package peer launches on a simulated driver: each entry point's twin in Go does
+// Package model runs the GPU kernels that package peer launches on a simulated driver: each entry point's twin in Go does
 // the same stores, flags and waits, block by block. Reductions are those of the CPU's kernels, so sums of 16-bit and
 // 8-bit floats round at each step, not once at the end.
 //
@@ -7,4 +7,4 @@
 // thing after another.
 //
 // The package serves tests. It starts no goroutine and keeps no state.
-package twins
+package model

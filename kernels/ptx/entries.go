@@ -1,4 +1,4 @@
-package kernels
+package ptx
 
 import "unsafe"
 
@@ -137,5 +137,5 @@ func familyEntries(f Family) []Entry {
 	case DirectFamily:
 		return directEntries
 	}
-	panic("kernels: no family " + string(f))
+	panic("kernels/ptx: no family " + string(f))
 }

@@ -1,8 +1,8 @@
-package twins
+package model
 
 import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // Wait is one that a kernel by rows or lines, behind engines or of messages cannot do without, but for the zero Wait, which is none.
@@ -34,14 +34,14 @@ type rowChain struct{ without Wait }
 type chained struct {
 	*rows
 	rowChain
-	a                 *kernels.RowChainArgs
+	a                 *ptx.RowChainArgs
 	before, after     int
 	first, step       uint64 // of this block's warps, and all warps
 	all, rounds, room uint64
 }
 
 func (c rowChain) broadcast(l *cudasim.Launch) {
-	a, step := cudasim.Args[kernels.RowChainArgs](l), uint64(l.Threads)/32*uint64(l.Grid)
+	a, step := cudasim.Args[ptx.RowChainArgs](l), uint64(l.Threads)/32*uint64(l.Grid)
 	all, rounds, room := rowRounds(a.Bytes, a.Slot, step)
 	l.Each(func(b *cudasim.Block) {
 		r := newRows(b, l.Grid, &a.Group, a.Slot, uint32(rounds))
@@ -66,7 +66,7 @@ const rowBytes = 128
 // is what is left out.
 func (x *chained) sign(d int, i, n uint64, number uint32) {
 	if !x.stopped {
-		x.StoreRows(x.at(d, number)+rowBytes*i, make([]byte, n*kernels.RowData/4), number)
+		x.StoreRows(x.at(d, number)+rowBytes*i, make([]byte, n*ptx.RowData/4), number)
 	}
 }
 
@@ -74,7 +74,7 @@ func (x *chained) found(d int, i, n uint64, number uint32, w Wait) {
 	if x.without == w {
 		return
 	}
-	b := make([]byte, n*kernels.RowData/4)
+	b := make([]byte, n*ptx.RowData/4)
 	x.wait(x.rankAt(d), func() bool { return x.LoadRows(x.from(d, number)+rowBytes*i, b, number) })
 }
 
@@ -130,7 +130,7 @@ func (x *chained) relay(start uint64, number uint32) {
 			return
 		}
 		if x.after != 0 {
-			x.StoreRows(x.at(x.after, number)+kernels.RowQuad*i, b, number)
+			x.StoreRows(x.at(x.after, number)+ptx.RowQuad*i, b, number)
 		}
 		if x.before != 0 {
 			x.writeQuads(x.a.Out, start+i, b, x.a.Bytes)
