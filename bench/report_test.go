@@ -23,7 +23,7 @@ func compared(t *testing.T, out *bytes.Buffer, args ...string) *report {
 	o.ranks, o.device, o.transport, o.machine = 2, onCUDA, inProcess, machine{devices: 2}
 	s := &seat{where: "NVIDIA H200", first: 812 * time.Millisecond,
 		rival: &rival{library: &nccl.Library{Path: "/usr/lib/libnccl.so.2"}, version: "2.28.9", nvls: "0"}}
-	return &report{options: o, out: out, seat: s, variant: &variant{choices: peer.DefaultChoices()}}
+	return &report{options: o, out: out, seat: s, variant: &variant{rules: peer.DefaultRules()}}
 }
 
 func TestComparedTable(t *testing.T) {
@@ -100,13 +100,13 @@ func TestLoopLength(t *testing.T) {
 	require.Equal(t, 2, fixed.length(time.Second, 20))
 }
 
-func TestWayOf(t *testing.T) {
-	table := peer.DefaultChoices()
-	require.Equal(t, "packets", wayOf(table, plan.AllReduce, 4, 1<<10, false, false))
-	require.Equal(t, "rows", wayOf(table, plan.AllReduce, 2, 512<<10, false, false))
-	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, false, false))
-	require.Equal(t, "lines", wayOf(table, plan.AllReduce, 4, 16<<20, false, false))
-	require.Equal(t, "follow", wayOf(table, plan.AllReduce, 4, 256<<20, true, false))
-	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, true, false))
-	require.Equal(t, "pair", wayOf(table, plan.Send, 4, 8, false, false))
+func TestAlgorithmOf(t *testing.T) {
+	table := peer.DefaultRules()
+	require.Equal(t, "ll", algorithmOf(table, plan.AllReduce, 4, 1<<10, false, false))
+	require.Equal(t, "ll128", algorithmOf(table, plan.AllReduce, 2, 512<<10, false, false))
+	require.Equal(t, "ll128-twoshot", algorithmOf(table, plan.AllReduce, 4, 512<<10, false, false))
+	require.Equal(t, "sentinel", algorithmOf(table, plan.AllReduce, 4, 16<<20, false, false))
+	require.Equal(t, "fused", algorithmOf(table, plan.AllReduce, 4, 256<<20, true, false))
+	require.Equal(t, "ll128-twoshot", algorithmOf(table, plan.AllReduce, 4, 512<<10, true, false))
+	require.Equal(t, "pair", algorithmOf(table, plan.Send, 4, 8, false, false))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // fillA stores in the first buffer, by its blocks or by the grid as one, after waiting or not.
-func fillA(waits, each bool) cudasim.Twin {
+func fillA(waits, each bool) cudasim.Model {
 	return func(l *cudasim.Launch) {
 		a := cudasim.Args[addresses](l)
 		store := func(b *cudasim.Block) {

@@ -110,7 +110,7 @@ func (p *sheet) raise(o *sheet) {
 }
 
 // knowledge is what orders an actor after others: hb the accesses whose effect it must see, seen those that are over,
-// which is more: a packet shows that its sender had consumed earlier packets, not that its writes have arrived.
+// which is more: an LL packet shows that its sender had consumed earlier LL packets, not that its writes have arrived.
 type knowledge struct{ hb, seen clock }
 
 func (k *knowledge) join(s *stamp) {
@@ -152,14 +152,14 @@ func (a *actor) release() *stamp {
 	return s
 }
 
-// relaxed publishes what a volatile store or a packet does.
+// relaxed publishes what a volatile store or an LL packet does.
 func (a *actor) relaxed() *stamp {
 	s := &stamp{a.fenced.freeze(), a.seen.freeze(), a.slot, a.fencedEpoch, a.epoch}
 	a.epoch++
 	return s
 }
 
-// observe is join for a volatile load or a packet.
+// observe is join for a volatile load or an LL packet.
 func (a *actor) observe(s *stamp) {
 	a.pending.join(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)

@@ -3,7 +3,7 @@
 //
 //	sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed})
 //	defer cudasim.Check(t, sim)
-//	sim.Register("copy", unsafe.Sizeof(CopyArgs{}), twin)
+//	sim.Register("copy", unsafe.Sizeof(CopyArgs{}), model kernel)
 //	device, err := sim.Driver().Device(0)
 //
 // How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time: it picks
@@ -15,7 +15,7 @@
 // Invariants:
 //
 //  1. Everything of a Sim is guarded by one lock. The executor holds it for one step; waiting calls do not hold it.
-//  2. Order between operations comes from streams, events, stream writes and waits, flags, packets, and from what the host
+//  2. Order between operations comes from streams, events, stream writes and waits, flags, LL packets, and from what the host
 //     has seen completed, never from the order in which the executor happened to run them. Two accesses that nothing
 //     orders, one of them a write, are a race under every seed.
 //  3. Addresses are never given twice, so use after free and access out of bounds are always found. Memory that the
@@ -27,9 +27,9 @@
 //
 // Memory order. A kernel's block is one actor, or each of its teams is; their plain accesses are ordered against others' by release and acquire
 // (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the
-// block wrote since its last fence. A packet's data is ordered by its own flag, which also orders the packets that its
+// block wrote since its last fence. An LL packet's data is ordered by its own flag, which also orders the LL packets that its
 // sender had consumed before, but no plain access; so it is with rows and lines.
-// Blank lines that a receiver puts in their place count when it has read them, or passed a fence. Kernels begin and end with a
+// Cleared lines that a receiver puts in their place count when it has read them, or passed a fence. Kernels begin and end with a
 // fence. One that is launched
 // ahead of a kernel is in no order with it up to Block.AwaitBefore. Loads of flags
 // on devices return the oldest value that this allows, and waits end with the oldest that fits, so that what they order is

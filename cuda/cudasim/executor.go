@@ -21,23 +21,23 @@ type task interface {
 // An executor runs tasks.
 type executor struct {
 	ready   []task
-	strands map[*strand]bool
+	tasks   map[*blockTask]bool
 	resting []*coroutine
 	waiters []*waiter
 	watched []*memory // of the host, that tasks wait for
 
-	steps      uint64
-	lastPark   uint64
-	lastStrand uint64
-	moves      bool // something happened since progress
-	progress   time.Time
-	lastCall   time.Time
-	unbidden   bool // run without a call that waits
-	deep       bool // asleep until kicked
-	running    bool
-	closed     bool
-	kicks      chan struct{}
-	exited     chan struct{}
+	steps    uint64
+	lastPark uint64
+	lastTask uint64
+	moves    bool // something happened since progress
+	progress time.Time
+	lastCall time.Time
+	unbidden bool // run without a call that waits
+	deep     bool // asleep until kicked
+	running  bool
+	closed   bool
+	kicks    chan struct{}
+	exited   chan struct{}
 }
 
 // A waiter is a call that blocks.
@@ -51,7 +51,7 @@ type waiter struct {
 }
 
 func (e *executor) init() {
-	e.strands = map[*strand]bool{}
+	e.tasks = map[*blockTask]bool{}
 	e.kicks = make(chan struct{}, 1)
 	e.exited = make(chan struct{})
 }
@@ -308,7 +308,7 @@ func (m *memory) words(lo, hi int) []uint32 {
 
 // stopAll ends coroutines and fails calls.
 func (s *Sim) stopAll() {
-	for st := range s.strands {
+	for st := range s.tasks {
 		st.doomed = true
 		st.run(s)
 	}

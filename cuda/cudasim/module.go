@@ -102,7 +102,7 @@ func (c *call) moduleGetFunction(h cuda.Module, name string) (cuda.Function, cud
 		k = c.sim.kernels[kernelKey{name: name}]
 	}
 	if k == nil {
-		c.sim.fault("no twin is registered for entry point " + name)
+		c.sim.fault("no model kernel is registered for entry point " + name)
 		return 0, cuda.NotFound
 	}
 	for h, f := range c.process.functions {

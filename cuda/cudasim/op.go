@@ -11,7 +11,7 @@ type queue struct {
 	tail  *op   // enqueued last, done or not
 	actor actor
 	crews [3]crew // of its kernels: the first for those that overlap no other, the others by turns for those launched ahead
-	turn  int     // which was the last of the others
+	crew  int     // which was the last of the others
 	early *stamp  // what a kernel that is launched ahead now comes after, nil if it overlaps nothing
 }
 
@@ -57,13 +57,13 @@ type op struct {
 	started bool
 	done    bool
 	parked  uint64
-	out     *stamp           // when done
-	time    uint64           // when done, in steps
-	then    func()           // when done
-	stop    func()           // drops what body has started
-	inside  func() string    // for the report: what of a graph waits
-	waits   func() string    // for the report: what a waiting op waits for
-	strands map[*strand]bool // of a kernel, alive
+	out     *stamp              // when done
+	time    uint64              // when done, in steps
+	then    func()              // when done
+	stop    func()              // drops what body has started
+	inside  func() string       // for the report: what of a graph waits
+	waits   func() string       // for the report: what a waiting op waits for
+	tasks   map[*blockTask]bool // of a kernel, alive
 }
 
 // A who is the actor and the operation that touch memory.
@@ -159,7 +159,7 @@ func (s *Sim) complete(o *op) {
 func (s *Sim) abandon(q *queue) {
 	for len(q.ops) > 0 {
 		o := q.ops[0]
-		for _, st := range o.sortedStrands() {
+		for _, st := range o.sortedTasks() {
 			st.doom(s)
 		}
 		if o.stop != nil {

@@ -161,13 +161,13 @@ func (t *touch) after(a *access) bool {
 	if a.slot == t.by.slot || a.kind == flag && t.access.kind == flag {
 		return true
 	}
-	if a.kind == blanking && a.epoch <= t.by.pending.at(a.slot) {
+	if a.kind == clearing && a.epoch <= t.by.pending.at(a.slot) {
 		return true // who stores now has heard from the block after a fence of it
 	}
 	switch over := a.epoch <= t.by.seen.at(a.slot); {
-	case a.kind == source && t.write, a.kind == copied && (t.access.kind == packet || t.access.kind == blanking):
+	case a.kind == source && t.write, a.kind == copied && (t.access.kind == validated || t.access.kind == clearing):
 		return over
-	case a.kind >= flag && a.kind <= packet && t.access.kind >= flag && t.access.kind <= blanking:
+	case a.kind >= flag && a.kind <= validated && t.access.kind >= flag && t.access.kind <= clearing:
 		return over
 	}
 	return a.epoch <= t.by.hb.at(a.slot)

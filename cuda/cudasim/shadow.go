@@ -9,12 +9,12 @@ const pageBytes = 4096
 type accessKind uint8
 
 const (
-	plain    accessKind = iota
-	flag                // release, acquire, volatile and stream accesses to words
-	packet              // packets, rows and lines stored, and taken
-	blanking            // lines made blank
-	copied              // by a copy: who sees a line that it stored knows that it was
-	source              // read by a copy: over when a line that it stored is seen
+	plain     accessKind = iota
+	flag                 // release, acquire, volatile and stream accesses to words
+	validated            // LL, LL128 and sentinel lines stored, and taken
+	clearing             // lines cleared
+	copied               // by a copy: who sees a line that it stored knows that it was
+	source               // read by a copy: over when a line that it stored is seen
 )
 
 // An access is one actor's touch of some bytes.

@@ -12,9 +12,9 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// allReduce goes by packets or rows, by two shots of either, by lines, by tiles, by tiles straight into registered outputs, by
+// allReduce goes by LL or LL128, by two shots of either, by the sentinel protocol, by tiles, by tiles straight into registered outputs, by
 // a ring, or by half of one and copies into registered outputs. With B bytes and n ranks every rank stores (n-1)·B in one
-// shot and 2(n-1)/n·B in two, twice that as packets and 16/15 of it as rows; all others are two shots. Sums are in rank
+// shot and 2(n-1)/n·B in two, twice that as LL and 16/15 of it as LL128; all others are two shots. Sums are in rank
 // order, but for lines, rings and copies.
 func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	bytes := c.Count * c.DType.Size()
@@ -32,23 +32,23 @@ func (b *backend) allReduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 		return b.copy(t, out, in, bytes, s)
 	}
 	o := &sum{Call: c, in: in, out: out, bytes: bytes, part: up((bytes+b.size-1)/b.size, 16), window: b.window(out, bytes)}
-	o.choice = b.pickFor(plan.AllReduce, bytes, o.window, out)
-	if o.choice.Way == Copies && !o.window.whole {
-		o.choice.Way = Direct
+	o.rule = b.pickFor(plan.AllReduce, bytes, o.window, out)
+	if o.rule.Algorithm == CopyDirect && !o.window.whole {
+		o.rule.Algorithm = Direct
 	}
-	switch o.choice.Way = b.fitting(&o.choice, bytes, o.part); o.choice.Way {
-	case Ring:
-		return b.ringAllReduce(ctx, t, o, s)
-	case Rows, RowsTwoShot:
-		return b.reduceRows(ctx, t, o, s)
-	case Lines:
-		return b.reduceLines(ctx, t, o, s)
-	case Follow:
-		return b.reduceFollow(ctx, t, o, s)
+	switch o.rule.Algorithm = b.fitting(&o.rule, bytes, o.part); o.rule.Algorithm {
+	case CopyRing:
+		return b.copyRingAllReduce(ctx, t, o, s)
+	case LL128, LL128TwoShot:
+		return b.reduceLL128(ctx, t, o, s)
+	case Sentinel:
+		return b.reduceSentinel(ctx, t, o, s)
+	case Fused:
+		return b.reduceFused(ctx, t, o, s)
 	case Direct:
 		return b.reduceDirect(ctx, t, o, s)
-	case Copies:
-		return b.reduceCopies(ctx, t, o, s)
+	case CopyDirect:
+		return b.reduceCopyDirect(ctx, t, o, s)
 	}
 	return b.reduceStaged(ctx, t, o, s)
 }
@@ -59,57 +59,57 @@ type sum struct {
 	in, out     cuda.Pointer
 	bytes, part int
 	window      *window // that the output lies in, nil if it is not registered
-	choice      Choice
+	rule        Rule
 }
 
-// fitting returns the choice's way, or the nearest one that takes so many bytes.
-func (b *backend) fitting(c *Choice, bytes, part int) Way {
+// fitting returns the rule's algorithm, or the nearest one that takes so many bytes.
+func (b *backend) fitting(c *Rule, bytes, part int) Algorithm {
 	two := bytes > (b.size-1)*part
-	way := c.Way
-	switch way {
-	case Rows, RowsTwoShot:
-		way = b.fittingRows(c, bytes, part, two)
-	case TwoShot:
-		if part > b.layout.packetSlot/4 || !two {
-			way = Packets
+	algorithm := c.Algorithm
+	switch algorithm {
+	case LL128, LL128TwoShot:
+		algorithm = b.fittingLL128(c, bytes, part, two)
+	case LLTwoShot:
+		if part > b.layout.llSlot/4 || !two {
+			algorithm = LL
 		}
 	}
 	short := bytes < b.size*leastPart
-	if way == Packets && bytes > b.layout.packetSlot/2 || way == Ring && short {
-		way = Tiles
+	if algorithm == LL && bytes > b.layout.llSlot/2 || algorithm == CopyRing && short {
+		algorithm = Tiles
 	}
-	if way == Copies && short {
-		way = Direct
+	if algorithm == CopyDirect && short {
+		algorithm = Direct
 	}
-	if way == Follow && (short || b.serial) {
-		way = Lines
+	if algorithm == Fused && (short || b.serial) {
+		algorithm = Sentinel
 	}
-	return way
+	return algorithm
 }
 
-// fittingRows knows that rows in one shot go in rounds, in which each warp has a place for a quad at least.
-func (b *backend) fittingRows(c *Choice, bytes, part int, two bool) Way {
-	rows := func(n int) int { return (n + ptx.RowData - 1) / ptx.RowData * ptx.RowQuad }
+// fittingLL128 knows that rows in one shot go in rounds, in which each warp has a place for a warp chunk at least.
+func (b *backend) fittingLL128(c *Rule, bytes, part int, two bool) Algorithm {
+	rows := func(n int) int { return (n + ptx.LL128Data - 1) / ptx.LL128Data * ptx.LL128Chunk }
 	round := rows(bytes)
-	if c.Way == Rows {
-		g := c.quadGrid(bytes, b.multiprocessors)
-		round = min(round, int(g.Blocks*g.Threads/32)*ptx.RowQuad)
+	if c.Algorithm == LL128 {
+		g := c.ll128Grid(bytes, b.multiprocessors)
+		round = min(round, int(g.Blocks*g.Threads/32)*ptx.LL128Chunk)
 	}
 	switch {
 	case !b.linked:
-		return Packets
-	case c.Way == RowsTwoShot && two && 2*rows(part) <= b.layout.rowSlot:
-		return RowsTwoShot
-	case round <= b.layout.rowSlot:
-		return Rows
+		return LL
+	case c.Algorithm == LL128TwoShot && two && 2*rows(part) <= b.layout.ll128Slot:
+		return LL128TwoShot
+	case round <= b.layout.ll128Slot:
+		return LL128
 	}
-	return Lines
+	return Sentinel
 }
 
-// reduceStaged goes by packets or tiles.
+// reduceStaged goes by LL or tiles.
 func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	family := ptx.PacketFamily
-	if o.choice.Way == Tiles {
+	family := ptx.LLFamily
+	if o.rule.Algorithm == Tiles {
 		family = ptx.TileFamily
 	}
 	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), family)
@@ -118,40 +118,40 @@ func (b *backend) reduceStaged(ctx context.Context, t cuda.Thread, o *sum, s cud
 	}
 	a := &b.args.allReduce
 	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
-	f, grid := r.oneShot, o.choice.packetGrid(o.bytes, b.multiprocessors)
-	switch o.choice.Way {
-	case TwoShot:
-		f, grid = r.twoShot, o.choice.packetGrid(o.part*(b.size-1), b.multiprocessors)
+	f, grid := r.ll, o.rule.llGrid(o.bytes, b.multiprocessors)
+	switch o.rule.Algorithm {
+	case LLTwoShot:
+		f, grid = r.llTwoShot, o.rule.llGrid(o.part*(b.size-1), b.multiprocessors)
 	case Tiles:
 		f = r.tiles
-		grid, a.Tile = b.twoPhaseGrid(&o.choice, o.part)
+		grid, a.Tile = b.twoPhaseGrid(&o.rule, o.part)
 	}
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }
 
-// reduceRows goes by rows.
-func (b *backend) reduceRows(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.RowFamily)
+// reduceLL128 goes by LL128.
+func (b *backend) reduceLL128(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.LL128Family)
 	if err != nil {
 		return err
 	}
-	a := &b.args.rows
+	a := &b.args.ll128
 	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
-	if o.choice.Way == Rows {
-		return b.code.launch(t, r.rows, o.choice.quadGrid(o.bytes, b.multiprocessors), unsafe.Pointer(a), s)
+	if o.rule.Algorithm == LL128 {
+		return b.code.launch(t, r.ll128, o.rule.ll128Grid(o.bytes, b.multiprocessors), unsafe.Pointer(a), s)
 	}
-	return b.code.launch(t, r.rowsTwoShot, o.choice.quadGrid(o.part*(b.size-1), b.multiprocessors), unsafe.Pointer(a), s)
+	return b.code.launch(t, r.ll128TwoShot, o.rule.ll128Grid(o.part*(b.size-1), b.multiprocessors), unsafe.Pointer(a), s)
 }
 
-// reduceLines goes by lines.
-func (b *backend) reduceLines(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.LineFamily)
+// reduceSentinel goes by the sentinel protocol.
+func (b *backend) reduceSentinel(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
+	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.SentinelFamily)
 	if err != nil {
 		return err
 	}
-	a := &b.args.lines
+	a := &b.args.sentinel
 	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
-	return b.code.launch(t, r.lines, b.lineGrid(&o.choice, o.part), unsafe.Pointer(a), s)
+	return b.code.launch(t, r.sentinel, b.sentinelGrid(&o.rule, o.part), unsafe.Pointer(a), s)
 }
 
 // divisor returns what sums are divided by, 0 for nothing.

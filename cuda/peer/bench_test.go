@@ -114,7 +114,7 @@ func (r *rank) timed(n, bytes int) (float64, error) {
 
 // BenchmarkEnqueue measures what a small all-reduce costs the host beside the driver's own calls, which do nothing here.
 func BenchmarkEnqueue(b *testing.B) {
-	sim := stoppable(b, 2)
+	sim := abortable(b, 2)
 	d := *sim.Driver()
 	done := make(chan struct{})
 	onRanks(b, &d, 2, 2, simHalf, Options{}, func(r *rank) error {

@@ -14,7 +14,7 @@ import (
 type block struct {
 	open, async bool
 	gathers     bool            // messages are launched together
-	swaps       bool            // they are two letters that a peer and this rank send each other
+	sendRecvs   bool            // they are two rendezvous messages that a peer and this rank send each other
 	out         cuda.Stream     // beside the block's, 0 if there is none yet
 	ctx, inside context.Context // of the caller, and of the calls
 	calls       []pg.Call
@@ -79,9 +79,9 @@ func (b *backend) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
 }
 
 // enqueueBlock puts the calls on stream s. Messages go together, if no send can have to wait for its receiver; else the sends have
-// a stream of their own meanwhile, as letters that are sent have.
+// a stream of their own meanwhile, as rendezvous messages that are sent have.
 func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
-	slices.SortStableFunc(x.calls, func(p, q pg.Call) int { return b.turnOf(&p) - b.turnOf(&q) })
+	slices.SortStableFunc(x.calls, func(p, q pg.Call) int { return b.streamOrderOf(&p) - b.streamOrderOf(&q) })
 	out := s
 	if x.gathers = b.gatherable(x); !x.gathers {
 		var err error
@@ -89,14 +89,14 @@ func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 			return err
 		}
 	}
-	x.swaps = x.gathers && b.isSwap(x.calls)
+	x.sendRecvs = x.gathers && b.isSendRecv(x.calls)
 	for i := range x.calls {
 		c, on := &x.calls[i], s
 		q := queueOf(c.Coll)
 		if q == sends {
 			on = out
 		}
-		if err := first(b.takeTurn(t, q, on), b.enqueue(x.inside, t, c, on)); err != nil {
+		if err := first(b.takeStreamOrder(t, q, on), b.enqueue(x.inside, t, c, on)); err != nil {
 			return err
 		}
 		b.progress[q].ran++
@@ -107,10 +107,10 @@ func (b *backend) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 	return follow(t, s, x.out, b.streams.async[sends].event)
 }
 
-// turnOf orders the calls of a block: collectives, sends to the next rank, to the one after it and so on, receives from the rank
+// streamOrderOf orders the calls of a block: collectives, sends to the next rank, to the one after it and so on, receives from the rank
 // before, from the one before that and so on. So ranks that all send to one another do not wait in a circle, each for a peer that
 // waits for the next.
-func (b *backend) turnOf(c *pg.Call) int {
+func (b *backend) streamOrderOf(c *pg.Call) int {
 	switch queueOf(c.Coll) {
 	case sends:
 		return b.size + (c.Peer-b.rank+b.size)%b.size
@@ -131,7 +131,7 @@ func (b *backend) beside(t cuda.Thread, s cuda.Stream) (cuda.Stream, error) {
 	return x.out, err
 }
 
-// gatherable reports whether all sends of the block have room in the mailboxes, if these are empty. Letters need little.
+// gatherable reports whether all sends of the block have room in the eager buffers, if these are empty. Rendezvous messages need little.
 func (b *backend) gatherable(x *block) bool {
 	var slots [maxRanks]int
 	for i := range x.calls {
@@ -140,13 +140,13 @@ func (b *backend) gatherable(x *block) bool {
 			continue
 		}
 		bytes := c.Count * c.DType.Size()
-		if b.isLetter(bytes) {
+		if b.isRendezvous(bytes) {
 			bytes = 0
 		}
 		if b.staging != nil || !b.postable(bytes) {
 			return false
 		}
-		if slots[c.Peer] += b.mailParts(bytes); slots[c.Peer] > mailSlots {
+		if slots[c.Peer] += b.eagerParts(bytes); slots[c.Peer] > eagerSlots {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // broadcast sends all bytes to each peer, or, of large tensors, hands rows, lines or tiles on from rank to rank, so that none sends
-// them more than once. A hop costs least by rows, but a sixteenth of what they carry is flags, and most by tiles.
+// them more than once. A hop costs least by LL128, but a sixteenth of what they carry is flags, and most by tiles.
 func (b *backend) broadcast(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	tensor := c.Out
 	if b.rank == c.Root {
@@ -23,23 +23,23 @@ func (b *backend) broadcast(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 		return nil
 	}
 	w := b.window(at, bytes)
-	choice := b.pickFor(plan.Broadcast, bytes, w, at)
-	switch choice.Way = b.fittingChain(&choice, bytes); choice.Way {
-	case Rows:
-		return b.rowChain(t, c.Root, tensor, &choice, s)
-	case Lines:
-		return b.lineChain(t, c.Root, tensor, &choice, s)
-	case Follow:
-		return b.broadcastFollow(ctx, t, c.Root, tensor, &choice, s)
+	rule := b.pickFor(plan.Broadcast, bytes, w, at)
+	switch rule.Algorithm = b.fittingChain(&rule, bytes); rule.Algorithm {
+	case LL128:
+		return b.ll128Chain(t, c.Root, tensor, &rule, s)
+	case Sentinel:
+		return b.sentinelChain(t, c.Root, tensor, &rule, s)
+	case Fused:
+		return b.broadcastFused(ctx, t, c.Root, tensor, &rule, s)
 	case Direct:
-		return b.chain(t, c.Root, tensor, &choice, w, s)
+		return b.chain(t, c.Root, tensor, &rule, w, s)
 	case Chain:
-		return b.chain(t, c.Root, tensor, &choice, nil, s)
+		return b.chain(t, c.Root, tensor, &rule, nil, s)
 	}
-	if choice.Way == Packets && bytes <= b.layout.packetSlot/2 {
+	if rule.Algorithm == LL && bytes <= b.layout.llSlot/2 {
 		a := &b.args.broadcast
-		a.In, a.Out, a.Bytes, a.Root = uint64(at), uint64(at), uint64(bytes), uint32(b.place(c.Root))
-		return b.code.launch(t, b.code.move.broadcastPackets, choice.threadGrid(bytes), unsafe.Pointer(a), s)
+		a.In, a.Out, a.Bytes, a.Root = uint64(at), uint64(at), uint64(bytes), uint32(b.peerIndex(c.Root))
+		return b.code.launch(t, b.code.move.broadcastLL, rule.threadGrid(bytes), unsafe.Pointer(a), s)
 	}
 	clear(b.args.exchange.SendBytes[:])
 	clear(b.args.exchange.RecvBytes[:])
@@ -56,7 +56,7 @@ func (b *backend) broadcast(ctx context.Context, t cuda.Thread, c *pg.Call, s cu
 }
 
 // chain hands a tensor on from the root to the rank after it, and so on: from output to output if w is its window.
-func (b *backend) chain(t cuda.Thread, root int, x colligo.Tensor, choice *Choice, w *window, s cuda.Stream) error {
+func (b *backend) chain(t cuda.Thread, root int, x colligo.Tensor, rule *Rule, w *window, s cuda.Stream) error {
 	at, a := addressOf(x), &b.args.chain
 	a.In, a.Out, a.Bytes = uint64(at), uint64(at), uint64(x.Size())
 	a.Before, a.After = b.neighbours(root)
@@ -66,7 +66,7 @@ func (b *backend) chain(t cuda.Thread, root int, x colligo.Tensor, choice *Choic
 		a.Direct, a.Mark, a.Next = 1, w.mark(at, x.Size()), uint64(w.peerAt(next, at))
 	}
 	var grid cuda.Grid
-	grid, a.Tile, a.Pieces = b.relayGrid(choice, x.Size())
+	grid, a.Tile, a.Pieces = b.rotationGrid(rule, x.Size())
 	return b.code.launch(t, b.code.move.broadcastChain, grid, unsafe.Pointer(a), s)
 }
 
@@ -82,35 +82,35 @@ func (b *backend) neighbours(root int) (before, after uint32) {
 	return before, after
 }
 
-// rowChain is chain by rows.
-func (b *backend) rowChain(t cuda.Thread, root int, x colligo.Tensor, choice *Choice, s cuda.Stream) error {
-	at, a := addressOf(x), &b.args.rowChain
+// ll128Chain is chain by LL128.
+func (b *backend) ll128Chain(t cuda.Thread, root int, x colligo.Tensor, rule *Rule, s cuda.Stream) error {
+	at, a := addressOf(x), &b.args.ll128Chain
 	a.In, a.Out, a.Bytes = uint64(at), uint64(at), uint64(x.Size())
 	a.Before, a.After = b.neighbours(root)
 	// Its hops take a device longer than a launch its host: it is no graph.
-	return b.code.launchOnce(t, b.code.move.broadcastRows, choice.quadGrid(x.Size(), b.multiprocessors), unsafe.Pointer(a), s)
+	return b.code.launchOnce(t, b.code.move.broadcastLL128, rule.ll128Grid(x.Size(), b.multiprocessors), unsafe.Pointer(a), s)
 }
 
-// lineChain is chain by lines.
-func (b *backend) lineChain(t cuda.Thread, root int, x colligo.Tensor, choice *Choice, s cuda.Stream) error {
-	at, a := addressOf(x), &b.args.lines
+// sentinelChain is chain by the sentinel protocol.
+func (b *backend) sentinelChain(t cuda.Thread, root int, x colligo.Tensor, rule *Rule, s cuda.Stream) error {
+	at, a := addressOf(x), &b.args.sentinel
 	a.In, a.Out, a.Bytes, a.Ends = uint64(at), uint64(at), uint64(x.Size()), 0
 	switch before, after := b.neighbours(root); {
 	case before == 0:
-		a.Ends = ptx.LineRoot
+		a.Ends = ptx.EndRoot
 	case after == 0:
-		a.Ends = ptx.LineLast
+		a.Ends = ptx.EndLast
 	}
-	return b.code.launch(t, b.code.move.broadcastLines, b.lineGrid(choice, x.Size()), unsafe.Pointer(a), s)
+	return b.code.launch(t, b.code.move.broadcastSentinel, b.sentinelGrid(rule, x.Size()), unsafe.Pointer(a), s)
 }
 
-// fittingChain returns a broadcast's way, which is by lines where another does not fit.
-func (b *backend) fittingChain(c *Choice, bytes int) Way {
+// fittingChain returns a broadcast's algorithm, which is by the sentinel protocol where another does not fit.
+func (b *backend) fittingChain(c *Rule, bytes int) Algorithm {
 	switch {
-	case c.Way == Rows:
-		return b.fittingRows(c, bytes, 0, false)
-	case c.Way == Follow && (bytes < leastPart || b.serial):
-		return Lines
+	case c.Algorithm == LL128:
+		return b.fittingLL128(c, bytes, 0, false)
+	case c.Algorithm == Fused && (bytes < leastPart || b.serial):
+		return Sentinel
 	}
-	return c.Way
+	return c.Algorithm
 }

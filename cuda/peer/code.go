@@ -14,27 +14,27 @@ import (
 
 // code is the kernels that are on the device.
 type code struct {
-	log         *slog.Logger
-	ahead       bool // kernels are launched ahead
-	repeats     repeats
-	modules     []cuda.Module
-	move        moves
-	reduce      map[reduction]*reducers
-	spoilt      bool      // tiles or a ring have been where slots of Follow are blank
-	graphSpoils bool      // a graph that may be replayed at any time has tiles or a ring in it
-	last        reduction // asked for last, and its kernels
-	lastOf      *reducers
-	scale       map[colligo.DType]cuda.Function
+	log        *slog.Logger
+	ahead      bool // kernels are launched ahead
+	repeats    repeats
+	modules    []cuda.Module
+	move       moves
+	reduce     map[reduction]*reducers
+	dirty      bool      // tiles or a ring have been where slots of Fused are cleared
+	graphDirty bool      // a graph that may be replayed at any time has tiles or a ring in it
+	last       reduction // asked for last, and its kernels
+	lastOf     *reducers
+	scale      map[colligo.DType]cuda.Function
 }
 
 // moves are the entry points that know no element type.
 type moves struct {
 	copy, fill                                      kernel
-	exchangePackets, exchangeEven                   kernel
-	exchangeTiles, exchangeTurns, exchangeDirect    kernel
-	broadcastPackets, broadcastRows, broadcastLines kernel
-	broadcastChain, moveFollow                      kernel
-	exchangeMail, meetLetters, swapLetters          kernel
+	exchangeLL, exchangeLLEven                      kernel
+	exchangeTiles, exchangeRotation, exchangeDirect kernel
+	broadcastLL, broadcastLL128, broadcastSentinel  kernel
+	broadcastChain, moveFused                       kernel
+	exchangeEager, rendezvous, sendRecv             kernel
 }
 
 // put stores an entry point.
@@ -44,32 +44,32 @@ func (m *moves) put(name string, k kernel) {
 		m.copy = k
 	case ptx.FillLines:
 		m.fill = k
-	case ptx.ExchangePackets:
-		m.exchangePackets = k
-	case ptx.ExchangeEven:
-		m.exchangeEven = k
+	case ptx.ExchangeLL:
+		m.exchangeLL = k
+	case ptx.ExchangeLLEven:
+		m.exchangeLLEven = k
 	case ptx.ExchangeTiles:
 		m.exchangeTiles = k
-	case ptx.ExchangeTurns:
-		m.exchangeTurns = k
+	case ptx.ExchangeRotation:
+		m.exchangeRotation = k
 	case ptx.ExchangeDirect:
 		m.exchangeDirect = k
-	case ptx.BroadcastPackets:
-		m.broadcastPackets = k
+	case ptx.BroadcastLL:
+		m.broadcastLL = k
 	case ptx.BroadcastChain:
 		m.broadcastChain = k
-	case ptx.BroadcastRows:
-		m.broadcastRows = k
-	case ptx.BroadcastLines:
-		m.broadcastLines = k
-	case ptx.MoveFollow:
-		m.moveFollow = k
-	case ptx.ExchangeMail:
-		m.exchangeMail = k
-	case ptx.MeetLetters:
-		m.meetLetters = k
-	case ptx.SwapLetters:
-		m.swapLetters = k
+	case ptx.BroadcastLL128:
+		m.broadcastLL128 = k
+	case ptx.BroadcastSentinel:
+		m.broadcastSentinel = k
+	case ptx.MoveFused:
+		m.moveFused = k
+	case ptx.ExchangeEager:
+		m.exchangeEager = k
+	case ptx.Rendezvous:
+		m.rendezvous = k
+	case ptx.SendRecv:
+		m.sendRecv = k
 	}
 }
 
@@ -81,26 +81,26 @@ type reduction struct {
 
 // reducers are the entry points of a reduction; those of families that were not needed are 0.
 type reducers struct {
-	two                              kernel
-	oneShot, twoShot                 kernel
-	scatterPackets, scatterEven      kernel
-	tiles, scatterTiles              kernel
-	rows, rowsTwoShot, lines, direct kernel
-	follow                           kernel
+	two                                   kernel
+	ll, llTwoShot                         kernel
+	scatterLL, scatterLLEven              kernel
+	tiles, scatterTiles                   kernel
+	ll128, ll128TwoShot, sentinel, direct kernel
+	fused                                 kernel
 }
 
 func (r *reducers) has(f ptx.Family) bool {
 	switch f {
 	case ptx.LocalFamily:
 		return r.two.Function != 0
-	case ptx.PacketFamily:
-		return r.oneShot.Function != 0
-	case ptx.RowFamily:
-		return r.rows.Function != 0
-	case ptx.LineFamily:
-		return r.lines.Function != 0
-	case ptx.FollowFamily:
-		return r.follow.Function != 0
+	case ptx.LLFamily:
+		return r.ll.Function != 0
+	case ptx.LL128Family:
+		return r.ll128.Function != 0
+	case ptx.SentinelFamily:
+		return r.sentinel.Function != 0
+	case ptx.FusedFamily:
+		return r.fused.Function != 0
 	case ptx.DirectFamily:
 		return r.direct.Function != 0
 	}
@@ -112,26 +112,26 @@ func (r *reducers) put(name string, k kernel) {
 	switch name {
 	case ptx.ReduceTwo:
 		r.two = k
-	case ptx.AllReduceOneShot:
-		r.oneShot = k
-	case ptx.AllReduceTwoShot:
-		r.twoShot = k
-	case ptx.ReduceScatterPackets:
-		r.scatterPackets = k
-	case ptx.ReduceScatterEven:
-		r.scatterEven = k
+	case ptx.AllReduceLL:
+		r.ll = k
+	case ptx.AllReduceLLTwoShot:
+		r.llTwoShot = k
+	case ptx.ReduceScatterLL:
+		r.scatterLL = k
+	case ptx.ReduceScatterLLEven:
+		r.scatterLLEven = k
 	case ptx.AllReduceTiles:
 		r.tiles = k
 	case ptx.ReduceScatterTiles:
 		r.scatterTiles = k
-	case ptx.AllReduceRows:
-		r.rows = k
-	case ptx.AllReduceRowsTwoShot:
-		r.rowsTwoShot = k
-	case ptx.AllReduceLines:
-		r.lines = k
-	case ptx.AllReduceFollow:
-		r.follow = k
+	case ptx.AllReduceLL128:
+		r.ll128 = k
+	case ptx.AllReduceLL128TwoShot:
+		r.ll128TwoShot = k
+	case ptx.AllReduceSentinel:
+		r.sentinel = k
+	case ptx.AllReduceFused:
+		r.fused = k
 	case ptx.AllReduceDirect:
 		r.direct = k
 	}
@@ -174,7 +174,7 @@ func (c *code) compile(t cuda.Thread, m ptx.Module, source []byte, put func(name
 		if err != nil {
 			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
 		}
-		k.spoils = ptx.UsesTiles(e.Name)
+		k.dirties = ptx.UsesTiles(e.Name)
 		put(e.Name, k)
 	}
 	return nil

@@ -27,18 +27,18 @@ func (b *backend) launchDirect(ctx context.Context, t cuda.Thread, o *sum, bytes
 	a.In, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(bytes), uint64(part), b.divisor(o.Op)
 	a.Mark = o.window.mark(o.out, o.bytes)
 	for q := range b.size {
-		a.Outs[b.place(q)] = uint64(o.window.peerAt(q, o.out))
+		a.Outs[b.peerIndex(q)] = uint64(o.window.peerAt(q, o.out))
 	}
 	var grid cuda.Grid
-	grid, a.Tile = b.twoPhaseGrid(&o.choice, part)
+	grid, a.Tile = b.twoPhaseGrid(&o.rule, part)
 	return b.code.launch(t, r.direct, grid, unsafe.Pointer(a), s)
 }
 
 // meetPeers has the ranks meet on a stream: what any of them had enqueued before has ended when it goes on. It is an exchange of
-// nothing by packets.
+// nothing by LL.
 func (b *backend) meetPeers(t cuda.Thread, s cuda.Stream) error {
 	x := &b.args.exchange
 	clear(x.SendBytes[:])
 	clear(x.RecvBytes[:])
-	return b.code.launch(t, b.code.move.exchangePackets, cuda.Grid{Blocks: 1, Threads: 32 * maxRanks}, unsafe.Pointer(x), s)
+	return b.code.launch(t, b.code.move.exchangeLL, cuda.Grid{Blocks: 1, Threads: 32 * maxRanks}, unsafe.Pointer(x), s)
 }

@@ -20,7 +20,7 @@ func (b *backend) even(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.St
 	}
 	a, bytes := &b.args.even, c.Count*c.DType.Size()
 	in, out := addressOf(c.In), addressOf(c.Out)
-	if bytes == 0 || bytes > b.layout.packetSlot/2 || (bytes|int(in|out))%16 != 0 {
+	if bytes == 0 || bytes > b.layout.llSlot/2 || (bytes|int(in|out))%16 != 0 {
 		return false, nil
 	}
 	a.In, a.Out, a.Part, a.Step = uint64(in), uint64(out), uint64(bytes), uint64(bytes)
@@ -33,24 +33,24 @@ func (b *backend) even(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.St
 	default:
 		return false, nil
 	}
-	choice := b.pickFor(c.Coll, bytes, b.window(out, c.Out.Size()), out)
-	if choice.Way != Packets {
+	rule := b.pickFor(c.Coll, bytes, b.window(out, c.Out.Size()), out)
+	if rule.Algorithm != LL {
 		return false, nil
 	}
-	return true, b.code.launch(t, b.code.move.exchangeEven, choice.threadGrid(bytes), unsafe.Pointer(a), s)
+	return true, b.code.launch(t, b.code.move.exchangeLLEven, rule.threadGrid(bytes), unsafe.Pointer(a), s)
 }
 
 // evenSum is even for a reduce_scatter. Its table is the general one's, which knows no registered tensors.
 func (b *backend) evenSum(ctx context.Context, t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) (launched bool, err error) {
-	choice := b.pick(c.Coll, bytes)
-	if choice.Way != Packets || c.Op.Kind() == colligo.KindPremulSum {
+	rule := b.pick(c.Coll, bytes)
+	if rule.Algorithm != LL || c.Op.Kind() == colligo.KindPremulSum {
 		return false, nil
 	}
-	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), ptx.PacketFamily)
+	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), ptx.LLFamily)
 	if err != nil {
 		return false, err
 	}
 	a := &b.args.even
 	a.Divisor = b.divisor(c.Op)
-	return true, b.code.launch(t, r.scatterEven, choice.packetGrid(bytes, b.multiprocessors), unsafe.Pointer(a), s)
+	return true, b.code.launch(t, r.scatterLLEven, rule.llGrid(bytes, b.multiprocessors), unsafe.Pointer(a), s)
 }

@@ -57,7 +57,7 @@ func TestEven(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/aligned=%s", size, name), func(t *testing.T) {
 				t.Parallel()
 				d, launched := spied(simulated(t, size, reduction{colligo.BFloat16, colligo.KindSum}).Driver())
-				onRanks(t, d, size, size, simHalf, small(Packets), func(r *rank) error {
+				onRanks(t, d, size, size, simHalf, small(LL), func(r *rank) error {
 					at := shift(r.g.Rank())
 					if err := first(r.evenSums(1, at, sums...), r.g.Barrier(r.ctx)); err != nil {
 						return err
@@ -75,10 +75,10 @@ func TestEven(t *testing.T) {
 					}
 					return nil
 				})
-				require.Equal(t, name != "none", launched.has(ptx.ReduceScatterEven))
-				require.Equal(t, name != "none", launched.has(ptx.ExchangeEven))
-				require.Equal(t, name != "all", launched.has(ptx.ReduceScatterPackets))
-				require.Equal(t, name != "all", launched.has(ptx.ExchangePackets))
+				require.Equal(t, name != "none", launched.has(ptx.ReduceScatterLLEven))
+				require.Equal(t, name != "none", launched.has(ptx.ExchangeLLEven))
+				require.Equal(t, name != "all", launched.has(ptx.ReduceScatterLL))
+				require.Equal(t, name != "all", launched.has(ptx.ExchangeLL))
 			})
 		}
 	}

@@ -57,15 +57,15 @@ func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *pg.Call, s
 
 // exchange carries out the exchange at hand.
 func (b *backend) exchange(ctx context.Context, t cuda.Thread, e *move, s cuda.Stream) error {
-	switch choice := b.enginesFor(e); {
-	case choice == nil:
+	switch rule := b.enginesFor(e); {
+	case rule == nil:
 		return b.launchExchange(t, e, s)
-	case choice.Way == Copies:
-		return b.exchangeCopies(ctx, t, e, s)
-	case choice.Way == Follow:
-		return b.exchangeFollow(ctx, t, e, choice, s)
+	case rule.Algorithm == CopyDirect:
+		return b.exchangeCopyDirect(ctx, t, e, s)
+	case rule.Algorithm == Fused:
+		return b.exchangeFused(ctx, t, e, rule, s)
 	default:
-		return b.ringExchange(ctx, t, e, choice, s)
+		return b.copyRingExchange(ctx, t, e, rule, s)
 	}
 }
 
@@ -99,16 +99,16 @@ func (r *ranges) at(q, off int) cuda.Pointer {
 
 // sends and receives set what goes to and comes from a rank in the exchange at hand.
 func (b *backend) sends(q int, at cuda.Pointer, bytes int) {
-	a, d := &b.args.exchange, b.place(q)
+	a, d := &b.args.exchange, b.peerIndex(q)
 	a.Send[d], a.SendBytes[d] = uint64(at), uint64(bytes)
 }
 
 func (b *backend) receives(q int, at cuda.Pointer, bytes int) {
-	a, d := &b.args.exchange, b.place(q)
+	a, d := &b.args.exchange, b.peerIndex(q)
 	a.Recv[d], a.RecvBytes[d] = uint64(at), uint64(bytes)
 }
 
-// launchExchange enqueues the exchange at hand. With unknown lengths the way is one that fits any, and the grid that of long
+// launchExchange enqueues the exchange at hand. With unknown lengths the algorithm is one that fits any, and the grid that of long
 // ones.
 func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	if e.longest == 0 && !e.unknown {
@@ -123,29 +123,29 @@ func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
 	}
 	at := addressOf(e.out)
 	w := b.window(at, e.out.Size())
-	choice := b.pickFor(e.coll, e.longest, w, at, Follow)
-	if choice.Way == Direct || choice.Way == Copies {
-		return b.exchangeDirect(t, e, &choice, w, s)
+	rule := b.pickFor(e.coll, e.longest, w, at, Fused)
+	if rule.Algorithm == Direct || rule.Algorithm == CopyDirect {
+		return b.exchangeDirect(t, e, &rule, w, s)
 	}
-	f, grid := b.code.move.exchangePackets, choice.threadGrid(e.longest*b.size)
-	if choice.Way != Packets || e.longest > b.layout.packetSlot/2 {
+	f, grid := b.code.move.exchangeLL, rule.threadGrid(e.longest*b.size)
+	if rule.Algorithm != LL || e.longest > b.layout.llSlot/2 {
 		f = b.code.move.exchangeTiles
-		grid, a.Tile = b.tileGrid(&choice, e.longest)
-		if (choice.Way == Turns || choice.Way == Ring) && e.even {
-			f = b.code.move.exchangeTurns
-			grid, a.Tile, a.Pieces = b.relayGrid(&choice, e.longest)
+		grid, a.Tile = b.tileGrid(&rule, e.longest)
+		if (rule.Algorithm == Rotation || rule.Algorithm == CopyRing) && e.even {
+			f = b.code.move.exchangeRotation
+			grid, a.Tile, a.Pieces = b.rotationGrid(&rule, e.longest)
 		}
 	}
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }
 
 // exchangeDirect stores in the peers' registered outputs.
-func (b *backend) exchangeDirect(t cuda.Thread, e *move, choice *Choice, w *window, s cuda.Stream) error {
+func (b *backend) exchangeDirect(t cuda.Thread, e *move, rule *Rule, w *window, s cuda.Stream) error {
 	x, a := &b.args.exchange, &b.args.into
 	at := addressOf(e.out)
 	a.Send, a.SendBytes, a.Mark = x.Send, x.SendBytes, w.mark(at, e.out.Size())
 	for q := range b.size {
-		a.Recv[b.place(q)] = uint64(w.peerAt(q, at)) + uint64(e.offset)
+		a.Recv[b.peerIndex(q)] = uint64(w.peerAt(q, at)) + uint64(e.offset)
 	}
-	return b.code.launch(t, b.code.move.exchangeDirect, choice.threadGrid(e.longest), unsafe.Pointer(a), s)
+	return b.code.launch(t, b.code.move.exchangeDirect, rule.threadGrid(e.longest), unsafe.Pointer(a), s)
 }

@@ -9,38 +9,38 @@ import (
 // ofH200 is the multiprocessors of the devices that Explain speaks of.
 const ofH200 = 132
 
-// Explain returns the line of the table that an operation follows, its way changed to the one that the heap has room for.
-// bytes are those of Choice.MaxBytes; linked says that all devices are linked by NVLink. Registered tensors have lines of
+// Explain returns the rule that an operation follows, its algorithm changed to the one that the symmetric heap has room for.
+// bytes are those of Rule.MaxBytes; linked says that all devices are linked by NVLink. Registered tensors have rules of
 // their own, which it leaves out. Nothing is opened.
-func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Choice, error) {
+func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Rule, error) {
 	if err := o.fill(); err != nil {
-		return Choice{}, err
+		return Rule{}, err
 	}
 	if ranks < 1 || ranks > maxRanks || bytes < 0 {
-		return Choice{}, fmt.Errorf("%v of %d bytes among %d ranks: groups on devices have 1 to %d ranks", coll, bytes, ranks, maxRanks)
+		return Rule{}, fmt.Errorf("%v of %d bytes among %d ranks: groups on devices have 1 to %d ranks", coll, bytes, ranks, maxRanks)
 	}
-	if !Packets.Serves(coll) {
-		return Choice{}, fmt.Errorf("%v follows no line of the table", coll)
+	if !LL.Serves(coll) {
+		return Rule{}, fmt.Errorf("%v follows no rule of the table", coll)
 	}
 	l, err := newLayout(ranks, o.Memory)
 	if err != nil {
-		return Choice{}, err
+		return Rule{}, err
 	}
 	b := &backend{size: ranks, options: o, layout: l, linked: linked, multiprocessors: forCollectives(ofH200)}
-	b.sortChoices()
+	b.sortRules()
 	c := b.pick(coll, bytes)
 	if coll == plan.AllReduce {
-		c.Way = b.fitting(&c, bytes, up((bytes+ranks-1)/ranks, 16))
+		c.Algorithm = b.fitting(&c, bytes, up((bytes+ranks-1)/ranks, 16))
 		return c, nil
 	}
 	switch {
-	case coll == plan.Broadcast && (c.Way == Rows || c.Way == Follow):
-		c.Way = b.fittingChain(&c, bytes)
-	case c.Way == Packets && bytes > l.packetSlot/2:
-		c.Way = Tiles
-	case (c.Way == Ring || c.Way == Follow) && bytes < leastPart:
-		if c.Way = Turns; !Turns.Serves(coll) {
-			c.Way = Tiles
+	case coll == plan.Broadcast && (c.Algorithm == LL128 || c.Algorithm == Fused):
+		c.Algorithm = b.fittingChain(&c, bytes)
+	case c.Algorithm == LL && bytes > l.llSlot/2:
+		c.Algorithm = Tiles
+	case (c.Algorithm == CopyRing || c.Algorithm == Fused) && bytes < leastPart:
+		if c.Algorithm = Rotation; !Rotation.Serves(coll) {
+			c.Algorithm = Tiles
 		}
 	}
 	return c, nil

@@ -29,7 +29,7 @@ func (b *backend) Abort(cause error) {
 	case b.peaceful():
 		b.helpers.Go(b.hurry)
 	default:
-		b.setStop()
+		b.setAbort()
 		b.helpers.Go(b.release)
 	}
 }
@@ -41,7 +41,7 @@ func (b *backend) hurry() {
 		b.mu.Unlock()
 		return
 	}
-	b.setStop()
+	b.setAbort()
 	b.release()
 }
 
@@ -52,9 +52,9 @@ func (b *backend) peaceful() bool {
 }
 
 // word returns a word that kernels look at, or write.
-func (b *backend) word(i int) *uint32 { return (*uint32)(unsafe.Pointer(&b.stop.Bytes[4*i])) }
+func (b *backend) word(i int) *uint32 { return (*uint32)(unsafe.Pointer(&b.abort.Bytes[4*i])) }
 
-func (b *backend) setStop() { atomic.StoreUint32(b.word(0), 1) }
+func (b *backend) setAbort() { atomic.StoreUint32(b.word(0), 1) }
 
 // release sets the flags that streams wait for until nothing waits. No sender and no receiver is misled: after a failure
 // no result counts.

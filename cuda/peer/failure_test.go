@@ -21,12 +21,12 @@ import (
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
 func TestMissingRank(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			o := small(way)
+			o := small(algorithm)
 			o.Timeout = 3 * time.Second // the first sum must end in time, the race detector on and the machine busy
-			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, o, (*rank).missing)
+			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, o, (*rank).missing)
 		})
 	}
 }
@@ -114,11 +114,11 @@ func soon(what string, f func() error) error {
 // onFull runs f on rank 0, whose device is full of operations in which rank 1 takes no part, by kernels, rings and staging.
 func onFull(t *testing.T, f func(r *rank, x colligo.Tensor) error) {
 	t.Helper()
-	for name, o := range map[string]Options{"packets": small(Packets), "ring": small(Ring), "staged": {Memory: 24 << 10, Staged: true}} {
+	for name, o := range map[string]Options{"ll": small(LL), "copy-ring": small(CopyRing), "staged": {Memory: 24 << 10, Staged: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			over := make(chan struct{})
-			onStaged(t, 2, crew{devices: 2, driver: one(stoppable(t, 2).Driver()), options: same(o)}, func(r *rank) error {
+			onStaged(t, 2, crew{devices: 2, driver: one(abortable(t, 2).Driver()), options: same(o)}, func(r *rank) error {
 				x, err := r.begun()
 				if err != nil || r.g.Rank() == 1 {
 					<-over
@@ -176,7 +176,7 @@ func TestAskedWhileFull(t *testing.T) {
 // TestClosedWhileRead closes a group while somebody looks into a tensor: the memory through which he does stays.
 func TestClosedWhileRead(t *testing.T) {
 	t.Parallel()
-	onSim(t, 1, small(Packets), func(r *rank) error {
+	onSim(t, 1, small(LL), func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 1000)
 		b, err := r.g.BackendFor(r.ctx, r.device.Place())
 		if err != nil {
@@ -204,7 +204,7 @@ func TestClosedWhileRead(t *testing.T) {
 // TestClosedWithoutContext closes a rank whose device cannot be entered any more. What the other rank of the process has on its
 // own device is given back, and no goroutine is left.
 func TestClosedWithoutContext(t *testing.T) {
-	for name, o := range map[string]Options{"packets": small(Packets), "staged": {Memory: 24 << 10, Staged: true}} {
+	for name, o := range map[string]Options{"ll": small(LL), "staged": {Memory: 24 << 10, Staged: true}} {
 		t.Run(name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			sim := machine(t, 2)
@@ -253,7 +253,7 @@ func TestFailedLate(t *testing.T) {
 			t.Parallel()
 			sim := kerneled(t, cudasim.Config{Devices: 2, Seed: *seed, Patience: time.Minute})
 			over := make(chan struct{})
-			onRanks(t, sim.Driver(), 2, 2, simHalf, small(Ring), func(r *rank) error {
+			onRanks(t, sim.Driver(), 2, 2, simHalf, small(CopyRing), func(r *rank) error {
 				if _, err := r.begun(); err != nil || r.g.Rank() == 1 {
 					<-over
 					return err

@@ -38,8 +38,8 @@ const (
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
 	cuda.Function
-	again  *cuda.Repeat
-	spoils bool // it leaves tiles
+	again   *cuda.Repeat
+	dirties bool // it leaves tiles
 }
 
 // repeats makes graphs of kernels and gives them back.
@@ -117,10 +117,10 @@ func (r *repeats) free(t cuda.Thread) error {
 }
 
 // launch enqueues a kernel that waits itself for what is before it on the stream, where the device has that: those by
-// packets, rows and tiles, and the copy.
+// LL, LL128 and tiles, and the copy.
 func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
-	if k.spoils {
-		if err := c.spoil(t, s); err != nil {
+	if k.dirties {
+		if err := c.markDirty(t, s); err != nil {
 			return err
 		}
 	}
@@ -141,14 +141,14 @@ func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer,
 	return c.launchOnce(t, k, g, args, s)
 }
 
-// spoil notes that what is enqueued on s leaves something where slots are blank.
-func (c *code) spoil(t cuda.Thread, s cuda.Stream) error {
-	c.spoilt = true
-	if c.graphSpoils {
+// markDirty notes that what is enqueued on s leaves something where slots are cleared.
+func (c *code) markDirty(t cuda.Thread, s cuda.Stream) error {
+	c.dirty = true
+	if c.graphDirty {
 		return nil
 	}
 	var err error
-	c.graphSpoils, _, err = capture(t, s)
+	c.graphDirty, _, err = capture(t, s)
 	return err
 }
 

@@ -20,26 +20,26 @@ func TestLayout(t *testing.T) {
 			require.LessOrEqual(t, l.bytes, memory, "%d ranks", size)
 			require.GreaterOrEqual(t, l.flags-l.state, ptx.StateBytes(maxBlocks))
 			require.GreaterOrEqual(t, l.words-l.flags, ptx.FlagBytes(maxBlocks))
-			require.GreaterOrEqual(t, l.rows-l.packets, ptx.PacketBytes(size, l.packetSlot))
-			require.GreaterOrEqual(t, l.counts-l.rows, ptx.RowBytes(size, l.rowSlot))
-			require.GreaterOrEqual(t, l.signs-l.counts, ptx.CountBytes(l.blocks))
-			require.GreaterOrEqual(t, l.mail-l.signs, ptx.SignBytes(l.blocks))
-			require.GreaterOrEqual(t, l.bytes-l.mail, (size-1)*mailSlots*l.mailSlot)
-			require.GreaterOrEqual(t, l.lines-l.tiles, ptx.TileBytes(size, l.tileSlot, maxBlocks))
-			require.GreaterOrEqual(t, l.state-l.lines, l.lineBytes())
+			require.GreaterOrEqual(t, l.ll128-l.ll, ptx.LLBytes(size, l.llSlot))
+			require.GreaterOrEqual(t, l.counts-l.ll128, ptx.LL128Bytes(size, l.ll128Slot))
+			require.GreaterOrEqual(t, l.credits-l.counts, ptx.CountBytes(l.sentinelBlocks))
+			require.GreaterOrEqual(t, l.eager-l.credits, ptx.CreditBytes(l.sentinelBlocks))
+			require.GreaterOrEqual(t, l.bytes-l.eager, (size-1)*eagerSlots*l.eagerSlot)
+			require.GreaterOrEqual(t, l.sentinel-l.tiles, ptx.TileBytes(size, l.tileSlot, maxBlocks))
+			require.GreaterOrEqual(t, l.state-l.sentinel, l.sentinelBytes())
 			require.Zero(t, l.ring+l.tiles)
 			require.GreaterOrEqual(t, l.state-l.ring, ringSlots*l.ringSlot)
-			require.GreaterOrEqual(t, l.lines, l.ring+l.ringSlot, "the second slot alone lies over lines")
-			require.True(t, size == 1 || l.places >= size && l.blocks > 0)
-			require.Zero(t, l.packetSlot%64+l.tileSlot%16+l.ringSlot%ringUnit+l.lines%512)
+			require.GreaterOrEqual(t, l.sentinel, l.ring+l.ringSlot, "the second slot alone lies over sentinel memory")
+			require.True(t, size == 1 || l.sentinelSlots >= size && l.sentinelBlocks > 0)
+			require.Zero(t, l.llSlot%64+l.tileSlot%16+l.ringSlot%ringUnit+l.sentinel%512)
 		}
 	}
-	require.Zero(t, mailSlots%mailWaits, "a slot is for the same block in each round")
+	require.Zero(t, eagerSlots%eagerWaits, "a slot is for the same block in each round")
 	_, err := newLayout(8, 1<<20)
-	require.EqualError(t, err, "983040 bytes of heap, less the small parts, are too few for 8 ranks")
+	require.EqualError(t, err, "983040 bytes of symmetric heap, less the small parts, are too few for 8 ranks")
 }
 
-// TestWords checks that no two slots share a word or bytes of a heap.
+// TestWords checks that no two slots share a word or bytes of a symmetric heap.
 func TestWords(t *testing.T) {
 	for size := 2; size <= maxRanks; size++ {
 		l, err := newLayout(size, DefaultMemory)
@@ -62,20 +62,20 @@ func TestWords(t *testing.T) {
 					use(free, "ring free")
 					require.Less(t, free, l.test)
 				}
-				if q == me { // nobody has a mailbox for itself
+				if q == me { // nobody has an eager buffer for itself
 					continue
 				}
-				use(l.readyAt(q), "ready")
-				check, label := l.mailTags(q, 0)
+				use(l.clearToSendAt(q), "ready")
+				check, label := l.eagerTags(q, 0)
 				use(check, "check")
 				use(label, "label")
-				for slot := range mailSlots {
-					data, arrived, _ := l.mailAt(q, me, slot)
-					_, _, free := l.mailAt(me, q, slot)
+				for slot := range eagerSlots {
+					data, arrived, _ := l.eagerAt(q, me, slot)
+					_, _, free := l.eagerAt(me, q, slot)
 					use(data, "mail data")
 					use(arrived, "mail arrived")
 					use(free, "mail free")
-					require.LessOrEqual(t, data+l.mailSlot, l.bytes)
+					require.LessOrEqual(t, data+l.eagerSlot, l.bytes)
 					require.Less(t, free, l.test)
 				}
 			}

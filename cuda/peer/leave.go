@@ -16,7 +16,7 @@ import (
 //  1. A rank whose device is idle counts itself at a key of the group's store, and waits until all have.
 //  2. It unmaps what it has of its peers, counts itself once more, and waits until all have done that, too.
 //
-// Only then it frees its heap, and Close returns to who may free what was registered. Ranks that share a process count one
+// Only then it frees its symmetric heap, and Close returns to who may free what was registered. Ranks that share a process count one
 // by one, and a mapping that they share stays until the last of them closes it: so when all have counted twice, no process
 // has anything mapped.
 //
@@ -30,8 +30,8 @@ const farewell = time.Second
 const gaveUp = 1 << 32
 
 // leavePeers waits until the peers' devices are idle, unmaps their memory, and waits until they have unmapped this rank's. A
-// peer that comes late to a group's peaceful end loses nothing: it writes into no heap but for an operation that this rank
-// takes part in. After a failure its kernels may still write here, until they see the stop word.
+// peer that comes late to a group's peaceful end loses nothing: it writes into no symmetric heap but for an operation that this rank
+// takes part in. After a failure its kernels may still write here, until they see the abort flag.
 func (b *backend) leavePeers(t cuda.Thread) error {
 	if !slices.ContainsFunc(b.peers, func(m mapping) bool { return m.opened }) {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// links is what a rank tells of its ways to the peers.
+// links is what a rank tells of its algorithms to the peers.
 type links struct {
 	NVLink          bool
-	Barred          string // why this rank could not map a peer's heap; empty if it has them all
+	Barred          string // why this rank could not map a peer's symmetric heap; empty if it has them all
 	Multiprocessors int    // of its device
 }
 
@@ -77,4 +77,4 @@ func uuidText(id [16]byte) string {
 }
 
 // forCollectives returns how many of a device's multiprocessors grids of collectives may take: messages wait on the others.
-func forCollectives(multiprocessors int) int { return max(multiprocessors-mailWaits, 1) }
+func forCollectives(multiprocessors int) int { return max(multiprocessors-eagerWaits, 1) }

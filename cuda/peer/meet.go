@@ -19,20 +19,20 @@ import (
 
 // address is what a rank tells its peers. It travels as JSON, filled up to addressBytes with spaces.
 type address struct {
-	Process string // equal for ranks that share an address space and a driver
-	Nonce   string // differs for every backend
-	Device  int
-	UUID    string
-	Heap    uint64
-	Handle  []byte // of the heap
-	Layout  string // must be equal on all ranks, as must the choices
-	Choices string
-	Blank   [4]uint32 // rank 0's is the group's
+	Process  string // equal for ranks that share an address space and a driver
+	Nonce    string // differs for every backend
+	Device   int
+	UUID     string
+	Heap     uint64
+	Handle   []byte // of the symmetric heap
+	Layout   string // must be equal on all ranks, as must the rules
+	Rules    string
+	Sentinel [4]uint32 // rank 0's is the group's
 }
 
 const addressBytes = 8 << 10
 
-// mapping is a rank's heap as this device sees it.
+// mapping is a rank's symmetric heap as this device sees it.
 type mapping struct {
 	at     cuda.Pointer
 	device *cuda.Device // of a rank in this process, on another device
@@ -45,7 +45,7 @@ var process = sync.OnceValue(rand.Text)
 // home is equal for ranks that share an address space and a driver.
 func (b *backend) home() string { return fmt.Sprintf("%s/%p", process(), b.options.Driver) }
 
-// meet exchanges addresses and maps the peers' heaps. It is collective.
+// meet exchanges addresses and maps the peers' symmetric heaps. It is collective.
 func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	own, err := b.address(t)
 	if err != nil {
@@ -55,22 +55,22 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 	if err != nil {
 		return err
 	}
-	b.joinFamily(own.Process + all[0].Nonce)
+	b.joinProcessPeers(own.Process + all[0].Nonce)
 	b.leaving = "peer/leaving/" + all[0].Nonce
-	b.blank = all[0].Blank
-	b.code.spoilt = true // the heap is zeros
+	b.sentinel = all[0].Sentinel
+	b.code.dirty = true // the symmetric heap is zeros
 	setup := b.streams.setup.stream
 	l := &b.layout
-	if err := first(b.blankLines(t, l.lines, l.lineBytes(), setup), b.blankLines(t, l.mail, (b.size-1)*l.mailBox, setup),
+	if err := first(b.fillSentinel(t, l.sentinel, l.sentinelBytes(), setup), b.fillSentinel(t, l.eager, (b.size-1)*l.pairBytes, setup),
 		t.Synchronize(setup)); err != nil {
 		return err
 	}
 	b.peers = make([]mapping, b.size)
 	for q := range all {
 		b.serial = b.serial || slices.ContainsFunc(all[:q], func(a address) bool { return a.UUID == all[q].UUID })
-		if all[q].Layout != own.Layout || all[q].Choices != own.Choices {
-			return fmt.Errorf("rank %d was opened with other options: %s %s; here %s %s", q, all[q].Layout, all[q].Choices,
-				own.Layout, own.Choices)
+		if all[q].Layout != own.Layout || all[q].Rules != own.Rules {
+			return fmt.Errorf("rank %d was opened with other options: %s %s; here %s %s", q, all[q].Layout, all[q].Rules,
+				own.Layout, own.Rules)
 		}
 		if err := b.mapPeer(t, q, &all[q], own); err != nil && b.why == "" {
 			b.why = b.barred(q, &all[q], err)
@@ -80,7 +80,7 @@ func (b *backend) meet(ctx context.Context, t cuda.Thread) error {
 		return err
 	}
 	if !b.linked || b.serial {
-		b.layout.withoutLetters()
+		b.layout.withoutRendezvous()
 	}
 	return nil
 }
@@ -91,8 +91,8 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 		return nil, err
 	}
 	a := &address{Process: b.home(), Device: b.device.Index(), UUID: uuid,
-		Nonce: rand.Text(), Heap: uint64(b.heap), Layout: b.layout.String(), Choices: digest(b.options.Choices)}
-	if err := binary.Read(rand.Reader, binary.NativeEndian, &a.Blank); err != nil {
+		Nonce: rand.Text(), Heap: uint64(b.heap), Layout: b.layout.String(), Rules: digest(b.options.Rules)}
+	if err := binary.Read(rand.Reader, binary.NativeEndian, &a.Sentinel); err != nil {
 		return nil, err
 	}
 	// Containers can forbid handles. Ranks of one process do without; others miss it when they map.
@@ -102,9 +102,9 @@ func (b *backend) address(t cuda.Thread) (*address, error) {
 	return a, nil
 }
 
-// blankLines fills some bytes of the heap as line memory is while nothing is on its way.
-func (b *backend) blankLines(t cuda.Thread, at, bytes int, s cuda.Stream) error {
-	a := &ptx.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.blank}
+// fillSentinel fills some bytes of the symmetric heap as sentinel memory is while nothing is on its way.
+func (b *backend) fillSentinel(t cuda.Thread, at, bytes int, s cuda.Stream) error {
+	a := &ptx.FillArgs{Out: uint64(b.heap) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: b.sentinel}
 	return t.Launch(b.code.move.fill.Function, cuda.Grid{Blocks: uint32(min(bytes>>18+1, 128)), Threads: 512}, unsafe.Pointer(a), s)
 }
 
@@ -131,7 +131,7 @@ func exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
 	return all, nil
 }
 
-// mapPeer makes a rank's heap reachable for this device.
+// mapPeer makes a rank's symmetric heap reachable for this device.
 func (b *backend) mapPeer(t cuda.Thread, q int, a, own *address) (err error) {
 	m := &b.peers[q]
 	if a.Process != own.Process {

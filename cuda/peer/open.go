@@ -18,53 +18,53 @@ func init() { pg.RegisterBackend(colligo.CUDA, open) }
 
 // backend is one rank's part of a group on one device.
 type backend struct {
-	group      *pg.Group
-	rank, size int
-	options    Options
-	choices    [plan.Scatter + 1][]Choice // those of options that fit the group, by collective
-	layout     layout
-	device     *cuda.Device
-	heap       cuda.Pointer
-	why        string   // the ranks cannot reach one another's memory; empty if they can
-	staging    *staging // then
-	stage      stage
-	known      known
-	peers      []mapping // by rank; the own heap at this rank's place
-	family     string
-	leaving    string    // key of the group's store at which ranks count that leave
-	serial     bool      // a kernel may have to end before what is enqueued after it begins; the same on all ranks
-	linked     bool      // NVLink everywhere: rows and lines arrive whole
-	blank      [4]uint32 // a line that has not come
-	stop       *cuda.Host
-	page       *cuda.Host // through which the host reads tensors
-	reading    sync.Mutex // held while page is used
-	words      *cuda.Host // what the watchdog sees of the heap's words
-	blind      bool       // it cannot look any more
-	code       code
-	streams    streams
-	args       *arguments
+	group        *pg.Group
+	rank, size   int
+	options      Options
+	rules        [plan.Scatter + 1][]Rule // those of options that fit the group, by collective
+	layout       layout
+	device       *cuda.Device
+	heap         cuda.Pointer
+	why          string   // the ranks cannot reach one another's memory; empty if they can
+	staging      *staging // then
+	stage        stage
+	known        known
+	peers        []mapping // by rank; the own symmetric heap at this rank's place
+	processPeers string
+	leaving      string    // key of the group's store at which ranks count that leave
+	serial       bool      // a kernel may have to end before what is enqueued after it begins; the same on all ranks
+	linked       bool      // NVLink everywhere: rows and lines arrive whole
+	sentinel     [4]uint32 // a line that has not come
+	abort        *cuda.Host
+	page         *cuda.Host // through which the host reads tensors
+	reading      sync.Mutex // held while page is used
+	words        *cuda.Host // what the watchdog sees of the symmetric heap's words
+	blind        bool       // it cannot look any more
+	code         code
+	streams      streams
+	args         *arguments
 
 	registered      uint32 // calls of Register so far
 	multiprocessors int    // of the smallest device, for collectives: all ranks launch the same grids
 
-	mu       sync.Mutex // held while an operation is enqueued, and by the watchdog
-	running  running    // under mu
-	block    block
-	turns    [numQueues]turn
-	weight   int // enqueued since the last mark
-	marks    marks
-	ends     marks
-	mails    [maxRanks]mail
-	messages int // of args.mail, to be launched
-	timers   timers
-	windows  []*window
-	watches  [numQueues]watch
-	closing  bool // under mu and asking
+	mu           sync.Mutex // held while an operation is enqueued, and by the watchdog
+	running      running    // under mu
+	block        block
+	streamOrders [numQueues]streamOrder
+	weight       int // enqueued since the last mark
+	throttle     eventRing
+	ends         eventRing
+	eagerPairs   [maxRanks]eagerPair
+	messages     int // of args.mail, to be launched
+	timers       timers
+	windows      []*window
+	watches      [numQueues]watch
+	closing      bool // under mu and asking
 
 	asking sync.Mutex // held while ends and timers are recorded or asked, by who may hold mu: never for long, as mu can be
 
-	progress [numQueues]progress
-	stopWord stopWord
+	progress  [numQueues]progress
+	abortWord abortWord
 
 	failure failure
 	helpers sync.WaitGroup // goroutines that Close waits for
@@ -150,13 +150,13 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 			return err
 		}
 	}
-	b.sortChoices()
+	b.sortRules()
 	b.args = newArguments(b)
 	b.startWatch()
 	return b.group.Err()
 }
 
-// leastMemory returns with how many bytes, in whole MiB, a heap can be laid out.
+// leastMemory returns with how many bytes, in whole MiB, a symmetric heap can be laid out.
 func leastMemory(size int) int {
 	for n := 1 << 20; ; n += 1 << 20 {
 		if _, err := newLayout(size, n); err == nil {
@@ -165,13 +165,13 @@ func leastMemory(size int) int {
 	}
 }
 
-// makeHeap allocates the heap and fills it as an idle heap is: zeros, and all slots of mailboxes free.
+// makeHeap allocates the symmetric heap and fills it as an idle symmetric heap is: zeros, and all slots of eager buffers free.
 func (b *backend) makeHeap(t cuda.Thread) error {
 	var err error
-	if b.stop, err = t.AllocHost(stopBytes); err != nil {
+	if b.abort, err = t.AllocHost(abortBytes); err != nil {
 		return err
 	}
-	clear(b.stop.Bytes)
+	clear(b.abort.Bytes)
 	if b.page, err = t.AllocHost(readBytes); err != nil {
 		return err
 	}
@@ -180,14 +180,14 @@ func (b *backend) makeHeap(t cuda.Thread) error {
 	}
 	if b.heap, err = t.Alloc(b.layout.bytes); err != nil {
 		free, total, err2 := t.MemoryInfo()
-		return errors.Join(fmt.Errorf("the group's heap of %d bytes, with %d of the device's %d bytes free (peer.Options.Memory asks for less): %w",
+		return errors.Join(fmt.Errorf("the group's symmetric heap of %d bytes, with %d of the device's %d bytes free (peer.Options.Memory asks for less): %w",
 			b.layout.bytes, free, total, err), err2)
 	}
 	s := b.streams.setup.stream
 	if err := t.Set8(b.heap, 0, b.layout.bytes, s); err != nil {
 		return err
 	}
-	free, n := b.layout.mailFree()
+	free, n := b.layout.eagerFree()
 	if err := t.Set32(b.heap+cuda.Pointer(free), 1, n, s); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (b *backend) Close() error {
 		return nil
 	}
 	// What belongs to the host and to other ranks of the process is given back even if the device is lost.
-	return brief(errors.Join(b.onDevice(b.settleDown), b.staging.end(), b.leaveFamily(b.giveBack)))
+	return brief(errors.Join(b.onDevice(b.settleDown), b.staging.end(), b.leaveProcessPeers(b.giveBack)))
 }
 
 // onDevice calls f, which is no part of any capture, on a thread of the device.
@@ -227,7 +227,7 @@ func (b *backend) onDevice(f func(t cuda.Thread) error) error {
 // settleDown ends what is pending, waits until this rank's device is idle, and leaves the peers.
 func (b *backend) settleDown(t cuda.Thread) error {
 	if b.args != nil && !b.idleWithin(t, farewell) {
-		b.setStop()
+		b.setAbort()
 		b.release()
 	}
 	return errors.Join(b.drain(t), b.leavePeers(t))
@@ -251,10 +251,10 @@ func (b *backend) giveBackOn(t cuda.Thread) error {
 			errs = append(errs, t.FreeHost(h))
 		}
 	}
-	if b.stop != nil {
-		errs = append(errs, b.freeStop(t))
+	if b.abort != nil {
+		errs = append(errs, b.freeAbort(t))
 	}
-	errs = append(errs, b.freeStreams(t), b.marks.free(t), b.ends.free(t), b.timers.free(t))
+	errs = append(errs, b.freeStreams(t), b.throttle.free(t), b.ends.free(t), b.timers.free(t))
 	return errors.Join(errs...)
 }
 
@@ -295,4 +295,4 @@ func (b *backend) idle(t cuda.Thread, s cuda.Stream) error {
 // patience bounds the wait for a device whose kernels were told to stop.
 const patience = 5 * time.Second
 
-const stopBytes = ptx.StopBytes
+const abortBytes = ptx.AbortBytes

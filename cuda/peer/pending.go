@@ -24,7 +24,7 @@ func (b *backend) pending(t cuda.Thread, q queue, s cuda.Stream, w timer) (pg.Pe
 		return nil, err
 	}
 	if captured {
-		return &pending{b: b, queue: q, captured: true}, t.Record(b.turns[q].captured, s)
+		return &pending{b: b, queue: q, captured: true}, t.Record(b.streamOrders[q].captured, s)
 	}
 	if err := b.stopTimer(t, w, s); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (p *pending) Wait(ctx context.Context) error {
 // event returns the event to wait for, unless the operation is known to be done. The caller holds b.asking.
 func (p *pending) event() (cuda.Event, bool) {
 	if p.captured {
-		return p.b.turns[p.queue].captured, true
+		return p.b.streamOrders[p.queue].captured, true
 	}
 	return p.b.ends.events[p.slot], !p.b.closing && p.b.ends.generations[p.slot] == p.generation
 }
@@ -67,7 +67,7 @@ func (p *pending) done() (bool, error) {
 		return false, pg.ErrCaptured
 	}
 	done, err := p.passed()
-	if !done || err != nil || !p.b.stopped() {
+	if !done || err != nil || !p.b.aborted() {
 		return done, err
 	}
 	err = p.b.failure.get()

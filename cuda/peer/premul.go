@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// mostStage bounds the memory in which parts are multiplied before they are sent, in bytes. It is beside the heap, and
+// mostStage bounds the memory in which parts are multiplied before they are sent, in bytes. It is beside the symmetric heap, and
 // taken when a premultiplied sum is first reduced or scattered.
 const mostStage = 8 << 20
 

@@ -18,10 +18,10 @@ var (
 // progress is how far the device has come with a queue, as far as it was asked: calls of Run, those that had run when the
 // event was recorded, and those known to be done.
 type progress struct {
-	ran, marked uint64 // under backend.mu, as are event and open
-	done        atomic.Uint64
-	event       cuda.Event
-	open        bool
+	ran, watched uint64 // under backend.mu, as are event and open
+	done         atomic.Uint64
+	event        cuda.Event
+	open         bool
 }
 
 // Finished implements pg.Tracker. Each time it is asked it records an event behind what is enqueued, if there is none, or
@@ -33,12 +33,12 @@ func (b *backend) Finished(c plan.Coll) uint64 {
 	}
 	defer b.mu.Unlock()
 	switch {
-	case b.stopped():
+	case b.aborted():
 	case b.closing:
 		p.done.Store(p.ran)
 	case p.open || p.done.Load() < p.ran:
 		// An error shows at the next call, or to the watchdog.
-		_ = b.advance(p, b.turns[queueOf(c)].stream)
+		_ = b.advance(p, b.streamOrders[queueOf(c)].stream)
 	}
 	return p.done.Load()
 }
@@ -56,10 +56,10 @@ func (b *backend) advance(p *progress, s cuda.Stream) error {
 func (b *backend) advanceOn(t cuda.Thread, p *progress, s cuda.Stream) error {
 	if p.open {
 		done, err := t.EventDone(p.event)
-		if p.open = err == nil && !done; p.open || err != nil || b.stopped() { // a capture can have taken the event
+		if p.open = err == nil && !done; p.open || err != nil || b.aborted() { // a capture can have taken the event
 			return err
 		}
-		p.done.Store(p.marked)
+		p.done.Store(p.watched)
 	}
 	if p.done.Load() == p.ran {
 		return nil
@@ -72,7 +72,7 @@ func (b *backend) advanceOn(t cuda.Thread, p *progress, s cuda.Stream) error {
 		p.done.Store(p.ran)
 		return nil
 	}
-	p.marked, p.open = p.ran, true
+	p.watched, p.open = p.ran, true
 	return nil
 }
 
@@ -158,27 +158,27 @@ func (p *pending) Took() (time.Duration, bool) {
 	return time.Duration(float64(ms) * float64(time.Millisecond)), done && err == nil
 }
 
-// stopWord is what became of the stop word when its memory was given back.
-type stopWord struct {
+// abortWord is what became of the abort flag when its memory was given back.
+type abortWord struct {
 	sync.RWMutex
 	gone, set bool
 }
 
-// stopped reports whether kernels were told to stop. It may be asked after Close.
-func (b *backend) stopped() bool {
-	b.stopWord.RLock()
-	defer b.stopWord.RUnlock()
-	if b.stopWord.gone || b.stop == nil {
-		return b.stopWord.set
+// aborted reports whether kernels were told to stop. It may be asked after Close.
+func (b *backend) aborted() bool {
+	b.abortWord.RLock()
+	defer b.abortWord.RUnlock()
+	if b.abortWord.gone || b.abort == nil {
+		return b.abortWord.set
 	}
 	return atomic.LoadUint32(b.word(0)) != 0
 }
 
-// freeStop gives the stop word's memory back.
-func (b *backend) freeStop(t cuda.Thread) error {
-	set := b.stopped()
-	b.stopWord.Lock()
-	defer b.stopWord.Unlock()
-	b.stopWord.gone, b.stopWord.set = true, set
-	return t.FreeHost(b.stop)
+// freeAbort gives the abort flag's memory back.
+func (b *backend) freeAbort(t cuda.Thread) error {
+	set := b.aborted()
+	b.abortWord.Lock()
+	defer b.abortWord.Unlock()
+	b.abortWord.gone, b.abortWord.set = true, set
+	return t.FreeHost(b.abort)
 }

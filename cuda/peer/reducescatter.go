@@ -23,7 +23,7 @@ func (b *backend) reduceScatter(ctx context.Context, t cuda.Thread, c *pg.Call, 
 	for q := range b.size {
 		n := elem * shape.PartLen(q)
 		longest = max(longest, n)
-		a.Offset[b.place(q)], a.Bytes[b.place(q)] = uint64(in.at(q, shape.PartOff(q))), uint64(n)
+		a.Offset[b.peerIndex(q)], a.Bytes[b.peerIndex(q)] = uint64(in.at(q, shape.PartOff(q))), uint64(n)
 	}
 	return b.scatterReduced(ctx, t, c, longest, s)
 }
@@ -33,7 +33,7 @@ func (b *backend) reduce(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.
 	bytes := c.Count * c.DType.Size()
 	a := &b.args.scatter
 	clear(a.Bytes[:])
-	d := b.place(c.Root)
+	d := b.peerIndex(c.Root)
 	a.Offset[d], a.Bytes[d] = uint64(addressOf(c.In)), uint64(bytes)
 	return b.scatterReduced(ctx, t, c, bytes, s)
 }
@@ -51,38 +51,38 @@ func (b *backend) scatterReduced(ctx context.Context, t cuda.Thread, c *pg.Call,
 		return b.copy(t, addressOf(c.Out), cuda.Pointer(a.Offset[0]), longest, s)
 	}
 	a.In, a.Out, a.Divisor = 0, uint64(addressOf(c.Out)), b.divisor(c.Op)
-	choice := b.pick(c.Coll, longest)
-	if choice.Way == Follow && !b.followable(c, longest) {
-		choice = b.pickFor(c.Coll, longest, nil, 0, Follow)
+	rule := b.pick(c.Coll, longest)
+	if rule.Algorithm == Fused && !b.fusable(c, longest) {
+		rule = b.pickFor(c.Coll, longest, nil, 0, Fused)
 	}
-	packets := choice.Way == Packets && longest <= b.layout.packetSlot/2
+	packets := rule.Algorithm == LL && longest <= b.layout.llSlot/2
 	family := ptx.TileFamily
 	switch {
 	case packets:
-		family = ptx.PacketFamily
-	case choice.Way == Follow:
-		family = ptx.FollowFamily
+		family = ptx.LLFamily
+	case rule.Algorithm == Fused:
+		family = ptx.FusedFamily
 	}
 	r, err := b.reducers(ctx, t, c.DType, c.Op.Kind(), family)
 	switch {
 	case err != nil:
 		return err
-	case choice.Way == Follow && c.Coll == plan.Reduce:
-		return b.rootFollow(ctx, t, c, r, &choice, s)
-	case choice.Way == Follow:
-		return b.scatterFollow(ctx, t, c, r, &choice, s)
+	case rule.Algorithm == Fused && c.Coll == plan.Reduce:
+		return b.rootFused(ctx, t, c, r, &rule, s)
+	case rule.Algorithm == Fused:
+		return b.scatterFused(ctx, t, c, r, &rule, s)
 	}
-	f, grid := r.scatterPackets, choice.packetGrid(longest*(b.size-1), b.multiprocessors)
+	f, grid := r.scatterLL, rule.llGrid(longest*(b.size-1), b.multiprocessors)
 	if !packets {
 		f = r.scatterTiles
-		grid, a.Tile = b.tileGrid(&choice, longest)
+		grid, a.Tile = b.tileGrid(&rule, longest)
 	}
 	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
 }
 
-// followable reports whether what b.args.scatter says can be reduced behind copy engines between two ranks, in parts of at most so many
+// fusable reports whether what b.args.scatter says can be reduced behind copy engines between two ranks, in parts of at most so many
 // bytes. Both say the same.
-func (b *backend) followable(c *pg.Call, longest int) bool {
+func (b *backend) fusable(c *pg.Call, longest int) bool {
 	parts := &b.args.scatter.Bytes
 	return !b.serial && longest >= leastPart && (c.Coll == plan.Reduce || parts[0] == parts[1] && longest%16 == 0)
 }

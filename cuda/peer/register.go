@@ -13,7 +13,7 @@ import (
 )
 
 // A Registration is memory that all ranks of a group have mapped. Collectives on tensors in it read and write the peers'
-// tensors themselves where that is faster than by way of the heap.
+// tensors themselves where that is faster than by way of the symmetric heap.
 //
 // The contract is that of NCCL's windows: in an operation in which one rank's tensor lies in registered memory, every
 // rank's lies in the memory that it registered in the same call of Register, equally far from its beginning. Where an

@@ -29,7 +29,7 @@ func (b *backend) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 	return b.runOn(ctx, t, c)
 }
 
-// runOn is Run on a thread, apart from what Run defers: with so many returns Go defers by a list on the heap. The caller
+// runOn is Run on a thread, apart from what Run defers: with so many returns Go defers by a list on the symmetric heap. The caller
 // holds b.mu.
 func (b *backend) runOn(ctx context.Context, t cuda.Thread, c *pg.Call) (pg.Pending, error) {
 	if err := b.checkCall(c); err != nil {
@@ -45,7 +45,7 @@ func (b *backend) runOn(ctx context.Context, t cuda.Thread, c *pg.Call) (pg.Pend
 			return nil, err
 		}
 	}
-	if err := b.takeTurn(t, q, s); err != nil {
+	if err := b.takeStreamOrder(t, q, s); err != nil {
 		return nil, err
 	}
 	var w timer
@@ -105,7 +105,7 @@ func (b *backend) String() string {
 		return b.staging.String()
 	}
 	fmt.Fprintf(&s, "native GPU backend: rank %d of %d on %v, %v", b.rank, b.size, b.device, &b.layout)
-	for _, c := range b.options.Choices {
+	for _, c := range b.options.Rules {
 		fmt.Fprintf(&s, "\n%v", c)
 	}
 	return s.String()

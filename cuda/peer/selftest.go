@@ -16,7 +16,7 @@ import (
 const byCopy, byKernel = testBytes / 2, testBytes - 4
 
 // testEdges writes a pattern to every rank and verifies what every rank has written here. It is collective. The first
-// barrier makes sure that all heaps are there to stay, the last that no rank begins before all are sure.
+// barrier makes sure that all symmetric heaps are there to stay, the last that no rank begins before all are sure.
 func (b *backend) testEdges(ctx context.Context, t cuda.Thread) error {
 	if err := b.group.Barrier(ctx); err != nil {
 		return err

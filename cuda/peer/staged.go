@@ -20,25 +20,25 @@ import (
 //	       the CPU's collective on the slot, of a group of its own, so that its order is not the program's
 //	up     copies from the slot to the device
 //
-// While the CPU has one round the next is on its way down and the last on its way up. Both ways are enqueued whole, as
+// While the CPU has one round the next is on its way down and the last on its way up. Both algorithms are enqueued whole, as
 // everything else is, and meet the CPU at words of host memory: the host calls no driver for an operation on its way.
 //
 // A sum is what the CPU makes of each round: the same on all ranks and in every run. Where the order of summation shows it
 // is that of the whole tensor on the CPU if one round has all of it, which is up to 8 MiB by default.
 type staging struct {
-	why     string
-	aside   *pg.Group
-	lines   [numQueues]*line
-	host    *cuda.Host    // the slots of all lines, behind a page of words
-	over    chan struct{} // closed when nothing is to be carried any more
-	once    sync.Once
-	workers sync.WaitGroup
+	why       string
+	aside     *pg.Group
+	pipelines [numQueues]*pipeline
+	host      *cuda.Host    // the slots of all lines, behind a page of words
+	over      chan struct{} // closed when nothing is to be carried any more
+	once      sync.Once
+	workers   sync.WaitGroup
 }
 
 const (
 	slotDepth   = 3       // slots of a line: one on its way down, one with the CPU, one on its way up
 	mostSlot    = 8 << 20 // bytes
-	stagedLine  = 64      // bytes between words, and between full pieces of a slot
+	cacheLine   = 64      // bytes between words, and between full pieces of a slot
 	stagedWords = 4 << 10 // bytes of host memory before the slots
 )
 
@@ -55,11 +55,11 @@ func (b *backend) openStaged(ctx context.Context, t cuda.Thread, why string) (er
 			return err
 		}
 	}
-	if b.stop == nil {
-		if b.stop, err = t.AllocHost(stopBytes); err != nil {
+	if b.abort == nil {
+		if b.abort, err = t.AllocHost(abortBytes); err != nil {
 			return err
 		}
-		clear(b.stop.Bytes)
+		clear(b.abort.Bytes)
 	}
 	// Who could not pin its memory has failed the group by then, and nobody waits for it any longer.
 	if err := b.group.Barrier(ctx); err != nil {
@@ -68,7 +68,7 @@ func (b *backend) openStaged(ctx context.Context, t cuda.Thread, why string) (er
 	if st.aside, err = b.group.Aside(ctx, b.limit()); err != nil {
 		return fmt.Errorf("a group to stage with: %w", err)
 	}
-	for _, l := range st.lines {
+	for _, l := range st.pipelines {
 		st.workers.Go(l.work)
 	}
 	b.args = &arguments{} // none are needed, but from here on there is something to end
@@ -78,7 +78,7 @@ func (b *backend) openStaged(ctx context.Context, t cuda.Thread, why string) (er
 
 // pin takes the host memory and makes the lines. That of the collectives has half of it.
 func (st *staging) pin(b *backend, t cuda.Thread) (err error) {
-	memory, least := b.options.Memory, 2*b.size*stagedLine
+	memory, least := b.options.Memory, 2*b.size*cacheLine
 	if memory < 4*slotDepth*least {
 		return fmt.Errorf("%d bytes of pinned memory are too few for %d ranks; %d would do", memory, b.size, 4*slotDepth*least)
 	}
@@ -89,7 +89,7 @@ func (st *staging) pin(b *backend, t cuda.Thread) (err error) {
 		if queue(q) == collectives {
 			slots[q] = memory / (2 * slotDepth)
 		}
-		slots[q] = down(min(slots[q], mostSlot), stagedLine)
+		slots[q] = down(min(slots[q], mostSlot), cacheLine)
 		bytes += slotDepth * slots[q]
 	}
 	if st.host, err = t.AllocHost(bytes); err != nil {
@@ -97,8 +97,8 @@ func (st *staging) pin(b *backend, t cuda.Thread) (err error) {
 	}
 	clear(st.host.Bytes[:stagedWords])
 	at := stagedWords
-	for q := range st.lines {
-		st.lines[q] = st.newLine(b, queue(q), at, slots[q])
+	for q := range st.pipelines {
+		st.pipelines[q] = st.newPipeline(b, queue(q), at, slots[q])
 		at += slotDepth * slots[q]
 	}
 	return nil
@@ -116,10 +116,10 @@ func (b *backend) sayStaged(why string) {
 	}
 }
 
-// newLine makes the line of a queue, whose slots begin at an offset in the host memory.
-func (st *staging) newLine(b *backend, q queue, at, bytes int) *line {
-	l := &line{b: b, st: st, queue: q, arrived: wordIn(st.host, 2*int(q)), computed: wordIn(st.host, 2*int(q)+1),
-		waiting: make(chan *cargo, openCargo)}
+// newPipeline makes the line of a queue, whose slots begin at an offset in the host memory.
+func (st *staging) newPipeline(b *backend, q queue, at, bytes int) *pipeline {
+	l := &pipeline{b: b, st: st, queue: q, arrived: wordIn(st.host, 2*int(q)), computed: wordIn(st.host, 2*int(q)+1),
+		waiting: make(chan *transfer, openTransfers)}
 	for i := range l.slots {
 		from := at + i*bytes
 		l.slots[i].bytes, l.slots[i].at = st.host.Bytes[from:from+bytes:from+bytes], st.host.Device+cuda.Pointer(from)
@@ -144,11 +144,11 @@ func (st *staging) enqueue(b *backend, t cuda.Thread, c *pg.Call, s cuda.Stream)
 	if c.Coll == plan.Barrier {
 		return nil
 	}
-	l := st.lines[queueOf(c.Coll)]
+	l := st.pipelines[queueOf(c.Coll)]
 	if err := l.begin(t); err != nil {
 		return err
 	}
-	x, err := l.cargoOf(c)
+	x, err := l.transferOf(c)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (st *staging) enqueue(b *backend, t cuda.Thread, c *pg.Call, s cuda.Stream)
 
 // String describes the backend.
 func (st *staging) String() string {
-	b := st.lines[collectives].b
+	b := st.pipelines[collectives].b
 	return fmt.Sprintf("native GPU backend: rank %d of %d on %v, staged through %s of host memory over %s (%s)", b.rank, b.size, b.device,
 		colligo.FormatBytes(int64(len(st.host.Bytes))), st.aside.Transport(), st.why)
 }
@@ -197,7 +197,7 @@ func (st *staging) stop(cause error) {
 func (st *staging) release(cause error) {
 	st.stop(cause)
 	st.workers.Wait()
-	for _, l := range st.lines {
+	for _, l := range st.pipelines {
 		l.release()
 	}
 }
@@ -222,7 +222,7 @@ func (st *staging) free(t cuda.Thread) error {
 		return nil
 	}
 	var errs []error
-	for _, l := range st.lines {
+	for _, l := range st.pipelines {
 		for i := range l.slots {
 			if e := l.slots[i].free; e != 0 {
 				errs = append(errs, t.DestroyEvent(e))
@@ -245,7 +245,7 @@ func (st *staging) look(b *backend, t cuda.Thread) error {
 		}
 		if b.failure.get() == nil && open > b.limit()+slack {
 			return fmt.Errorf("the device of rank %d is not done after %v: staging through host memory, it waits %s: %w",
-				b.rank, b.limit(), st.lines[q].where(), colligo.ErrTimeout)
+				b.rank, b.limit(), st.pipelines[q].where(), colligo.ErrTimeout)
 		}
 	}
 	return nil

@@ -232,7 +232,7 @@ func TestStagedUnasked(t *testing.T) {
 // TestStagedTogether keeps groups whose GPUs reach each other from staging.
 func TestStagedTogether(t *testing.T) {
 	t.Parallel()
-	lines := onStaged(t, 2, crew{devices: 2, driver: one(simulated(t, 2).Driver()), options: same(small(Packets))}, func(r *rank) error {
+	lines := onStaged(t, 2, crew{devices: 2, driver: one(simulated(t, 2).Driver()), options: same(small(LL))}, func(r *rank) error {
 		return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100})
 	})
 	require.Empty(t, lines)
@@ -243,7 +243,7 @@ func TestStagedStreams(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
 	onStaged(t, 3, apart(t, "shm", 3, o), func(r *rank) error {
-		return first(r.wander(20_000), r.crowd(3*openCargo))
+		return first(r.wander(20_000), r.crowd(3*openTransfers))
 	})
 }
 

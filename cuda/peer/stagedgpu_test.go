@@ -30,7 +30,7 @@ func stagedRank(r *rank) error {
 			return err
 		}
 	}
-	return first(r.wander(1<<17), r.crowd(3*openCargo))
+	return first(r.wander(1<<17), r.crowd(3*openTransfers))
 }
 
 // TestGPUStaged runs everything on devices that are made to stage, with slots of many rounds and of few.

@@ -61,7 +61,7 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// barred is what a rank tells of a peer's heap that it could not map.
+// barred is what a rank tells of a peer's symmetric heap that it could not map.
 func (b *backend) barred(q int, a *address, cause error) string {
 	return fmt.Sprintf("GPUs %d and %d (ranks %d and %d) cannot reach each other (%v)", b.device.Index(), a.Device, b.rank, q, cause)
 }
@@ -93,12 +93,12 @@ func (b *backend) denied(uuid string) error {
 	return nil
 }
 
-// restage gives the heaps up, which some rank could not map, and stages instead. No rank has used another's.
+// restage gives the symmetric heaps up, which some rank could not map, and stages instead. No rank has used another's.
 func (b *backend) restage(ctx context.Context, t cuda.Thread, why string) error {
 	if err := b.unmap(t); err != nil {
 		return err
 	}
-	if err := b.group.Barrier(ctx); err != nil { // a heap is given back when nobody has it mapped
+	if err := b.group.Barrier(ctx); err != nil { // a symmetric heap is given back when nobody has it mapped
 		return fmt.Errorf("giving up the heaps: %w", err)
 	}
 	err := t.Free(b.heap)

@@ -27,9 +27,9 @@ func queueOf(c plan.Coll) queue {
 	return collectives
 }
 
-// turn is where the last operation of a queue runs. Its events are recorded and awaited in one go, so that they can be used
+// streamOrder is where the last operation of a queue runs. Its events are recorded and awaited in one go, so that they can be used
 // again at once, but for left.
-type turn struct {
+type streamOrder struct {
 	begun    bool
 	stream   cuda.Stream
 	handover cuda.Event
@@ -109,9 +109,9 @@ func (s *streams) all() []*lazyStream {
 }
 
 func (b *backend) makeStreams(t cuda.Thread) error {
-	errs := []error{b.streams.setup.make(t), b.marks.make(t, openMarks), b.ends.make(t, openEnds)}
-	for q := range b.turns {
-		for _, e := range []*cuda.Event{&b.turns[q].handover, &b.turns[q].captured, &b.turns[q].left.event, &b.progress[q].event, &b.watches[q].event} {
+	errs := []error{b.streams.setup.make(t), b.throttle.make(t, throttleEvents), b.ends.make(t, openEnds)}
+	for q := range b.streamOrders {
+		for _, e := range []*cuda.Event{&b.streamOrders[q].handover, &b.streamOrders[q].captured, &b.streamOrders[q].left.event, &b.progress[q].event, &b.watches[q].event} {
 			var err error
 			*e, err = t.NewEvent(false)
 			errs = append(errs, err)
@@ -128,8 +128,8 @@ func (b *backend) freeStreams(t cuda.Thread) error {
 		}
 	}
 	evs := b.streams.ring.folded[:]
-	for q := range b.turns {
-		evs = append(evs, b.watches[q].event, b.turns[q].handover, b.turns[q].captured, b.turns[q].left.event, b.progress[q].event)
+	for q := range b.streamOrders {
+		evs = append(evs, b.watches[q].event, b.streamOrders[q].handover, b.streamOrders[q].captured, b.streamOrders[q].left.event, b.progress[q].event)
 	}
 	for _, e := range evs {
 		if e != 0 {
@@ -147,9 +147,9 @@ func (b *backend) busyStreams() []cuda.Stream {
 			all = append(all, l.stream)
 		}
 	}
-	for q := range b.turns {
-		if b.turns[q].begun {
-			all = append(all, b.turns[q].stream)
+	for q := range b.streamOrders {
+		if b.streamOrders[q].begun {
+			all = append(all, b.streamOrders[q].stream)
 		}
 	}
 	return all
@@ -172,11 +172,11 @@ func follow(t cuda.Thread, after, before cuda.Stream, e cuda.Event) error {
 	return t.WaitEvent(after, e)
 }
 
-// takeTurn makes s wait for the queue's operation before, if that ran on another stream. A graph's operations are ordered
+// takeStreamOrder makes s wait for the queue's operation before, if that ran on another stream. A graph's operations are ordered
 // with others by where it is launched, not here. So what is captured waits for what the same graph has captured before, and
 // what is not for what was not, though a capture may have come between the two.
-func (b *backend) takeTurn(t cuda.Thread, q queue, s cuda.Stream) error {
-	w := &b.turns[q]
+func (b *backend) takeStreamOrder(t cuda.Thread, q queue, s cuda.Stream) error {
+	w := &b.streamOrders[q]
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true
 	if !begun || before == s && !w.left.open {

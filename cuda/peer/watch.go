@@ -119,7 +119,7 @@ func (b *backend) lookAt(t cuda.Thread, q queue) (open time.Duration, err error)
 	if w.ran == b.progress[q].ran {
 		return 0, nil
 	}
-	if apart, err := recordApart(t, w.event, b.turns[q].stream); !apart || err != nil {
+	if apart, err := recordApart(t, w.event, b.streamOrders[q].stream); !apart || err != nil {
 		return 0, err
 	}
 	w.open, w.since, w.ran = true, time.Now(), b.progress[q].ran
@@ -130,7 +130,7 @@ func (b *backend) lookAt(t cuda.Thread, q queue) (open time.Duration, err error)
 // timedOut stops the kernels and says which ranks they waited for.
 func (b *backend) timedOut(t cuda.Thread, q queue) error {
 	words := b.readWords(t) // before the stop makes all of them alike
-	b.setStop()
+	b.setAbort()
 	late := b.lateInKernels()
 	if late == nil {
 		if err := b.mismatch(words); err != nil && q == receives {

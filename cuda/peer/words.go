@@ -9,13 +9,13 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// words are the flag words of this rank's heap as the host last saw them, nil if it could not look.
+// words are the flag words of this rank's symmetric heap as the host last saw them, nil if it could not look.
 type words struct {
-	at int // of the first in the heap
+	at int // of the first in the symmetric heap
 	b  []byte
 }
 
-// get returns the word at an offset in the heap.
+// get returns the word at an offset in the symmetric heap.
 func (w *words) get(at int) uint32 { return binary.LittleEndian.Uint32(w.b[at-w.at:]) }
 
 // readWords copies the words to the host. Only the watchdog calls it. A device of which all queues are full of streams
@@ -53,20 +53,20 @@ func (b *backend) lockWithin(limit time.Duration) bool {
 
 // settle notes that the messages of a queue are done that had been enqueued at the last remember.
 func (b *backend) settle(q queue) {
-	for p := range b.mails {
-		m := &b.mails[p]
-		m.settled[q] = m.marked[q]
+	for p := range b.eagerPairs {
+		m := &b.eagerPairs[p]
+		m.settled[q] = m.watched[q]
 	}
 }
 
 func (b *backend) remember(q queue) {
-	for p := range b.mails {
-		b.mails[p].marked[q] = b.mails[p].messages(q)
+	for p := range b.eagerPairs {
+		b.eagerPairs[p].watched[q] = b.eagerPairs[p].messages(q)
 	}
 }
 
 // messages counts those of a queue.
-func (m *mail) messages(q queue) int {
+func (m *eagerPair) messages(q queue) int {
 	switch q {
 	case sends:
 		return m.sent
@@ -83,10 +83,10 @@ func (b *backend) mismatch(w *words) error {
 	}
 	defer b.mu.Unlock()
 	for p := range b.size {
-		m := &b.mails[p]
-		for slot := range mailSlots {
-			_, arrived, _ := b.layout.mailAt(p, b.rank, slot)
-			_, label := b.layout.mailTags(p, slot)
+		m := &b.eagerPairs[p]
+		for slot := range eagerSlots {
+			_, arrived, _ := b.layout.eagerAt(p, b.rank, slot)
+			_, label := b.layout.eagerTags(p, slot)
 			code := w.get(arrived)
 			if p == b.rank || code < 2 || code >= mostCode {
 				continue
@@ -102,12 +102,12 @@ func (b *backend) mismatch(w *words) error {
 
 // of returns the receive that has the number of a label, nil if it is not there yet, or long ago, or if numbers mean
 // nothing.
-func (m *mail) of(label uint32) *expectation {
+func (m *eagerPair) of(label uint32) *expectation {
 	number := int(label >> countBits)
 	if number == 0 || m.captured || m.expected == nil {
 		return nil
 	}
-	n, most := m.received-m.received%numbers+number-1, m.received+mailSlots
+	n, most := m.received-m.received%numbers+number-1, m.received+eagerSlots
 	switch {
 	case n+numbers <= most:
 		n += numbers
@@ -133,28 +133,28 @@ func (b *backend) lateInStreams(q queue, w *words) (late []int) {
 		return b.lateInRing(w)
 	}
 	for p := range b.size {
-		m := &b.mails[p]
+		m := &b.eagerPairs[p]
 		if m.messages(q) == m.settled[q] {
 			continue
 		}
-		if b.mailLate(q, p, w) {
+		if b.eagerLate(q, p, w) {
 			late = append(late, p)
 		}
 	}
 	return late
 }
 
-// mailLate reports whether a peer may be waited for: nothing of it has arrived, or it has emptied no slot, or
+// eagerLate reports whether a peer may be waited for: nothing of it has arrived, or it has emptied no slot, or
 // not the one that this rank waits for.
-func (b *backend) mailLate(q queue, p int, w *words) bool {
+func (b *backend) eagerLate(q queue, p int, w *words) bool {
 	full := true
-	for slot := range mailSlots {
-		_, arrived, _ := b.layout.mailAt(p, b.rank, slot)
-		_, _, free := b.layout.mailAt(b.rank, p, slot)
+	for slot := range eagerSlots {
+		_, arrived, _ := b.layout.eagerAt(p, b.rank, slot)
+		_, _, free := b.layout.eagerAt(b.rank, p, slot)
 		switch {
 		case q == receives && w.get(arrived) != 0:
 			return false
-		case q == sends && w.get(free) == 0 && slot == b.mails[p].awaited-1:
+		case q == sends && w.get(free) == 0 && slot == b.eagerPairs[p].awaited-1:
 			return true
 		}
 		full = full && w.get(free) == 0
@@ -162,7 +162,7 @@ func (b *backend) mailLate(q queue, p int, w *words) bool {
 	return q == receives || full
 }
 
-// lateInRing returns the rank before this one if a ring waits for it: nothing of it has arrived. Of an exchange in turns the
+// lateInRing returns the rank before this one if a ring waits for it: nothing of it has arrived. Of an exchange in rotation the
 // words do not tell.
 func (b *backend) lateInRing(w *words) []int {
 	if !b.streams.ring.around {

@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// setWords sets words of this rank's heap, while no operation is on any device.
+// setWords sets words of this rank's symmetric heap, while no operation is on any device.
 func (r *rank) setWords(b *backend, at, n int, value uint32) error {
 	t, err := r.device.Enter()
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *rank) counted(n uint32) error {
 		r.setWords(b, b.layout.flags, ptx.FlagBytes(maxBlocks)/4, n), r.g.Barrier(r.ctx))
 }
 
-// numbered has the last packets and rows be of operation n.
+// numbered has the last LL packets and rows be of operation n.
 func (r *rank) numbered(n uint32) error {
 	b, err := r.backend()
 	if err != nil {
@@ -55,7 +55,7 @@ func TestNumbersWrap(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/from=%#x", size, from), func(t *testing.T) {
 				t.Parallel()
 				sim := seeded(t, size, *seed*100+uint64(i))
-				onRanks(t, sim.Driver(), size, size, simHalf, allWays(), func(r *rank) error {
+				onRanks(t, sim.Driver(), size, size, simHalf, allAlgorithms(), func(r *rank) error {
 					return first(r.counted(from), r.numbered(from), r.mixed(*seed+uint64(i)))
 				})
 			})
@@ -63,16 +63,16 @@ func TestNumbersWrap(t *testing.T) {
 	}
 }
 
-// TestRowRoundsWrap has the numbers of an operation's rounds pass 0.
-func TestRowRoundsWrap(t *testing.T) {
+// TestLL128RoundsWrap has the numbers of an operation's rounds pass 0.
+func TestLL128RoundsWrap(t *testing.T) {
 	t.Parallel()
-	o := small(Rows)
+	o := small(LL128)
 	o.Memory = 4 << 20
 	l, err := newLayout(2, o.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}
-	round := l.rowSlot / ptx.RowQuad * ptx.RowData / 4
+	round := l.ll128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 	for left := range uint32(6) {
 		t.Run(fmt.Sprintf("left=%d", left), func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestOneWayOnly(t *testing.T) {
 	for _, chain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chain=%v", chain), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 2, relayed(3), func(r *rank) error {
+			onSim(t, 2, rotated(3), func(r *rank) error {
 				const n = 5000
 				in, out := r.tensor(0, colligo.Float32, 0, 2*n), r.tensor(1, colligo.Float32, 0, n)
 				if err := r.put(in, make([]byte, in.Size())); err != nil {

@@ -6,24 +6,24 @@ const MaxRanks = 8
 // The arguments of the GPU kernels, laid out as the C++ structs of the same names in _gen/cuda/args.h. Words of eight bytes
 // are device addresses and lengths in bytes unless they say something else.
 //
-// Arrays of MaxRanks that have an entry per rank are turned: entry d belongs to rank (Rank + d) mod Size, entry 0 to this
+// Arrays of MaxRanks that have an entry per rank are indexed by peer: entry d belongs to rank (Rank + d) mod Size, entry 0 to this
 // rank.
 
 // GroupArgs is what the collectives know of the group; it is the same in every launch of a communicator. The memory it
 // points to starts as zeros and belongs to the kernels.
 type GroupArgs struct {
-	Packets    [MaxRanks]uint64 // each rank's packet memory, PacketBytes long, as this device sees it
+	LL         [MaxRanks]uint64 // each rank's LL memory, LLBytes long, as this device sees it
 	Tiles      [MaxRanks]uint64 // each rank's tile memory, TileBytes long
 	Flags      [MaxRanks]uint64 // each rank's flag words, FlagBytes long
 	State      uint64           // this rank's counters, StateBytes long; no peer writes there
-	Stop       uint64           // StopBytes of mapped host memory
+	Abort      uint64           // AbortBytes of mapped host memory
 	Rank, Size uint32
-	PacketSlot uint32 // bytes that packet memory has for one peer in one half, a multiple of 64
+	LLSlot     uint32 // bytes that LL memory has for one peer in one half, a multiple of 64
 	TileSlot   uint32 // bytes of one tile at most, a multiple of 16
 }
 
-// PacketBytes returns the length of a rank's packet memory.
-func PacketBytes(size, slot int) int { return 2 * (size - 1) * slot }
+// LLBytes returns the length of a rank's LL memory.
+func LLBytes(size, slot int) int { return 2 * (size - 1) * slot }
 
 // TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
 func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
@@ -38,41 +38,41 @@ func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
 // StateBytes is described with FlagBytes.
 func StateBytes(blocks int) int { return 64 + blocks*MaxRanks*4 }
 
-// RowQuad is what a warp stores of rows at a time, with RowData bytes of data.
+// LL128Chunk is what a warp stores of rows at a time, with LL128Data bytes of data.
 const (
-	RowQuad = 512
-	RowData = 480
+	LL128Chunk = 512
+	LL128Data  = 480
 )
 
-// FoldThreads is how many threads a block of the reducing packet kernels has at most.
+// FoldThreads is how many threads a block of the reducing LL kernels has at most.
 const FoldThreads = 256
 
-// RowBytes returns the length of a rank's row memory.
-func RowBytes(size, slot int) int { return 2 * (size - 1) * slot }
+// LL128Bytes returns the length of a rank's LL128 memory.
+func LL128Bytes(size, slot int) int { return 2 * (size - 1) * slot }
 
-// LineWarps is how many warps a block of the line kernels has at most, each with LineSpan bytes of a place.
+// SentinelWarps is how many warps a block of the sentinel kernels has at most, each with SentinelSpan bytes of a place.
 const (
-	LineWarps = 16
-	LineSpan  = 2048
+	SentinelWarps = 16
+	SentinelSpan  = 2048
 )
 
-// LineBytes returns the length of a rank's line memory, CountBytes and SignBytes those of its counts and of the words that
+// SentinelBytes returns the length of a rank's sentinel memory, CountBytes and CreditBytes those of its counts and of the words that
 // others sign there, for launches of at most so many blocks.
-func LineBytes(places, blocks int) int { return places * blocks * LineWarps * LineSpan }
+func SentinelBytes(places, blocks int) int { return places * blocks * SentinelWarps * SentinelSpan }
 
-// CountBytes is described with LineBytes.
-func CountBytes(blocks int) int { return blocks * LineWarps * 8 }
+// CountBytes is described with SentinelBytes.
+func CountBytes(blocks int) int { return blocks * SentinelWarps * 8 }
 
-// SignBytes is described with LineBytes.
-func SignBytes(blocks int) int { return blocks * LineWarps * 4 }
+// CreditBytes is described with SentinelBytes.
+func CreditBytes(blocks int) int { return blocks * SentinelWarps * 4 }
 
 // MarkBytes returns the length of a rank's marks for at most so many blocks.
 func MarkBytes(blocks int) int { return blocks * MaxRanks * 4 }
 
-// StopBytes is the length of the host words: word 0 stops every loop of every kernel that looks at it when the host makes
+// AbortBytes is the length of the host words: word 0 stops every loop of every kernel that looks at it when the host makes
 // it not 0; word 1+q is made 1 by a stopped loop that waited for rank q, word 1+MaxRanks+q by a kernel that has another
 // mark than rank q, and then stops its rank. After a stop the group's memory is worthless.
-const StopBytes = 4 * (1 + 2*MaxRanks)
+const AbortBytes = 4 * (1 + 2*MaxRanks)
 
 // tileDepth is how many tiles of one pair of ranks are in flight.
 const tileDepth = 4
@@ -95,14 +95,14 @@ type AllReduceArgs struct {
 	Tile           uint32 // bytes, a multiple of 16, at most TileSlot
 }
 
-// RowsArgs is AllReduceArgs by rows. RowMemory starts as zeros and belongs to the kernels.
-type RowsArgs struct {
+// LL128Args is AllReduceArgs by LL128. RowMemory starts as zeros and belongs to the kernels.
+type LL128Args struct {
 	Group          GroupArgs
-	Rows           [MaxRanks]uint64 // each rank's row memory, RowBytes long
+	LL128          [MaxRanks]uint64 // each rank's LL128 memory, LL128Bytes long
 	In, Out, Bytes uint64
 	Part           uint64 // as in AllReduceArgs
 	Divisor        uint32
-	Slot           uint32 // bytes that row memory has for one peer in one half, a multiple of RowQuad
+	Slot           uint32 // bytes that LL128 memory has for one peer in one half, a multiple of LL128Chunk
 }
 
 // DirectArgs folds every rank's In, in rank order, into every rank's output. In may be this rank's output.
@@ -113,11 +113,11 @@ type DirectArgs struct {
 	Part          uint64 // as in AllReduceArgs
 	Marks         uint64 // where a rank's MarkBytes begin, in bytes from its flag words
 	Divisor, Tile uint32
-	Mark          uint32 // equal on all ranks; where it is not, nothing is stored and the stop words tell
+	Mark          uint32 // equal on all ranks; where it is not, nothing is stored and the abort words tell
 	_             uint32
 }
 
-// ReduceScatterArgs folds part d of every rank's In into the Out of the rank at place d. A reduce to a root is the same
+// ReduceScatterArgs folds part d of every rank's In into the Out of the rank at peer index d. A reduce to a root is the same
 // with all parts but the root's empty. Out may be this rank's part of In.
 type ReduceScatterArgs struct {
 	Group         GroupArgs
@@ -136,16 +136,16 @@ type EvenArgs struct {
 	_       uint32
 }
 
-// ExchangeArgs sends SendBytes[d] at Send[d] to the rank at place d, and receives RecvBytes[d] at Recv[d] from it; place 0
+// ExchangeArgs sends SendBytes[d] at Send[d] to the rank at peer index d, and receives RecvBytes[d] at Recv[d] from it; place 0
 // is a copy. Both ranks of a pair know both lengths. What is received must not overlap what is sent, but place 0 its own.
 type ExchangeArgs struct {
 	Group                            GroupArgs
 	Send, SendBytes, Recv, RecvBytes [MaxRanks]uint64
 	Tile                             uint32
-	Pieces                           uint32 // of ExchangeTurns: pieces of tile memory of a block, as TilePieces says
+	Pieces                           uint32 // of ExchangeRotation: pieces of tile memory of a block, as TilePieces says
 }
 
-// DirectExchangeArgs sends SendBytes[d] at Send[d] to Recv[d], which lies in the output of the rank at place d.
+// DirectExchangeArgs sends SendBytes[d] at Send[d] to Recv[d], which lies in the output of the rank at peer index d.
 type DirectExchangeArgs struct {
 	Group                 GroupArgs
 	Send, SendBytes, Recv [MaxRanks]uint64
@@ -176,10 +176,10 @@ type ChainArgs struct {
 	Pieces        uint32 // as in ExchangeArgs
 }
 
-// RowChainArgs is ChainArgs by rows.
-type RowChainArgs struct {
+// LL128ChainArgs is ChainArgs by LL128.
+type LL128ChainArgs struct {
 	Group         GroupArgs
-	Rows          [MaxRanks]uint64 // as in RowsArgs, and Slot
+	LL128         [MaxRanks]uint64 // as in LL128Args, and Slot
 	In, Out       uint64           // as in ChainArgs, and Before and After
 	Bytes         uint64           // 1 at least
 	Before, After uint32
@@ -187,32 +187,32 @@ type RowChainArgs struct {
 	_             uint32
 }
 
-// LinesArgs folds as AllReduceArgs, in the order of the ring: part q from rank q on. Or it hands the Bytes at the root's In on
-// to the rank after it, and so on. With two ranks of which one is the root that is a message. Line memory starts blank, counts and signs start as zeros; all belong to the kernels.
-type LinesArgs struct {
-	Group          GroupArgs
-	Lines, Next    uint64 // LineBytes of this rank, and of the next as this device sees them
-	Counts         uint64 // CountBytes of this rank; no peer writes there
-	Signs, Told    uint64 // SignBytes of this rank, and of the rank before
-	In, Out, Bytes uint64 // 1 at least
-	Part           uint64 // as in AllReduceArgs
-	Blank          [4]uint32
-	Places         uint32 // Size at least
-	Blocks         uint32 // that line memory is for, of LineWarps each
-	Divisor        uint32 // as in ReduceArgs
-	Ends           uint32 // of a broadcast: LineRoot, LineLast or 0
-	Before, After  uint32 // places of the ranks that lines come from and go to
+// SentinelArgs folds as AllReduceArgs, in the order of the ring: part q from rank q on. Or it hands the Bytes at the root's In on
+// to the rank after it, and so on. With two ranks of which one is the root that is a message. sentinel memory starts cleared, counts and signs start as zeros; all belong to the kernels.
+type SentinelArgs struct {
+	Group                GroupArgs
+	Memory, Next         uint64 // SentinelBytes of this rank, and of the next as this device sees them
+	Counts               uint64 // CountBytes of this rank; no peer writes there
+	Credits, PrevCredits uint64 // CreditBytes of this rank, and of the rank before
+	In, Out, Bytes       uint64 // 1 at least
+	Part                 uint64 // as in AllReduceArgs
+	Sentinel             [4]uint32
+	Slots                uint32 // Size at least
+	Blocks               uint32 // that sentinel memory is for, of SentinelWarps each
+	Divisor              uint32 // as in ReduceArgs
+	Ends                 uint32 // of a broadcast: EndRoot, EndLast or 0
+	Before, After        uint32 // places of the ranks that lines come from and go to
 }
 
-// Ends of a broadcast by lines.
+// Ends of a broadcast by the sentinel protocol.
 const (
-	LineRoot = 1
-	LineLast = 2
+	EndRoot = 1
+	EndLast = 2
 )
 
-// MailArgs is some messages, of which those that are sent come first.
-type MailArgs struct {
-	Stop     uint64 // as in GroupArgs
+// EagerArgs is some messages, of which those that are sent come first.
+type EagerArgs struct {
+	Abort    uint64 // as in GroupArgs
 	Messages [MostMessages]Message
 }
 
@@ -239,46 +239,46 @@ type Message struct {
 // MostCode is above all codes of messages.
 const MostCode = 1 << 30
 
-// SwapArgs sends a message to a peer and receives one from it, each as BroadcastLines does, when Sent and Received have told what they
-// are and each receiver has said that it is ready, by a word that its sender finds and makes 0 again. That is done by MeetLetters and then
-// two launches of SwapLetters. A peer may run BroadcastLines instead, when it has told the same.
-type SwapArgs struct {
-	Out, In        LinesArgs
-	Sent, Received Message // without Bytes; At, Part and Slot are not used
-	Ready, Meets   uint64  // the word that the peer makes ReadyToReceive or ReadyToMeet, and the one on the peer
-	Carries        uint64  // two words of this rank; no peer writes there
-	Blocks         uint32  // of Out; those of In follow, and the one that is left
-	Turn           uint32  // 1 in the second launch
+// SendRecvArgs sends a message to a peer and receives one from it, each as BroadcastSentinel does, when Sent and Received have told what they
+// are and each receiver has said that it is ready, by a word that its sender finds and makes 0 again. That is done by Rendezvous and then
+// two launches of SendRecv. A peer may run BroadcastSentinel instead, when it has told the same.
+type SendRecvArgs struct {
+	Out, In                      SentinelArgs
+	Sent, Received               Message // without Bytes; At, Part and Slot are not used
+	ClearToSend, PeerClearToSend uint64  // the word that the peer makes ClearToSend or ClearToSendRecv, and the one on the peer
+	Carried                      uint64  // two words of this rank; no peer writes there
+	Blocks                       uint32  // of Out; those of In follow, and the one that is left
+	Second                       uint32  // 1 in the second launch
 }
 
 // What a rank says to one that sends it a message: that it receives, or that it swaps.
 const (
-	ReadyToReceive = 1 + iota
-	ReadyToMeet
+	ClearToSend = 1 + iota
+	ClearToSendRecv
 )
 
-// FollowArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
+// FusedArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
 // this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
 // kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at
-// Go has become 1, which their stream makes 0 again before. Slots start blank and end so; words start as 0 and end so. An operation
+// Go has become 1, which their stream makes 0 again before. Slots start cleared and end so; words start as 0 and end so. An operation
 // begins when all ranks have ended the one before.
 //
 // Or a chain hands one part on, from the root to the rank after it, and so on: the one step of it. Ins and Outs begin with that tensor then.
-type FollowArgs struct {
-	Group        GroupArgs
-	Slots, Next  uint64           // this rank's slots, and those of the next as this device sees them
-	Counts       uint64           // a word for each block, of this rank; no peer writes there
-	Freed, Told  uint64           // the word that the next rank tells this one, and that of the rank before
-	Go           uint64           // two words of this rank
-	Bytes        uint64           // of all parts
-	Ins, Outs    [MaxRanks]uint64 // of parts; of those that are not folded this rank's In alone
-	Part         uint64           // as in AllReduceArgs
-	Slot, Slice  uint64           // from one slot to the other, and the longest slice, a multiple of 16
-	Head         uint64           // a multiple of LineSpan, or longer than any slice
-	Blank        [4]uint32
-	Steps, Folds uint32
-	Divisor      uint32 // as in ReduceArgs
-	Chain        uint32 // ChainRoot, ChainMiddle or ChainLast, or 0 in a ring
+type FusedArgs struct {
+	Group              GroupArgs
+	Slots, Next        uint64           // this rank's slots, and those of the next as this device sees them
+	Counts             uint64           // a word for each block, of this rank; no peer writes there
+	Credit, PrevCredit uint64           // the word that the next rank tells this one, and that of the rank before
+	Go                 uint64           // two words of this rank
+	Bytes              uint64           // of all parts
+	Ins, Outs          [MaxRanks]uint64 // of parts; of those that are not folded this rank's In alone
+	Part               uint64           // as in AllReduceArgs
+	Slot, Slice        uint64           // from one slot to the other, and the longest slice, a multiple of 16
+	Head               uint64           // a multiple of SentinelSpan, or longer than any slice
+	Sentinel           [4]uint32
+	Steps, Folds       uint32
+	Divisor            uint32 // as in ReduceArgs
+	Chain              uint32 // ChainRoot, ChainMiddle or ChainLast, or 0 in a ring
 }
 
 // What a rank is in a chain.
@@ -289,18 +289,18 @@ const (
 )
 
 // Slices returns how many slices a part is cut into.
-func (a *FollowArgs) Slices() int { return int((a.Part + a.Slice - 1) / a.Slice) }
+func (a *FusedArgs) Slices() int { return int((a.Part + a.Slice - 1) / a.Slice) }
 
-// A Slice of FollowArgs is some bytes of a part. It was read at In if nobody had sent it before, and lies at Out since.
+// A Slice of FusedArgs is some bytes of a part. It was read at In if nobody had sent it before, and lies at Out since.
 type Slice struct{ In, Out, Bytes uint64 }
 
 // Sent returns the k-th slice that this rank sends, Taken the k-th that it takes.
-func (a *FollowArgs) Sent(k int) Slice { return a.slice(k, 0) }
+func (a *FusedArgs) Sent(k int) Slice { return a.slice(k, 0) }
 
 // Taken is described with Sent.
-func (a *FollowArgs) Taken(k int) Slice { return a.slice(k, 1) }
+func (a *FusedArgs) Taken(k int) Slice { return a.slice(k, 1) }
 
-func (a *FollowArgs) slice(k, taken int) Slice {
+func (a *FusedArgs) slice(k, taken int) Slice {
 	if at := uint64(k) * a.Slice; a.Chain != 0 {
 		return Slice{In: a.Ins[0] + at, Out: a.Outs[0] + at, Bytes: min(a.Slice, a.Bytes-at)}
 	}
@@ -315,7 +315,7 @@ func (a *FollowArgs) slice(k, taken int) Slice {
 }
 
 // Own returns how many slices this rank sends as they were at In.
-func (a *FollowArgs) Own() int {
+func (a *FusedArgs) Own() int {
 	switch a.Chain {
 	case 0:
 		return a.Slices()
@@ -326,7 +326,7 @@ func (a *FollowArgs) Own() int {
 }
 
 // Copied returns what an engine sends of a slice that is so long: the bytes from one place to another, or none.
-func (a *FollowArgs) Copied(bytes uint64) (from, to uint64) {
+func (a *FusedArgs) Copied(bytes uint64) (from, to uint64) {
 	from = min(a.Head, bytes)
 	return from, max(bytes/16*16, from)
 }
@@ -340,22 +340,9 @@ type FillArgs struct {
 	Line       [4]uint32
 }
 
-// StridedArgs copies Count elements, fewer than 2^32, in row-major order of Shape, whose product is Count.
-type StridedArgs struct {
-	Out, In, Count      uint64 // Count in elements
-	Dims, Size          uint32 // Size in bytes: 1, 2, 4, 8 or 16
-	Shape               [8]uint64
-	OutStride, InStride [8]int64 // in elements
-}
-
-// UnaryArgs divides by Divisor or multiplies by a factor. Out may be In.
+// UnaryArgs multiplies by a factor. Out may be In.
 type UnaryArgs struct {
 	Out, In, Count uint64 // Count in elements
 	FactorAt       uint64 // address of one element, or 0 for Factor
 	Factor         float64
-	Divisor        uint32
-	_              uint32
 }
-
-// FindNaNArgs makes the word of four bytes at Found 1 if one of Count elements at In is NaN, and else leaves it alone.
-type FindNaNArgs struct{ In, Count, Found uint64 }

@@ -7,7 +7,7 @@
 //
 //  1. Sources are folded in rank order. Sums and products of float16, bfloat16 and float8 are rounded once, at the end.
 //     kernels.Fold computes the same on the CPU. All ranks get the same bits.
-//  2. Every loop that waits for a peer ends when the host says so in the stop words. No loop's bound is read from memory
+//  2. Every loop that waits for a peer ends when the host says so in the abort words. No loop's bound is read from memory
 //     that a peer writes.
 //  3. A collective keeps what it must remember between launches (operation numbers, tile counters) in device memory. So
 //     a captured graph may be replayed any number of times. Launches of one group run in one order on all ranks, one

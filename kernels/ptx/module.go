@@ -37,13 +37,13 @@ type Family string
 
 // The families.
 const (
-	LocalFamily  Family = "local"   // ReduceTwo, ReduceMany
-	PacketFamily Family = "packets" // AllReduceOneShot, AllReduceTwoShot, ReduceScatterPackets, ReduceScatterEven
-	TileFamily   Family = "tiles"   // AllReduceTiles, ReduceScatterTiles
-	RowFamily    Family = "rows"    // AllReduceRows, AllReduceRowsTwoShot
-	LineFamily   Family = "lines"   // AllReduceLines
-	FollowFamily Family = "follow"  // AllReduceFollow
-	DirectFamily Family = "direct"  // AllReduceDirect
+	LocalFamily    Family = "local"    // ReduceTwo, ReduceMany
+	LLFamily       Family = "ll"       // AllReduceLL, AllReduceLLTwoShot, ReduceScatterLL, ReduceScatterLLEven
+	TileFamily     Family = "tiles"    // AllReduceTiles, ReduceScatterTiles
+	LL128Family    Family = "ll128"    // AllReduceLL128, AllReduceLL128TwoShot
+	SentinelFamily Family = "sentinel" // AllReduceSentinel
+	FusedFamily    Family = "fused"    // AllReduceFused
+	DirectFamily   Family = "direct"   // AllReduceDirect
 )
 
 // A Module is GPU kernels that are loaded together. The zero Module is none.
@@ -75,20 +75,16 @@ func ReduceModule(d colligo.DType, k colligo.OpKind, f Family) (Module, error) {
 	return find(d.Real().String(), string(f)+"/"+name, familyEntries(f)), nil
 }
 
-// UnaryModule returns the GPU kernels of one source: Divide, and for floating point types Scale and FindNaN. Complex
-// elements are pairs of reals. There are none for bools.
+// UnaryModule returns the GPU kernel of one source, Scale, for floating point types. Complex elements are pairs of reals.
+// There is none for integers and bools.
 func UnaryModule(d colligo.DType) (Module, error) {
-	if !d.Valid() || d == colligo.Bool {
+	if !d.Float() && !d.Complex() {
 		return Module{}, fmt.Errorf("kernels/ptx: no kernels of one source for %v elements", d)
 	}
-	entries := unaryEntries
-	if d.Integer() {
-		entries = entries[:1]
-	}
-	return find(d.Real().String(), "unary", entries), nil
+	return find(d.Real().String(), "unary", unaryEntries), nil
 }
 
-// MoveModule returns the GPU kernels that know no element type: Copy, CopyStrided, the Exchanges and Broadcasts.
+// MoveModule returns the GPU kernels that know no element type: Copy, the Exchanges and Broadcasts.
 func MoveModule() Module { return find("move", "move", moveEntries) }
 
 func find(archive, module string, entries []Entry) Module {
@@ -103,7 +99,7 @@ func find(archive, module string, entries []Entry) Module {
 	panic("kernels/ptx: no module " + module + " for " + archive)
 }
 
-// Name returns, for example, "float32/packets/sum".
+// Name returns, for example, "float32/LL packets/sum".
 func (m Module) Name() string { return m.archive.name + "/" + m.module.name }
 
 // Entries returns the entry points. The slice is shared and must not be changed.

@@ -22,15 +22,15 @@ func (f folder) direct(l *cudasim.Launch) {
 				}
 			}
 			if j == 0 {
-				t.tell(a)
+				t.postMarks(a)
 				t.signalBoth(0, count)
 				continue
 			}
 			t.await(0, j-1, count)
-			if j == 1 && !t.stopped {
+			if j == 1 && !t.aborted {
 				t.check(a)
 			}
-			if !t.stopped {
+			if !t.aborted {
 				f.foldOut(t, a, start(0, j-1), j-1, length(0, j-1))
 			}
 			t.signalBoth(j, count)
@@ -57,8 +57,8 @@ func (t *tiles) mark(a *ptx.DirectArgs, where, from int) uint64 {
 	return t.g.Flags[where] + a.Marks + 4*uint64(t.Index*ptx.MaxRanks+from)
 }
 
-// tell stores this rank's mark at every peer.
-func (t *tiles) tell(a *ptx.DirectArgs) {
+// postMarks stores this rank's mark at every peer.
+func (t *tiles) postMarks(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		t.StoreVolatile32(t.mark(a, d, int(t.g.Rank)), a.Mark)
 	}
@@ -69,9 +69,9 @@ func (t *tiles) check(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		q := t.rankAt(d)
 		if t.LoadVolatile32(t.mark(a, 0, q)) != a.Mark {
-			t.stopped = true
-			t.StoreVolatile32(t.g.Stop+4*uint64(1+ptx.MaxRanks+q), 1)
-			t.StoreVolatile32(t.g.Stop, 1)
+			t.aborted = true
+			t.StoreVolatile32(t.g.Abort+4*uint64(1+ptx.MaxRanks+q), 1)
+			t.StoreVolatile32(t.g.Abort, 1)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type member struct {
 	*cudasim.Block
 	g       *ptx.GroupArgs
 	grid    uint32
-	stopped bool
+	aborted bool
 }
 
 // slotOf returns which of a rank's slots, one for each peer, is that of rank from.
@@ -36,15 +36,15 @@ func slotOf(from, to int) uint64 {
 	return uint64(from - 1)
 }
 
-// rankAt returns the rank at a place of turned arrays, placeOf the place of a rank.
-func (m *member) rankAt(d int) int  { return (int(m.g.Rank) + d) % int(m.g.Size) }
-func (m *member) placeOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }
-func (m *member) size() int         { return int(m.g.Size) }
+// rankAt returns the rank at a peer index, peerIndexOf the place of a rank.
+func (m *member) rankAt(d int) int      { return (int(m.g.Rank) + d) % int(m.g.Size) }
+func (m *member) peerIndexOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }
+func (m *member) size() int             { return int(m.g.Size) }
 
 // wait polls until the condition holds, or the group is stopped; then it names the rank it waited for.
 func (m *member) wait(peer int, condition func() bool) {
-	if !m.stopped && !m.until(condition) && !condition() {
-		m.StoreVolatile32(m.g.Stop+4+4*uint64(peer), 1)
+	if !m.aborted && !m.until(condition) && !condition() {
+		m.StoreVolatile32(m.g.Abort+4+4*uint64(peer), 1)
 	}
 }
 
@@ -54,10 +54,10 @@ func (m *member) until(condition func() bool) bool {
 		if condition() {
 			return true
 		}
-		m.stopped = m.LoadVolatile32(m.g.Stop) != 0
-		return m.stopped
+		m.aborted = m.LoadVolatile32(m.g.Abort) != 0
+		return m.aborted
 	})
-	return !m.stopped
+	return !m.aborted
 }
 
 // mine calls f for the runs of lines that fall to this block's threads.

@@ -8,12 +8,12 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// folder makes the twins of a kind of reduction.
+// folder makes the model kernels of a kind of reduction.
 type folder struct {
 	k    *kernels.Kernel
 	size int // bytes of an element, or of its real part
 
-	without Wait // by lines, a wait that is left out
+	without Wait // by the sentinel protocol, a wait that is left out
 }
 
 // fold reduces one operand of each rank, in rank order. Bytes that are no elements are left out: a last line may be short.
@@ -49,7 +49,7 @@ func (f folder) scale(l *cudasim.Launch) {
 }
 
 // gather folds n lines of every rank's slot in the own memory, and mine at its place.
-func (f folder) gather(p *packets, own, span, i, n uint64, mine []byte, left uint64, divisor uint32) []byte {
+func (f folder) gather(p *llBlock, own, span, i, n uint64, mine []byte, left uint64, divisor uint32) []byte {
 	all := make([][]byte, p.size())
 	for q := range all {
 		if q == int(p.g.Rank) {
@@ -61,28 +61,28 @@ func (f folder) gather(p *packets, own, span, i, n uint64, mine []byte, left uin
 	return f.fold(all, left, divisor)
 }
 
-func (f folder) oneShot(l *cudasim.Launch) {
+func (f folder) ll(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.AllReduceArgs](l)
-	asPackets(l, &a.Group, func(p *packets) {
-		span := uint64(p.g.PacketSlot) / 2
+	asLL(l, &a.Group, func(p *llBlock) {
+		span := uint64(p.g.LLSlot) / 2
 		p.mine(lines(a.Bytes), func(i, n uint64) {
 			b := p.read(a.In+line*i, n, a.Bytes-line*i)
 			for d := 1; d < p.size(); d++ {
-				p.put(p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d)), span, i, b)
+				p.put(p.slot(p.g.LL[d], int(p.g.Rank), p.rankAt(d)), span, i, b)
 			}
 		})
 		p.arrive()
 		p.mine(lines(a.Bytes), func(i, n uint64) {
 			left := within(line*i, n*line, a.Bytes)
-			p.write(a.Out+line*i, f.gather(p, p.g.Packets[0], span, i, n, p.read(a.In+line*i, n, left), left, a.Divisor), left)
+			p.write(a.Out+line*i, f.gather(p, p.g.LL[0], span, i, n, p.read(a.In+line*i, n, left), left, a.Divisor), left)
 		})
 	})
 }
 
-func (f folder) twoShot(l *cudasim.Launch) {
+func (f folder) llTwoShot(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.AllReduceArgs](l)
-	asPackets(l, &a.Group, func(p *packets) {
-		span := uint64(p.g.PacketSlot) / 4
+	asLL(l, &a.Group, func(p *llBlock) {
+		span := uint64(p.g.LLSlot) / 4
 		part := func(q int) (from, n uint64) {
 			from = uint64(q) * a.Part
 			return from, within(from, a.Part, a.Bytes)
@@ -90,17 +90,17 @@ func (f folder) twoShot(l *cudasim.Launch) {
 		for d := 1; d < p.size(); d++ {
 			from, all := part(p.rankAt(d))
 			p.mine(lines(all), func(i, n uint64) {
-				p.put(p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d)), span, i, p.read(a.In+from+line*i, n, all-line*i))
+				p.put(p.slot(p.g.LL[d], int(p.g.Rank), p.rankAt(d)), span, i, p.read(a.In+from+line*i, n, all-line*i))
 			})
 		}
 		p.arrive()
 		from, all := part(int(p.g.Rank))
 		p.mine(lines(all), func(i, n uint64) {
 			left := within(line*i, n*line, all)
-			sum := f.gather(p, p.g.Packets[0], span, i, n, p.read(a.In+from+line*i, n, left), left, a.Divisor)
+			sum := f.gather(p, p.g.LL[0], span, i, n, p.read(a.In+from+line*i, n, left), left, a.Divisor)
 			whole := append(bytes.Clone(sum), make([]byte, n*line-left)...)
 			for d := 1; d < p.size(); d++ {
-				p.put(p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))+2*span, span, i, whole)
+				p.put(p.slot(p.g.LL[d], int(p.g.Rank), p.rankAt(d))+2*span, span, i, whole)
 			}
 			p.write(a.Out+from+line*i, sum, left)
 		})
@@ -108,30 +108,30 @@ func (f folder) twoShot(l *cudasim.Launch) {
 			q := p.rankAt(d)
 			from, all := part(q)
 			p.mine(lines(all), func(i, n uint64) {
-				p.write(a.Out+from+line*i, p.take(p.slot(p.g.Packets[0], q, int(p.g.Rank))+2*span, span, i, n, q), all-line*i)
+				p.write(a.Out+from+line*i, p.take(p.slot(p.g.LL[0], q, int(p.g.Rank))+2*span, span, i, n, q), all-line*i)
 			})
 		}
 	})
 }
 
-func (f folder) scatterEven(l *cudasim.Launch) {
+func (f folder) scatterLLEven(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EvenArgs](l)
-	asPackets(l, &a.Group, func(p *packets) {
+	asLL(l, &a.Group, func(p *llBlock) {
 		span := p.sendEven(a)
 		from := a.In + uint64(p.g.Rank)*a.Step
 		p.mine(lines(a.Part), func(i, n uint64) {
-			sum := f.gather(p, p.g.Packets[0], span, i, n, p.read(from+line*i, n, n*line), n*line, a.Divisor)
+			sum := f.gather(p, p.g.LL[0], span, i, n, p.read(from+line*i, n, n*line), n*line, a.Divisor)
 			p.write(a.Out+line*i, sum, n*line)
 		})
 	})
 }
 
-func (f folder) scatterPackets(l *cudasim.Launch) {
+func (f folder) scatterLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ReduceScatterArgs](l)
-	asPackets(l, &a.Group, func(p *packets) {
-		span := uint64(p.g.PacketSlot) / 2
+	asLL(l, &a.Group, func(p *llBlock) {
+		span := uint64(p.g.LLSlot) / 2
 		for d := 1; d < p.size(); d++ {
-			from, all, slot := a.In+a.Offset[d], a.Bytes[d], p.slot(p.g.Packets[d], int(p.g.Rank), p.rankAt(d))
+			from, all, slot := a.In+a.Offset[d], a.Bytes[d], p.slot(p.g.LL[d], int(p.g.Rank), p.rankAt(d))
 			p.mine(max(lines(all), 1), func(i, n uint64) {
 				p.put(slot, span, i, p.read(from+line*i, n, within(line*i, n*line, all)))
 			})
@@ -140,7 +140,7 @@ func (f folder) scatterPackets(l *cudasim.Launch) {
 		all := a.Bytes[0]
 		p.mine(max(lines(all), 1), func(i, n uint64) {
 			left := within(line*i, n*line, all)
-			sum := f.gather(p, p.g.Packets[0], span, i, n, p.read(a.In+a.Offset[0]+line*i, n, left), left, a.Divisor)
+			sum := f.gather(p, p.g.LL[0], span, i, n, p.read(a.In+a.Offset[0]+line*i, n, left), left, a.Divisor)
 			p.write(a.Out+line*i, sum, left)
 		})
 	})

@@ -26,7 +26,7 @@ func (f folder) foldOf(t *tiles, mine uint64, j uint32, n uint64, divisor uint32
 	all := make([][]byte, t.size())
 	for q := range all {
 		from := mine
-		if d := t.placeOf(q); d != 0 {
+		if d := t.peerIndexOf(q); d != 0 {
 			from = t.incoming(0, d, j)
 		}
 		all[q] = bytes.Clone(t.Load(from, int(n)))
@@ -88,7 +88,7 @@ func (f folder) scatterTiles(l *cudasim.Launch) {
 			} else {
 				f.foldPart(t, a, j, count)
 			}
-			t.Tell(j + 1)
+			t.PostProgress(j + 1)
 		}
 		t.Sync()
 		if t.Team == 0 {
@@ -100,7 +100,7 @@ func (f folder) scatterTiles(l *cudasim.Launch) {
 // pushParts pushes tile j of each peer's part when the other team has folded tile j-2.
 func (t *tiles) pushParts(a *ptx.ReduceScatterArgs, j uint32, count func(int) uint32) {
 	if j >= 2 {
-		t.Heed(1, j-1)
+		t.AwaitProgress(1, j-1)
 	}
 	at := t.at(j, a.Tile)
 	for d := 1; d < t.size(); d++ {

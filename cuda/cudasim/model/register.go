@@ -14,9 +14,9 @@ func Register(s *cudasim.Sim) error {
 	return registerMoves(s, 0)
 }
 
-// RegisterDeaf is Register, and RegisterReduction of float32 sums, with twins that leave out a wait, so that a test can see it
+// RegisterWithout is Register, and RegisterReduction of float32 sums, with model kernels that leave out a wait, so that a test can see it
 // missed.
-func RegisterDeaf(s *cudasim.Sim, w Wait) error {
+func RegisterWithout(s *cudasim.Sim, w Wait) error {
 	if err := registerMoves(s, w); err != nil {
 		return err
 	}
@@ -24,13 +24,13 @@ func RegisterDeaf(s *cudasim.Sim, w Wait) error {
 }
 
 func registerMoves(s *cudasim.Sim, w Wait) error {
-	return image(s, ptx.MoveModule(), map[string]cudasim.Twin{
-		ptx.CopyBytes: copyBytes, ptx.FillLines: fillLines, ptx.ExchangePackets: exchangePackets,
-		ptx.ExchangeEven: exchangeEven, ptx.BroadcastPackets: broadcastPackets, ptx.ExchangeTiles: exchangeTiles,
-		ptx.ExchangeTurns: exchangeTurns, ptx.ExchangeDirect: exchangeDirect, ptx.BroadcastChain: broadcastChain,
-		ptx.BroadcastRows: rowChain{w}.broadcast, ptx.BroadcastLines: lineChain{w}.broadcast,
-		ptx.MoveFollow: moveFollow{w}.run, ptx.ExchangeMail: mail{w}.exchange,
-		ptx.MeetLetters: swap{w}.meet, ptx.SwapLetters: swap{w}.carry,
+	return image(s, ptx.MoveModule(), map[string]cudasim.Model{
+		ptx.CopyBytes: copyBytes, ptx.FillLines: fillLines, ptx.ExchangeLL: exchangeLL,
+		ptx.ExchangeLLEven: exchangeLLEven, ptx.BroadcastLL: broadcastLL, ptx.ExchangeTiles: exchangeTiles,
+		ptx.ExchangeRotation: exchangeRotation, ptx.ExchangeDirect: exchangeDirect, ptx.BroadcastChain: broadcastChain,
+		ptx.BroadcastLL128: ll128Chain{w}.broadcast, ptx.BroadcastSentinel: sentinelChain{w}.broadcast,
+		ptx.MoveFused: moveFused{w}.run, ptx.ExchangeEager: eager{w}.exchange,
+		ptx.Rendezvous: sendRecv{w}.rendezvous, ptx.SendRecv: sendRecv{w}.carry,
 	})
 }
 
@@ -40,7 +40,7 @@ func RegisterReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind) error 
 }
 
 func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait) error {
-	of := d.Real() // identical code is one image: its twin must do for all that it is loaded for
+	of := d.Real() // identical code is one image: its model kernel must do for all that it is loaded for
 	switch k {
 	case colligo.KindSum, colligo.KindPremulSum:
 		if d != colligo.Bool {
@@ -56,20 +56,20 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 		return err
 	}
 	f := folder{kernel, d.Real().Size(), w}
-	twins := map[string]cudasim.Twin{
-		ptx.ReduceTwo: f.reduceTwo, ptx.AllReduceOneShot: f.oneShot, ptx.AllReduceTwoShot: f.twoShot,
-		ptx.ReduceScatterPackets: f.scatterPackets, ptx.ReduceScatterEven: f.scatterEven,
+	models := map[string]cudasim.Model{
+		ptx.ReduceTwo: f.reduceTwo, ptx.AllReduceLL: f.ll, ptx.AllReduceLLTwoShot: f.llTwoShot,
+		ptx.ReduceScatterLL: f.scatterLL, ptx.ReduceScatterLLEven: f.scatterLLEven,
 		ptx.AllReduceTiles: f.tiles, ptx.ReduceScatterTiles: f.scatterTiles,
-		ptx.AllReduceRows: f.rows, ptx.AllReduceRowsTwoShot: f.rowsTwoShot, ptx.AllReduceDirect: f.direct,
-		ptx.AllReduceLines: f.lines, ptx.AllReduceFollow: f.follow,
+		ptx.AllReduceLL128: f.ll128, ptx.AllReduceLL128TwoShot: f.ll128TwoShot, ptx.AllReduceDirect: f.direct,
+		ptx.AllReduceSentinel: f.sentinel, ptx.AllReduceFused: f.fused,
 	}
-	for _, family := range []ptx.Family{ptx.LocalFamily, ptx.PacketFamily, ptx.TileFamily, ptx.RowFamily,
-		ptx.LineFamily, ptx.FollowFamily, ptx.DirectFamily} {
+	for _, family := range []ptx.Family{ptx.LocalFamily, ptx.LLFamily, ptx.TileFamily, ptx.LL128Family,
+		ptx.SentinelFamily, ptx.FusedFamily, ptx.DirectFamily} {
 		m, err := ptx.ReduceModule(d, k, family)
 		if err != nil {
 			return err
 		}
-		if err := image(s, m, twins); err != nil {
+		if err := image(s, m, models); err != nil {
 			return err
 		}
 	}
@@ -80,11 +80,11 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 	if err != nil {
 		return err
 	}
-	return image(s, m, map[string]cudasim.Twin{ptx.Scale: f.scale})
+	return image(s, m, map[string]cudasim.Model{ptx.Scale: f.scale})
 }
 
-// image registers a module's entry points. One that has no twin faults when it is launched.
-func image(s *cudasim.Sim, m ptx.Module, twins map[string]cudasim.Twin) error {
+// image registers a module's entry points. One that has no model kernel faults when it is launched.
+func image(s *cudasim.Sim, m ptx.Module, models map[string]cudasim.Model) error {
 	ptx, err := m.PTX()
 	if err != nil {
 		return err
@@ -94,12 +94,12 @@ func image(s *cudasim.Sim, m ptx.Module, twins map[string]cudasim.Twin) error {
 		return err
 	}
 	for _, e := range m.Entries() {
-		twin := twins[e.Name]
-		if twin == nil {
-			twin = func(l *cudasim.Launch) { panic(fmt.Sprintf("twins: %s has no twin", l.Name)) }
+		model := models[e.Name]
+		if model == nil {
+			model = func(l *cudasim.Launch) { panic(fmt.Sprintf("model: %s has no model kernel", l.Name)) }
 		}
-		s.RegisterImage(ptx, e.Name, e.Args, twin)
-		s.RegisterImage(ahead, e.Name, e.Args, twin)
+		s.RegisterImage(ptx, e.Name, e.Args, model)
+		s.RegisterImage(ahead, e.Name, e.Args, model)
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (t *tiles) counter(d int) uint64 {
 	return t.g.State + 64 + 4*uint64(t.Index*ptx.MaxRanks+d)
 }
 
-// slot returns where tile j of the pair with the rank at place d lies in the memory of the rank at place where,
-// for which the sender stands at place from.
+// slot returns where tile j of the pair with the rank at peer index d lies in the memory of the rank at peer index where,
+// for which the sender stands at peer index from.
 func (t *tiles) slot(where, phase, from, d int, j uint32) uint64 {
 	circle := (uint64(t.Index)*2+uint64(phase))*uint64(t.g.Size-1) + uint64(from-1)
 	return t.g.Tiles[where] + (circle*tileDepth+uint64((t.base[d]+j)%tileDepth))*uint64(t.g.TileSlot)

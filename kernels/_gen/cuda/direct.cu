@@ -6,7 +6,7 @@
 // and stores the result in every rank's output, which is a multiple of 16 everywhere.
 KERNEL void all_reduce_direct(DirectArgs a) {
 	SHARED Tiles::Store store;
-	SHARED Turned slots, outs;
+	SHARED ByPeerIndex slots, outs;
 	SHARED u32 broken;
 	const GroupArgs &g = a.group;
 	outs.fill(a.outs);
@@ -27,10 +27,10 @@ KERNEL void all_reduce_direct(DirectArgs a) {
 		}
 		t.wait(0, j - 1, count);
 		if (j == 1) marks.check(t);
-		if (t.watch.stopped) broken = 1;
+		if (t.watch.aborted) broken = 1;
 		sync();
-		if (broken != 0) t.watch.stopped = true; // nothing is waited for any more
-		u64 at = start(0, j - 1), bytes = t.watch.stopped ? 0 : length(0, j - 1);
+		if (broken != 0) t.watch.aborted = true; // nothing is waited for any more
+		u64 at = start(0, j - 1), bytes = t.watch.aborted ? 0 : length(0, j - 1);
 		foldTile(t, slots.at, a.in + at, j - 1, bytes, a.divisor, [&](u64 i, Line sum) {
 			u64 left = bytes - 16 * i;
 #pragma unroll 1

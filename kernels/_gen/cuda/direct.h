@@ -26,11 +26,11 @@ struct Marks {
 	}
 	__attribute__((device, always_inline)) void check(Tiles &t) {
 		u32 d = thread();
-		if (d == 0 || d >= t.g.size || t.watch.stopped) return;
+		if (d == 0 || d >= t.g.size || t.watch.aborted) return;
 		u32 q = peerAt(t.g, d);
 		if (watchWord(at(t.flags[0], q)) == mark) return;
 		broken = 1;
-		postWord(t.g.stop + 4 * (1 + maxRanks + q), 1);
-		postWord(t.g.stop, 1);
+		postWord(t.g.abort + 4 * (1 + maxRanks + q), 1);
+		postWord(t.g.abort, 1);
 	}
 };

@@ -44,7 +44,7 @@ template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRan
 // foldTile is foldSlots, by all threads, of the incoming tiles j of phase 0. slots is shared memory for their addresses.
 template <class S> DEVICE void foldTile(Tiles &t, u64 (&slots)[maxRanks], u64 mine, u32 j, u64 bytes, u32 divisor, S store) {
 	const GroupArgs &g = t.g;
-	if (thread() < g.size && thread() != g.rank) slots[thread()] = t.incoming(0, placeOf(g, thread()), j);
+	if (thread() < g.size && thread() != g.rank) slots[thread()] = t.incoming(0, peerIndexOf(g, thread()), j);
 	sync();
 	foldSlots(g, slots, mine, bytes, divisor, thread(), threads(), store);
 }

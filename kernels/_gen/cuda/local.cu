@@ -2,10 +2,6 @@
 #include "localreduce.h"
 
 KERNEL void reduce_two(ReduceArgs a) {
-	SHARED Turned in;
+	SHARED ByPeerIndex in;
 	reduce<2, unrolled ? 4 : 1>(a, in);
-}
-KERNEL void reduce_many(ReduceArgs a) {
-	SHARED Turned in;
-	reduce<maxRanks, 1>(a, in);
 }

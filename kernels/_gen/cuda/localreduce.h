@@ -50,7 +50,7 @@ DEVICE void reduceEach(const ReduceArgs &a, const u64 (&in)[maxRanks], u64 head,
 
 // reduce goes by lines where all operands are equally far from a multiple of 16, with single elements before the first
 // and after the last line; else by elements.
-template <u32 K, int U> DEVICE void reduce(const ReduceArgs &a, Turned &in) {
+template <u32 K, int U> DEVICE void reduce(const ReduceArgs &a, ByPeerIndex &in) {
 	constexpr u64 size = sizeof(typename One::Element::Raw);
 	in.fill(a.in);
 	sync();

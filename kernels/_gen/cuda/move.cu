@@ -1,6 +1,6 @@
 // The entry points that move bytes and know no element type.
-#include "even.h"
-#include "mail.h"
+#include "lleven.h"
+#include "eager.h"
 #include "own.h"
 #include "tiles.h"
 
@@ -33,48 +33,20 @@ KERNEL void fill(FillArgs a) {
 	for (u64 i = worker(); i < a.lines; i += workers()) storeLine(a.out + 16 * i, Line{{a.line[0], a.line[1], a.line[2], a.line[3]}});
 }
 
-// copy_strided copies element by element, fewer than 2^32: the element's number is taken apart into coordinates,
-// innermost dimension first.
-KERNEL void copy_strided(StridedArgs a) {
-	for (u64 w = worker(); w < a.count; w += workers()) {
-		u32 rest = (u32)w;
-		i64 out = 0, in = 0;
-#pragma unroll
-		for (int k = 7; k >= 0; k--) {
-			if (k >= (int)a.dims) continue;
-			u32 n = (u32)a.shape[k], c = rest % n;
-			rest /= n;
-			out += c * a.outStride[k];
-			in += c * a.inStride[k];
-		}
-		u64 to = a.out + (u64)out * a.size, from = a.in + (u64)in * a.size;
-		switch (a.size) {
-		case 1: storeByte(to, loadByte(from)); break;
-		case 2: putElement(to, elementAt<u16>(from)); break;
-		case 4: storeWord(to, loadWord(from)); break;
-		case 8: putElement(to, elementAt<u64>(from)); break;
-		case 16: // aligned to 8, as its parts are
-			putElement(to, elementAt<u64>(from));
-			putElement(to + 8, elementAt<u64>(from + 8));
-			break;
-		}
-	}
-}
-
-// exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather and
+// exchange_ll: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather and
 // scatter, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
 // and at most half of packetSlot. What a rank receives must not overlap what it sends, but for its own part.
-KERNEL void exchange_packets(ExchangeArgs a) {
-	SHARED Turned peers, send, sendBytes, recv, recvBytes;
+KERNEL void exchange_ll(ExchangeArgs a) {
+	SHARED ByPeerIndex peers, send, sendBytes, recv, recvBytes;
 	const GroupArgs &g = a.group;
-	peers.fill(g.packets);
+	peers.fill(g.ll);
 	send.fill(a.send);
 	sendBytes.fill(a.sendBytes);
 	recv.fill(a.recv);
 	recvBytes.fill(a.recvBytes);
 	sync();
-	Packets p(g);
-	u64 span = g.packetSlot / 2;
+	LL p(g);
+	u64 span = g.llSlot / 2;
 	u32 deals = Deal::all(g, 0, sendBytes.at);
 	auto outgoing = [&](Deal x) { return readUser(send.at[x.d] + 16 * x.i, within(16 * x.i, 16, sendBytes.at[x.d])); };
 	Line first{}; // mostly a thread has one line
@@ -98,17 +70,17 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 	p.finish();
 }
 
-// exchange_even is exchange_packets of even parts. The own one stays where it is if it is there.
-KERNEL void exchange_even(EvenArgs a) {
+// exchange_ll_even is exchange_ll of even parts. The own one stays where it is if it is there.
+KERNEL void exchange_ll_even(EvenArgs a) {
 	const GroupArgs &g = a.group;
-	Packets p(g);
+	LL p(g);
 	Line mine = sendEven(p, a);
 	u64 home = a.out + g.rank * a.part;
 	bool moves = a.in + g.rank * a.step != home;
 	for (u64 i = worker(); i < a.part / 16; i += workers()) {
 		if (moves) storeLine(home + 16 * i, ownEven(a, i, mine));
-		Packets::Pair v[maxRanks];
-		p.takeAll(v, g.packetSlot / 2, i);
+		LL::Pair v[maxRanks];
+		p.takeAll(v, g.llSlot / 2, i);
 #pragma unroll
 		for (u32 k = 0; k < maxRanks - 1; k++) {
 			if (k + 1 >= g.size) break;
@@ -118,12 +90,12 @@ KERNEL void exchange_even(EvenArgs a) {
 	p.finish();
 }
 
-// broadcast_packets: the root sends all its data to every peer, and every other rank one packet that says nothing, for every
+// broadcast_ll: the root sends all its data to every peer, and every other rank one packet that says nothing, for every
 // operation sends every peer one at least.
-KERNEL void broadcast_packets(BroadcastArgs a) {
+KERNEL void broadcast_ll(BroadcastArgs a) {
 	const GroupArgs &g = a.group;
-	Packets p(g);
-	u64 span = g.packetSlot / 2, lines = linesOf(a.bytes);
+	LL p(g);
+	u64 span = g.llSlot / 2, lines = linesOf(a.bytes);
 	u32 root = peerAt(g, a.root);
 	bool sends = root == g.rank;
 	Line first{}; // mostly a thread has one line
@@ -134,15 +106,15 @@ KERNEL void broadcast_packets(BroadcastArgs a) {
 	}
 	p.arrive();
 	for (u64 i = worker(); i < lines && !sends; i += workers())
-		writeUser(a.out + 16 * i, p.take(p.slot(g.packets[0], root, g.rank), span, i, root), a.bytes - 16 * i);
-	if (u32 d = 1 + (u32)worker(), q = peerAt(g, d); worker() < g.size - 1 && q != root) p.take(p.slot(g.packets[0], q, g.rank), span, 0, q);
+		writeUser(a.out + 16 * i, p.take(p.slot(g.ll[0], root, g.rank), span, i, root), a.bytes - 16 * i);
+	if (u32 d = 1 + (u32)worker(), q = peerAt(g, d); worker() < g.size - 1 && q != root) p.take(p.slot(g.ll[0], q, g.rank), span, 0, q);
 	p.finish();
 }
 
-// exchange_tiles is exchange_packets for more bytes. In a pair both ranks count as many tiles as the longer way has.
+// exchange_tiles is exchange_ll for more bytes. In a pair both ranks count as many tiles as the longer way has.
 KERNEL void exchange_tiles(ExchangeArgs a) {
 	SHARED Tiles::Store store;
-	SHARED Turned send, sendBytes, recv, recvBytes;
+	SHARED ByPeerIndex send, sendBytes, recv, recvBytes;
 	const GroupArgs &g = a.group;
 	send.fill(a.send);
 	sendBytes.fill(a.sendBytes);
@@ -169,24 +141,24 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 	own(a.send[0], a.recv[0], a.sendBytes[0], 1);
 }
 
-#include "relay.h"
-#include "rowchain.h"
-#include "follow.h"
-#include "swap.h"
+#include "rotation.h"
+#include "ll128chain.h"
+#include "fused.h"
+#include "sendrecv.h"
 
-// broadcast_lines: the root puts, the others hand on what they take, but for the last one.
-KERNEL void broadcast_lines(LinesArgs a) {
-	SHARED u32 numbers[lineWarps];
-	handOn(a, numbers, block(), blocks());
+// broadcast_sentinel: the root puts, the others hand on what they take, but for the last one.
+KERNEL void broadcast_sentinel(SentinelArgs a) {
+	SHARED u32 numbers[sentinelWarps];
+	sentinelBroadcast(a, numbers, block(), blocks());
 }
 
-// move_follow: parts that nobody folds go round, or one goes down a chain.
-KERNEL void move_follow(FollowArgs a) { follow(a, Keep{}); }
+// move_fused: parts that nobody folds go round, or one goes down a chain.
+KERNEL void move_fused(FusedArgs a) { fused(a, Keep{}); }
 
-// exchange_mail sends and receives messages.
-KERNEL void exchange_mail(MailArgs a) {
+// exchange_eager sends and receives messages.
+KERNEL void exchange_eager(EagerArgs a) {
 	SHARED u32 on;
-	Mail m(a);
+	EagerSlot m(a);
 #pragma unroll 1
 	for (u32 n = block(); m.take(a, n); n += blocks()) {
 		if (m.of.receives) m.receive(on);
@@ -194,26 +166,26 @@ KERNEL void exchange_mail(MailArgs a) {
 	}
 }
 
-// meet_letters is of one block, before the two launches of swap_letters.
-KERNEL void meet_letters(SwapArgs a) {
+// rendezvous is of one block, before the two launches of sendrecv.
+KERNEL void rendezvous(SendRecvArgs a) {
 	awaitBefore();
 	if (thread() != 0) return;
-	Meeting m(a);
-	m.tell();
-	postWord(a.carries, m.await(swaps));
-	postWord(a.carries + 4, 0);
+	Rendezvous m(a);
+	m.announce();
+	postWord(a.carried, m.await(both));
+	postWord(a.carried + 4, 0);
 }
 
-// swap_letters: some blocks carry what is sent, others what is received, and the last one waits for what the first launch leaves.
-KERNEL void swap_letters(SwapArgs a) {
-	SHARED u32 numbers[lineWarps];
+// sendrecv: some blocks carry what is sent, others what is received, and the last one waits for what the first launch leaves.
+KERNEL void sendrecv(SendRecvArgs a) {
+	SHARED u32 numbers[sentinelWarps];
 	awaitBefore();
-	u32 now = watchWord(a.carries + 4 * a.turn), last = blocks() - 1;
+	u32 now = watchWord(a.carried + 4 * a.second), last = blocks() - 1;
 	if (block() < a.blocks) {
-		if (now & sends) handOn(a.out, numbers, block(), a.blocks);
+		if (now & sends) sentinelBroadcast(a.out, numbers, block(), a.blocks);
 	} else if (block() < last) {
-		if (now & receives) handOn(a.in, numbers, block() - a.blocks, last - a.blocks);
-	} else if (thread() == 0 && a.turn == 0 && now != 0 && now != swaps) {
-		postWord(a.carries + 4, Meeting(a).await(swaps - now));
+		if (now & receives) sentinelBroadcast(a.in, numbers, block() - a.blocks, last - a.blocks);
+	} else if (thread() == 0 && a.second == 0 && now != 0 && now != both) {
+		postWord(a.carried + 4, Rendezvous(a).await(both - now));
 	}
 }

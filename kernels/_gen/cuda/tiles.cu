@@ -12,7 +12,7 @@ DEVICE void spread(Tiles &t, u32 j, u64 i, Line sum) {
 // owner, folds and spreads tile j-1 of its own part, and takes home tile j-2 of the others.
 KERNEL void all_reduce_tiles(AllReduceArgs a) {
 	SHARED Tiles::Store store;
-	SHARED Turned slots;
+	SHARED ByPeerIndex slots;
 	const GroupArgs &g = a.group;
 	Tiles t(g, store);
 	u32 tile = a.tile, n = tilesOf(a.part, tile);
@@ -46,12 +46,12 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 // A rank that was stopped announces nothing.
 KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 	SHARED Tiles::Store store;
-	SHARED Turned offset, bytes, slots[2]; // slots of even tiles and of odd ones
-	SHARED u32 told[2], broken;
+	SHARED ByPeerIndex offset, bytes, slots[2]; // slots of even tiles and of odd ones
+	SHARED u32 movedCounts[2], broken;
 	const GroupArgs &g = a.group;
 	offset.fill(a.offset);
 	bytes.fill(a.bytes);
-	if (thread() < 2) told[thread()] = 0;
+	if (thread() < 2) movedCounts[thread()] = 0;
 	if (thread() == 0) broken = 0;
 	Tiles t(g, store);
 	u32 tile = a.tile, most = 0, own = tilesOf(bytes.at[0], tile), half = threads() / 64 * 32;
@@ -59,11 +59,11 @@ KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 	auto peer = [&](u32 d, u32 j) { return d != 0 && d < g.size && j < count(d); };
 	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
 	if (thread() < half) {
-		Team team{thread(), half, 1, told[0], maxRanks};
+		Team team{thread(), half, 1, movedCounts[0], maxRanks};
 		team.run(
 			most,
 			[&](u32 j, u32 d) {
-				while (d == 0 && j >= 2 && watchShared(told[1]) < j - 1);
+				while (d == 0 && j >= 2 && loadShared(movedCounts[1]) < j - 1);
 			},
 			[](u32, u32, u32) {},
 			[&](u32 j, u32 first, u32 step) {
@@ -71,18 +71,18 @@ KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 				t.push(0, j, tile, [&](u32 d) { return a.in + offset.at[d] + at; }, [&](u32 d) { return within(at, tile, bytes.at[d]); }, first, step);
 			},
 			[&](u32 j, u32 d) {
-				if (!peer(d, j) || watchShared(broken) != 0) return;
+				if (!peer(d, j) || loadShared(broken) != 0) return;
 				if (j == 0) postWord(wordOf(t, 1, d), t.base[d]);
 				post(t, 0, d, j + 1);
 			});
 	} else {
-		Team team{thread() - half, threads() - half, 4, told[1], maxRanks};
+		Team team{thread() - half, threads() - half, 4, movedCounts[1], maxRanks};
 		team.run(
 			most,
 			[&](u32 j, u32 d) {
 				if (!peer(d, j)) return;
 				reach(t, 0, d, j + 1);
-				if (t.watch.stopped) (volatile u32 &)broken = 1;
+				if (t.watch.aborted) (volatile u32 &)broken = 1;
 				slots[j % 2].at[peerAt(g, d)] = t.incoming(0, d, j);
 			},
 			[](u32, u32, u32) {},

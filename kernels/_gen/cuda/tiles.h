@@ -28,11 +28,11 @@ struct Tiles {
 	Watch watch;
 
 	struct Store {
-		Turned memory, flags;
+		ByPeerIndex memory, flags;
 		u32 base[maxRanks];
 	};
 	__attribute__((device, always_inline)) Tiles(const GroupArgs &g, Store &s)
-		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.stop} {
+		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.abort} {
 		s.memory.fill(g.tiles);
 		s.flags.fill(g.flags);
 		awaitBefore();
