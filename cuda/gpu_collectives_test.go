@@ -136,7 +136,7 @@ const (
 	outAt = 4 << 20
 )
 
-// allReduce runs one all-reduce and compares every rank's result with the twin's.
+// allReduce runs one all-reduce and compares every rank's result with the CPU's.
 func (x *ranks) allReduce(rnd *rand.Rand, entry string, d colligo.DType, k colligo.OpKind, most int) {
 	size := len(x.each)
 	bytes := d.Size() * (rnd.IntN(most/d.Size()) + 1)

@@ -192,8 +192,8 @@ func (st *blockTask) breathe() {
 	}
 }
 
-// Yield lets others run. A block that has polled flags or lines since its last Yield goes on when one of the polled words has changed, or
-// host memory has. Any other block goes on when the executor picks it.
+// Yield lets others run. A block that has polled flags or lines since its last Yield goes on when a polled word or host memory has
+// changed. Any other block goes on when the executor picks it.
 func (b *Block) Yield() {
 	st := b.task
 	if st.paused || len(st.looked) == 0 {

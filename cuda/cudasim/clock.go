@@ -88,8 +88,8 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 	}
 }
 
-// against reports whether p knows more than o of a slot, and whether it knows less of one. Like raise it does nothing but look at
-// what the Sim's lock guards, and Go's race detector, which would take a third of its time for that, is kept from it.
+// against reports whether p knows more than o of a slot, and whether it knows less of one. Like raise it only looks at memory that the
+// Sim's lock guards. So Go's race detector is kept from it, which would take a third of its time.
 //
 //go:norace
 func (p *sheet) against(o *sheet) (more, less bool) {

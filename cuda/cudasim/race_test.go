@@ -316,7 +316,7 @@ var wrongPatterns = []pattern{
 	}},
 	{"sentinel lines that are cleared, but not read to be", func(c *scene) { lines(c, false) }},
 	{"sentinel lines copied to before they were cleared", func(c *scene) {
-		c.run(c.u, "blank", func(l *cudasim.Launch) { l.Clear(cudasim.Args[addresses](l).B, 4, [16]byte{1, 2, 3}) })
+		c.run(c.u, "clear", func(l *cudasim.Launch) { l.Clear(cudasim.Args[addresses](l).B, 4, [16]byte{1, 2, 3}) })
 		c.copy(c.s, c.b, c.a, 64)
 	}},
 	{"copied sentinel lines say nothing of other data", func(c *scene) { copiedSentinel(c, true) }},

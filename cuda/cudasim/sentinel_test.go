@@ -25,8 +25,8 @@ func lines(c *scene, back bool) {
 	})
 }
 
-// copiedSentinel has two copies, one after the other, bring lines to a receiver, which blanks them before each and writes where they
-// came from at last. It reads what came with them, or does not.
+// copiedSentinel has two copies, one after the other, bring lines to a receiver. The receiver clears them before each copy, and at last
+// writes to the memory that they came from. With read it also reads data that came with them.
 func copiedSentinel(c *scene, read bool) {
 	sentinel, data := [16]byte{1, 2, 3}, make([]byte, 64)
 	c.set(c.s, c.a)

@@ -82,7 +82,7 @@ func (s *Sim) newActor() actor {
 func (s *Sim) fault(text string) { s.faults = append(s.faults, text) }
 
 // Faults returns what went wrong so far other than races: accesses to memory that is not there, memory freed while another
-// process has it mapped, kernels that panicked, deadlocks, and entry points without a model kernel.
+// process has it mapped, kernels that panicked, deadlocks, and entry points without model kernels.
 func (s *Sim) Faults() []string {
 	s.lock()
 	defer s.unlock()

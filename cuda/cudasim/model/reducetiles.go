@@ -7,8 +7,8 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// foldTile folds the incoming tiles j of phase 0 and n bytes of user memory at mine, stores the result at out, and with
-// push as tile j of phase 1 at every peer.
+// foldTile folds the incoming tiles j of phase 0 and n bytes of user memory at mine, and stores the result at out. With push it also
+// stores it as tile j of phase 1 at every peer.
 func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint64, divisor uint32) {
 	if n == 0 {
 		return

@@ -38,7 +38,7 @@ DEVICE bool allLanes(bool b) {
 DEVICE void awaitBefore() { asm volatile(".pragma \"griddepcontrol.wait\";" ::: "memory"); }
 
 // afresh hides from the compiler that v is unchanged. Else the compiler would compute before a loop every value that depends on v, for
-// each unrolled copy of the body, and there are too few registers for that.
+// each unrolled copy of the body. There are too few registers for that.
 template <class T> DEVICE void afresh(T &v) {
 	if constexpr (sizeof(T) == 8) asm volatile("" : "+l"(v));
 	else asm volatile("" : "+r"(v));

@@ -15,8 +15,8 @@
 //
 // What the next operation relies on, as after the operations of ll128.h. When a rank has left, then for each peer:
 //   (1) The peer has entered this operation, so it has ended the one before.
-//   (2) Of the lines that this rank has stored at the peer, the peer may still have to find those in the half of last, and no
-//   others.
+//   (2) Of the lines that this rank has stored at the peer, the peer may still have to find those in the half of last. It has found
+//   all others.
 // The next operation begins in the half that is not last's. It stores in the half of last when it has heard that the peer is in
 // that operation.
 //

@@ -19,8 +19,8 @@
 // Why a slot is free. Only one rank, the sender of the pair, ever stores in its pieces, whatever the kernel. It sends nothing before
 // number 1. All blocks of the receiver's kernels before this one are over then, and so is every use of the tiles that the
 // sender had sent. From then on tile j is sent when tile j-depth has been used. The sender does not end before all tiles but
-// the quiet ones have been used. So the next kernel finds all even pieces of the pair free, and kernels of tiles.h may send
-// their first two tiles of phase 0 unasked. Before they send more they have waited for a tile of the peer. The peer has then
+// the quiet ones have been used. So the next kernel finds all even pieces of the pair free. Kernels of tiles.h may therefore
+// send their first two tiles of phase 0 unasked. Before they send more they have waited for a tile of the peer. The peer has then
 // ended this operation and used the quiet tiles, too. The memory of other pairs is not touched: their senders may already be
 // in the next operation.
 // Why nothing is stored at a rank that has left. The receiver waits for every tile. The sender waits for number 1 and, before it

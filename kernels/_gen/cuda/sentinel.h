@@ -18,8 +18,8 @@
 //   Broadcast. The root takes nothing, so it learns nothing from data. Instead a receiver returns credits to the rank before:
 //   credit j says that the warp has cleared all steps before j. Before step j the sender waits for credit j-slots+1. From the
 //   second step of the operation on, it waits at least for the number with which the operation began. Before it leaves, it
-//   waits for the number after its last step. The first warp of a block returns the credits of all its warps, whenever it
-//   has cleared a step, and at the end until all warps are done. Credits stored by every warp would take bandwidth from the
+//   waits for the number after its last step. The first warp of a block returns the credits of all its warps. It does so
+//   whenever it has cleared a step, and at the end until all warps are done. Credits stored by every warp would take bandwidth from the
 //   data that a rank in the middle sends.
 //
 // From one operation to the next. A rank that begins a broadcast with step j knows that the slot of step j is empty: it has

@@ -5,9 +5,9 @@
 // block and phase, one for each sending rank. A pair of ranks counts its tiles, by block, through all operations. The counters lie
 // in device memory, so a replayed graph counts on.
 //
-// Words are compared as signed differences, so no word may fall 2^31 behind the count. A word that an operation does not need, such as
-// the word of phase 1 without results, is set to the count of before the operation. The store that does so comes before a store
-// for which the peer waits.
+// Words are compared as signed differences, so no word may fall 2^31 behind the count. An operation may not need a word, such as the word
+// of phase 1 without results. It then sets the word to the count of before the operation. The store that does so comes before a
+// store for which the peer waits.
 //
 // No tile is acknowledged. That a slot is free follows from the tiles that have arrived. In each step j a block first sends tile j
 // of phase 0. Then it waits for the peer's tile j-1 of phase 0 and uses it. In an all-reduce it then sends tile j-1 of phase 1,
@@ -17,7 +17,7 @@
 //   Phase 1. A block that sends tile j-1 has waited for the peer's tile j-1 of phase 0. The peer sent it in its step j-1, after it
 //   used tile j-4 of phase 1 in step j-2. So the slot of tile j-5 is free.
 // The same holds from one operation to the next. The first tile of a peer that arrives says that the peer has finished the operation
-// before, and until then at most two tiles are sent.
+// before. Until then at most two tiles are sent.
 #pragma once
 #include "watch.h"
 
@@ -42,8 +42,8 @@ struct Tiles {
 	}
 	__attribute__((device, always_inline)) u64 counter(u32 d) { return g.state + 64 + 4 * ((u64)block() * maxRanks + d); }
 
-	// slot returns where tile j of the pair with the rank of peer index d lies in the memory of the rank of peer index where. from
-	// is the sender's peer index at the rank that has the memory.
+	// slot returns where tile j lies in the memory of the rank with peer index where. d is the peer index of the other rank of the
+	// pair. from is the sender's peer index at the rank that has the memory.
 	__attribute__((device, always_inline)) u64 slot(u32 where, u32 phase, u32 from, u32 d, u32 j) {
 		u64 circle = ((u64)block() * 2 + phase) * (g.size - 1) + from - 1;
 		return memory[where] + (circle * depth + (base[d] + j) % depth) * g.tileSlot;
@@ -60,7 +60,7 @@ struct Tiles {
 		if (phase == 0 && j == 0) postWord(at + 4 * maxRanks, base[d]);
 		releaseWord(at, base[d] + j + 1);
 	}
-	// signalBoth announces tile j of phase 0, if there are more than j tiles, and tile j-1 of phase 1 to each peer, with one fence for
+	// signalBoth announces to each peer tile j of phase 0, if there are more than j tiles, and tile j-1 of phase 1. One fence serves
 	// both.
 	template <class C> __attribute__((device, always_inline)) void signalBoth(u32 j, C count) {
 		sync();

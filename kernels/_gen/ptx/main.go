@@ -1,5 +1,5 @@
-// Command ptx compiles the CUDA C++ sources in ../cuda to PTX with clang, and writes the compressed archives in
-// ../../ptx and the table zz_ptx.go beside them, which package ptx embeds. It needs no CUDA. Run it by go generate ./kernels/ptx.
+// Command ptx compiles the CUDA C++ sources in ../cuda to PTX with clang. It writes the compressed archives in ../../ptx, which package
+// ptx embeds, and the table zz_ptx.go beside them. It needs no CUDA. Run it by go generate ./kernels/ptx.
 //
 // One archive holds all modules of one element type, one after another, so that what they share is stored once.
 package main
