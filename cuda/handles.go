@@ -49,7 +49,7 @@ type FunctionAttribute int32
 
 // The properties of functions, each of a thread.
 const (
-	LocalBytes FunctionAttribute = 3 // of local memory: what its registers do not hold
+	LocalBytes FunctionAttribute = 3 // of local memory, for values that its registers do not hold
 	Registers  FunctionAttribute = 4
 )
 

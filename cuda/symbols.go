@@ -127,7 +127,7 @@ type library struct {
 	address [numSymbols]uintptr
 }
 
-// resolve asks lookup, which returns 0 for what it does not have, for every function.
+// resolve asks lookup for every function. lookup returns 0 for a function that it does not have.
 func resolve(path string, lookup func(name string) uintptr) (*library, error) {
 	l := &library{path: path}
 	var missing []string

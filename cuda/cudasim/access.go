@@ -44,8 +44,7 @@ func (b *Block) plain(addr uint64, n int, write bool) []byte {
 // StoreRelease32 stores a word after all that the block has done: st.release.sys.
 func (b *Block) StoreRelease32(addr uint64, v uint32) { b.store32(addr, v, b.task.actor.release) }
 
-// StoreVolatile32 stores a word in no order with what the block has done since its last fence: st.volatile, or
-// st.relaxed.sys.
+// StoreVolatile32 stores a word in no order with the accesses of the block since its last fence: st.volatile, or st.relaxed.sys.
 func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.task.actor.relaxed) }
 
 func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
@@ -56,7 +55,7 @@ func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 }
 
 // LoadAcquire32 loads a word before all that the block will do: ld.acquire.sys. Each load returns the oldest value that
-// memory order allows, the next one the next, so a word is polled and not looked at once.
+// memory order allows, and the next load the next value. So a word has to be polled, and a single look tells little.
 func (b *Block) LoadAcquire32(addr uint64) uint32 {
 	m, at := b.at(addr, 4, 4)
 	v, published := b.load32(m, at)
@@ -66,7 +65,7 @@ func (b *Block) LoadAcquire32(addr uint64) uint32 {
 	return v
 }
 
-// LoadVolatile32 is LoadAcquire32 but that what it shows to be over counts from the next fence: ld.volatile, or
+// LoadVolatile32 is LoadAcquire32, but the accesses that it shows to be over are ordered only from the next fence on: ld.volatile, or
 // ld.relaxed.sys.
 func (b *Block) LoadVolatile32(addr uint64) uint32 {
 	m, at := b.at(addr, 4, 4)
@@ -90,7 +89,7 @@ func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
 	return v, published
 }
 
-// Add32 adds to a word and returns what was there: atom.acq_rel.sys.add.
+// Add32 adds to a word and returns the value before: atom.acq_rel.sys.add.
 func (b *Block) Add32(addr uint64, delta uint32) uint32 {
 	m, at := b.at(addr, 4, 4)
 	s, a := b.task.sim, b.task.actor

@@ -28,8 +28,8 @@ type blockTask struct {
 	ended   bool
 	doomed  bool // to be unwound
 	parked  uint64
-	looked  []looked // at what since the last Yield
-	paused  bool     // since the last Yield: what looked says is old
+	looked  []looked // memory polled since the last Yield
+	paused  bool     // since the last Yield, so looked is out of date
 	failure any
 	trace   []byte
 }
@@ -91,7 +91,7 @@ func (st *blockTask) run(s *Sim) {
 // A coroutine runs one block task after another until the Sim is closed. Go's race detector keeps memory for every coroutine that ever
 // began, for iter.Pull does not tell it of their ends.
 type coroutine struct {
-	main  func() // what it runs; nil: it rests
+	main  func() // the block task that it runs, nil while it rests
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool

@@ -70,7 +70,7 @@ type Block struct {
 	Threads uint32 // of the block
 	barrier *teamBarrier
 	task    *blockTask
-	before  *stamp // what AwaitBefore waits for, nil if the kernel overlaps nothing
+	before  *stamp // of the work that AwaitBefore waits for, nil if the kernel overlaps nothing
 }
 
 // Each runs f for every block of the grid, each as its own coroutine and its own actor, and returns when all are done.
@@ -215,7 +215,7 @@ func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Poi
 	return c.simple(st, "kernel "+f.kernel.name, f.body(g, args, ahead))
 }
 
-// body is what a launch does.
+// body returns the operation of a launch.
 func (f *function) body(g grid, args unsafe.Pointer, ahead bool) body {
 	params := make([]byte, roundUp(f.kernel.args, 8))[:f.kernel.args]
 	copy(params, unsafe.Slice((*byte)(args), f.kernel.args))
@@ -228,8 +228,8 @@ func (f *function) body(g grid, args unsafe.Pointer, ahead bool) body {
 	}
 }
 
-// lead returns the actor of a launch. One that is launched ahead of a kernel knows what that kernel came after, and waits
-// for the rest by AwaitBefore. Behind anything else it overlaps nothing, as on a device.
+// lead returns the actor of a launch. A launch that overlaps the kernel before it knows all that comes before that kernel. It waits for
+// that kernel by AwaitBefore. Behind any other operation a launch overlaps nothing, as on a device.
 func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 	q := o.queue
 	q.actor.fence()
@@ -251,8 +251,8 @@ func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 	return a
 }
 
-// AwaitBefore waits until all has ended that comes before the kernel on its stream: griddepcontrol.wait. Where LaunchAhead
-// has launched it, what it does before that is in no order with the kernel before it, though it runs later.
+// AwaitBefore waits until all work before the kernel on its stream has ended: griddepcontrol.wait. If LaunchAhead has launched the kernel,
+// its accesses before AwaitBefore are in no order with the kernel before it, though the simulator runs them later.
 func (b *Block) AwaitBefore() {
 	if b.before != nil {
 		b.task.actor.follow(b.before)
