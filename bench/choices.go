@@ -76,7 +76,7 @@ func onGPULine(c plan.Coll, ranks int, x winner) string {
 				tile = ", Tile: " + sourceBytes(l.Tile)
 			}
 			return fmt.Sprintf("\t{Coll: %s, MaxSize: %d,%s%s Algorithm: %s, Blocks: %d, Threads: %d%s},\n", sourceName(c), ranks,
-				sourceBound(x.most), registered, sourceAlgorithm(l.Algorithm), l.Blocks, l.Threads, tile)
+				sourceBound(x.most), registered, l.Algorithm.GoString(), l.Blocks, l.Threads, tile)
 		}
 	}
 	return ""
@@ -89,36 +89,6 @@ func sourceName(c plan.Coll) string {
 		s += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return s
-}
-
-func sourceAlgorithm(w peer.Algorithm) string {
-	switch w {
-	case peer.LL:
-		return "LL"
-	case peer.LLTwoShot:
-		return "LLTwoShot"
-	case peer.Sentinel:
-		return "Sentinel"
-	case peer.Tiles:
-		return "Tiles"
-	case peer.CopyRing:
-		return "CopyRing"
-	case peer.Fused:
-		return "Fused"
-	case peer.LL128:
-		return "LL128"
-	case peer.LL128TwoShot:
-		return "LL128TwoShot"
-	case peer.CopyDirect:
-		return "CopyDirect"
-	case peer.Direct:
-		return "Direct"
-	case peer.Rotation:
-		return "Rotation"
-	case peer.Chain:
-		return "Chain"
-	}
-	return fmt.Sprintf("%q", string(w))
 }
 
 func sourceBound(most int) string {

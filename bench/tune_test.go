@@ -47,7 +47,7 @@ func TestSourceForm(t *testing.T) {
 	require.Equal(t, "plan.AllToAll", sourceName(plan.AllToAll))
 	require.Equal(t, "3 << 20", sourceBytes(3<<20))
 	require.Equal(t, "1000", sourceBytes(1000))
-	require.Equal(t, `"other"`, sourceAlgorithm(peer.Algorithm("other")))
+	require.Equal(t, `"other"`, peer.Algorithm("other").GoString())
 	v := &variant{rules: []peer.Rule{{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10}}}
 	require.Equal(t, "\t{Coll: plan.AllReduce, MaxSize: 4, MaxBytes: 1 << 20, Algorithm: Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10},\n",
 		onGPULine(plan.AllReduce, 4, winner{v, 1 << 20}))

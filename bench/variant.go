@@ -138,7 +138,7 @@ func forAnyTensor(table []peer.Rule, c plan.Coll, algorithm string) bool {
 // algorithmOf returns the algorithm of an operation on GPUs, as the table's own rule picks it.
 func algorithmOf(table []peer.Rule, c plan.Coll, ranks, bytes int, registered, captured bool) string {
 	for _, l := range table {
-		if l.Coll == c && (registered || !l.Registered) && !(captured && l.Eager) && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+		if l.Coll == c && l.Covers(ranks, bytes, registered, captured) {
 			return string(l.Algorithm)
 		}
 	}

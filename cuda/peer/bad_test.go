@@ -117,7 +117,7 @@ func brokenDrivers() []broken {
 	}
 	return []broken{
 		{"memory", func(_ *cuda.Driver, o *Options) { o.Memory = 1 << 44 },
-			[]string{"the group's symmetric heap of", "peer.Options.Memory asks for less", "cuMemAlloc on device", "CUDA_ERROR_OUT_OF_MEMORY"}},
+			[]string{"the group's heap of", "peer.Options.Memory asks for less", "cuMemAlloc on device", "CUDA_ERROR_OUT_OF_MEMORY"}},
 		{"little memory", func(_ *cuda.Driver, o *Options) { o.Memory = 1 << 20 }, []string{"are too few for 2 ranks", "MiB would do"}},
 		{"old driver", module(cuda.UnsupportedPTXVersion, "ptxas fatal : Unsupported .version 7.8"),
 			[]string{"is too old for the kernels", "CUDA ", "of compute capability", "module move", "Unsupported .version 7.8"}},

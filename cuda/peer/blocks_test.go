@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -86,7 +87,7 @@ func TestLongBlocks(t *testing.T) {
 			d.Blocking = blocking
 			onRanks(t, &d, 2, 2, chainHalf, Options{Memory: rendezvousMemory}, func(r *rank) error {
 				for i, n := range []int{140_000, 140_001, 20} {
-					if err := first(r.blocks(n, i%2 == 1), r.sendRecvs(n, 5*eagerSlots/4), r.sendRecvs(n, 3), r.oneWay(n, 5*eagerSlots/4)); err != nil {
+					if err := first(r.blocks(n, i%2 == 1), r.sendRecvs(n, 5*symheap.EagerSlots/4), r.sendRecvs(n, 3), r.oneWay(n, 5*symheap.EagerSlots/4)); err != nil {
 						return err
 					}
 				}

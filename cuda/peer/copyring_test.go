@@ -11,6 +11,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/ring"
 )
@@ -186,26 +187,26 @@ func TestCopyDirect(t *testing.T) {
 // its way meanwhile, so that the fold takes no time of the engine.
 func TestCopyRingOrder(t *testing.T) {
 	t.Parallel()
-	for size := 2; size <= maxRanks; size++ {
+	for size := 2; size <= symheap.MaxRanks; size++ {
 		for _, mib := range []int{128, 256, 1024, 3000} {
-			l, err := newLayout(size, DefaultMemory)
+			l, err := symheap.NewLayout(size, DefaultMemory)
 			require.NoError(t, err)
-			b := &backend{size: size, layout: l, rank: size / 2}
+			b := &launcher{size: size, layout: &l, rank: size / 2}
 			s := b.ringShape(plan.AllReduce, mib<<20/size, &Rule{})
 			s.Count *= size
 			p, err := ring.AllReduce(s)
 			require.NoError(t, err)
-			checkOrder(t, p, l.ringSlot)
+			checkOrder(t, p, l.RingSlot)
 			s.Coll, s.Count = plan.ReduceScatter, s.Count/size
 			p, err = ring.ReduceScatter(s)
 			require.NoError(t, err)
 			sumInOutput(p)
-			checkOrder(t, p, l.ringSlot)
+			checkOrder(t, p, l.RingSlot)
 			s.Coll = plan.AllGather
 			p, err = ring.AllGather(s)
 			require.NoError(t, err)
 			sendInput(p)
-			checkOrder(t, p, l.ringSlot)
+			checkOrder(t, p, l.RingSlot)
 		}
 	}
 }

@@ -94,17 +94,17 @@ func deafened(driver *cuda.Driver) (*cuda.Driver, *deaf) {
 // that something is not ordered any more.
 func TestCopyRingLeavesNothingOut(t *testing.T) {
 	t.Parallel()
-	for what, leave := range map[string]func(x *deaf, r *rank, s *ringStreams){
-		"nothing":          func(*deaf, *rank, *ringStreams) {},
-		"arrived":          func(x *deaf, _ *rank, s *ringStreams) { x.words[s.fold.stream] = true },
-		"free":             func(x *deaf, _ *rank, s *ringStreams) { x.words[s.gate.stream] = true },
-		"copied":           func(x *deaf, _ *rank, s *ringStreams) { x.events[s.signal.stream] = true },
-		"folded":           func(x *deaf, _ *rank, s *ringStreams) { x.events[s.gate.stream] = true },
-		"the gate":         func(x *deaf, _ *rank, s *ringStreams) { x.events[s.copy.stream] = true },
-		"the beginning":    func(x *deaf, _ *rank, s *ringStreams) { x.events[s.fold.stream], x.events[s.copy.stream] = true, true },
-		"the end":          func(x *deaf, r *rank, _ *ringStreams) { x.events[r.stream] = true },
-		"the meeting":      func(x *deaf, r *rank, _ *ringStreams) { x.meets[r.stream] = 1 },
-		"the last meeting": func(x *deaf, r *rank, _ *ringStreams) { x.meets[r.stream] = 2 },
+	for what, leave := range map[string]func(x *deaf, r *rank, s *engines){
+		"nothing":          func(*deaf, *rank, *engines) {},
+		"arrived":          func(x *deaf, _ *rank, s *engines) { x.words[s.fold.Stream] = true },
+		"free":             func(x *deaf, _ *rank, s *engines) { x.words[s.gate.Stream] = true },
+		"copied":           func(x *deaf, _ *rank, s *engines) { x.events[s.signal.Stream] = true },
+		"folded":           func(x *deaf, _ *rank, s *engines) { x.events[s.gate.Stream] = true },
+		"the gate":         func(x *deaf, _ *rank, s *engines) { x.events[s.copy.Stream] = true },
+		"the beginning":    func(x *deaf, _ *rank, s *engines) { x.events[s.fold.Stream], x.events[s.copy.Stream] = true, true },
+		"the end":          func(x *deaf, r *rank, _ *engines) { x.events[r.stream] = true },
+		"the meeting":      func(x *deaf, r *rank, _ *engines) { x.meets[r.stream] = 1 },
+		"the last meeting": func(x *deaf, r *rank, _ *engines) { x.meets[r.stream] = 2 },
 	} {
 		for _, algorithm := range []Algorithm{CopyRing, CopyDirect} {
 			t.Run(fmt.Sprintf("%s/%s", algorithm, what), func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestCopyRingLeavesNothingOut(t *testing.T) {
 	}
 }
 
-func leaveOut(t *testing.T, algorithm Algorithm, right bool, leave func(*deaf, *rank, *ringStreams)) {
+func leaveOut(t *testing.T, algorithm Algorithm, right bool, leave func(*deaf, *rank, *engines)) {
 	t.Helper()
 	sim := kerneled(t, cudasim.Config{Devices: 3, Seed: *seed, Patience: 2 * time.Second})
 	defer sim.Close()
@@ -142,7 +142,7 @@ func leaveOut(t *testing.T, algorithm Algorithm, right bool, leave func(*deaf, *
 }
 
 // deafRing sums by tiles, by a ring that is not told all, and by tiles.
-func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *ringStreams)) error {
+func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *engines)) error {
 	sum := func(n int) error { return r.g.AllReduce(r.ctx, r.tensor(0, colligo.Float32, 0, n), colligo.Sum) }
 	if _, err := r.register(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *ringStreams)) error {
 		return fmt.Errorf("the backend is %T", of)
 	}
 	x.Lock()
-	leave(x, r, &b.streams.ring)
+	leave(x, r, &b.engines)
 	x.Unlock()
 	for range 3 {
 		if err := first(sum(20_000), sum(120_000), sum(20_000)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
@@ -31,11 +32,11 @@ func TestCopyRingOverSentinel(t *testing.T) {
 		for _, slices := range []int{2, 3} {
 			t.Run(fmt.Sprintf("ranks=%d/slices=%d", size, slices), func(t *testing.T) {
 				t.Parallel()
-				l, err := newLayout(size, leastMemory(size))
+				l, err := symheap.NewLayout(size, leastMemory(size))
 				require.NoError(t, err)
-				require.Positive(t, l.overSentinel(l.ringSlot))
-				onRanks(t, simulated(t, size).Driver(), size, size, 2*size*slices*l.ringSlot, overSentinel(size), func(r *rank) error {
-					return r.sentinelAndRings(slices * l.ringSlot)
+				require.Positive(t, l.OverSentinel(l.RingSlot))
+				onRanks(t, simulated(t, size).Driver(), size, size, 2*size*slices*l.RingSlot, overSentinel(size), func(r *rank) error {
+					return r.sentinelAndRings(slices * l.RingSlot)
 				})
 			})
 		}
@@ -69,7 +70,7 @@ func TestCopyRingLeavesSentinelFilled(t *testing.T) {
 
 func ringsThenSentinel(t *testing.T, filled bool) error {
 	t.Helper()
-	l, err := newLayout(2, leastMemory(2))
+	l, err := symheap.NewLayout(2, leastMemory(2))
 	require.NoError(t, err)
 	sim := kerneled(t, cudasim.Config{Devices: 2, Seed: *seed, Patience: 2 * time.Second})
 	defer sim.Close()
@@ -79,7 +80,7 @@ func ringsThenSentinel(t *testing.T, filled bool) error {
 	d.GraphExecKernelNodeSetParams = nil // kernels are launched, then
 	launch := d.LaunchKernel
 	d.LaunchKernel = func(f cuda.Function, blocks, threads, shared uint32, s cuda.Stream, args unsafe.Pointer) cuda.Result {
-		if filled && names.of(f) == ptx.FillLines && (*ptx.FillArgs)(args).Lines*16 < uint64(l.sentinelBytes()) {
+		if filled && names.of(f) == ptx.FillLines && (*ptx.FillArgs)(args).Lines*16 < uint64(l.SentinelBytes()) {
 			return cuda.Success
 		}
 		return launch(f, blocks, threads, shared, s, args)
@@ -89,7 +90,7 @@ func ringsThenSentinel(t *testing.T, filled bool) error {
 	errs := make(chan error, 2)
 	for i, g := range groups {
 		go func() {
-			errs <- life(t.Context(), g, &d, i, 16*l.ringSlot, overSentinel(2), func(r *rank) error { return r.sentinelAndRings(2*l.ringSlot - 64<<10) })
+			errs <- life(t.Context(), g, &d, i, 16*l.RingSlot, overSentinel(2), func(r *rank) error { return r.sentinelAndRings(2*l.RingSlot - 64<<10) })
 		}()
 	}
 	err = errors.Join(<-errs, <-errs)
@@ -105,9 +106,9 @@ func TestGPUCopyRingOverSentinel(t *testing.T) {
 			continue // as in TestGPURegistered
 		}
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
-			l, err := newLayout(size, leastMemory(size))
+			l, err := symheap.NewLayout(size, leastMemory(size))
 			require.NoError(t, err)
-			onRanks(t, d, size, n, 4*size*l.ringSlot, overSentinel(size), func(r *rank) error { return r.sentinelAndRings(2 * l.ringSlot) })
+			onRanks(t, d, size, n, 4*size*l.RingSlot, overSentinel(size), func(r *rank) error { return r.sentinelAndRings(2 * l.RingSlot) })
 		})
 	}
 }

@@ -7,23 +7,28 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/devmem"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// A message travels through an eager buffer slot by slot, each slot filled by a kernel and emptied by one, or by streams that wait for
-// words and write them where a kernel may have to end before another begins, and where a message is too long for its eager buffer. The
-// first slot says what the message is, so that a receive takes nothing but what it asked for, and no host waits for another:
+// A message travels through an eager buffer slot by slot. One kernel fills the slots and one empties them. Where a kernel may
+// have to end before another begins, streams do it instead, with waits and writes of words. So they do where a message is too
+// long for its eager buffer. The first slot describes the message, so a receive takes nothing but the message that it asked
+// for, and no host waits for another:
 //
 //	arrived   the code of the message, in the words of all slots: 1 for those after the first
 //	check     mostCode less the code
 //	label     which message it is, and its length, for the error's sake
 //
-// A message that does not fit into all slots at once is a rendezvous message (rendezvous.go): then its slot says what it is, and carries nothing.
+// A message that does not fit into all slots at once is a rendezvous message (rendezvous.go). Then its slot describes it, and
+// carries nothing.
 //
-// Streams wait for "at least", so arrived and check together wait for equality; and both waits end when words are set
-// to mostCode, which is how a failure ends them whatever they wait for.
+// Streams wait for "at least", so arrived and check together wait for equality. Both waits end when words are set to mostCode.
+// That is how a failure ends them, whatever they wait for.
 const (
 	mostCode  = ptx.MostCode
 	mixBits   = 25
@@ -33,7 +38,7 @@ const (
 	numbers   = 1<<(32-countBits) - 1
 )
 
-// message is what the two sides of a message must agree on.
+// message has the properties of a message on which its two sides must agree.
 type message struct {
 	dtype      colligo.DType
 	count, tag int
@@ -51,7 +56,7 @@ func foldTag(tag int) uint32 { return uint32(tag) ^ uint32(tag)>>mixBits }
 
 func foldCount(count int) uint32 { return uint32(count)*0x9e3779b1>>7 ^ uint32(count>>32) }
 
-// label is what arrives with the n-th message of a pair; 0 stands for a number that nobody knows.
+// label is the word that arrives with the n-th message of a pair; 0 stands for a number that no rank knows.
 func (m message) label(n int) uint32 {
 	number := uint32(0)
 	if n > 0 {
@@ -60,7 +65,7 @@ func (m message) label(n int) uint32 {
 	return number<<countBits | uint32(min(m.count, mostCount))
 }
 
-// sender words what a code and a label say.
+// sender words the message that a code and a label stand for.
 func sender(code, label uint32) string {
 	count, dtype := int(label&mostCount), colligo.DType((code-2)>>mixBits)
 	if count == mostCount {
@@ -72,15 +77,15 @@ func sender(code, label uint32) string {
 // remembered is how many receives back a message can be compared.
 const remembered = 256
 
-// eagerPair is what a rank knows of the messages between it and one peer. Both count slots and messages alike, unless one of
-// them has captured some in a graph: then numbers tell nothing any more.
+// eagerPair is a rank's knowledge of the messages between it and one peer. Both count slots and messages alike, unless one of
+// them has captured some in a graph. Then numbers tell nothing any more.
 type eagerPair struct {
 	sentSlots, receivedSlots int
 	awaited                  int // the slot, from 1, that the last send needs free last; 0: there was none
 	sent, received           int // messages
 	captured                 bool
-	watched, settled         [numQueues]int // messages when the watchdog's event was recorded, and known to be done
-	expected                 []expectation  // by number modulo remembered; made at the first receive
+	marked, settled          [streamorder.NumQueues]int // messages when the watchdog's event was recorded, and known to be done
+	expected                 []expectation              // by number modulo remembered; made at the first receive
 }
 
 type expectation struct {
@@ -88,191 +93,241 @@ type expectation struct {
 	message
 }
 
-// send copies a tensor into the eager buffer of a peer. It waits for a slot that is not free yet, so who sends much needs the receiver.
-// Messages of a pair arrive in the order in which they were sent, and must be received in that order: a tag does not let a receive
-// overtake.
-func (b *backend) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	m, bytes := &b.eagerPairs[c.Peer], c.Count*c.DType.Size()
-	if err := m.note(t, s); err != nil {
-		return err
-	}
-	m.sent++
-	if b.isRendezvous(bytes) {
-		return b.sendRendezvous(t, c, s)
-	}
-	return b.fill(t, c, bytes, s)
+// messages are the sends and receives of a rank, with its knowledge of each pair. They are used with the order's lock held.
+type messages struct {
+	*launcher
+	pairs   [symheap.MaxRanks]eagerPair // by rank
+	count   int                         // of args.eager, to be launched
+	gathers bool                        // the messages of a block are launched together
+	both    bool                        // they are two rendezvous messages that a peer and this rank send each other
+	calls   []pg.Call                   // of the block
 }
 
-// receive copies what a peer has put into this rank's eager buffer to the tensor.
-func (b *backend) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+var exchangeEager = moveEntryOf(ptx.ExchangeEager)
+
+// leastEager is how many bytes a slot has at least, if a message takes more than one.
+const leastEager = 16 << 10
+
+// begin is told the calls of a block. Messages go together, if no send can have to wait for its receiver.
+func (m *messages) begin(calls []pg.Call) (together bool) {
+	m.gathers, m.calls = m.gatherable(calls), calls
+	m.both = m.gathers && m.isSendRecv(calls)
+	return m.gathers
+}
+
+// end forgets the block.
+func (m *messages) end() {
+	m.drop()
+	m.gathers, m.both, m.calls = false, false, nil
+}
+
+// gatherable reports whether all sends of a block have room in the eager buffers, if these are empty. Rendezvous messages need
+// little.
+func (m *messages) gatherable(calls []pg.Call) bool {
+	var slots [symheap.MaxRanks]int
+	for i := range calls {
+		c := &calls[i]
+		if c.Coll != plan.Send {
+			continue
+		}
+		bytes := c.Count * c.DType.Size()
+		if m.isRendezvous(bytes) {
+			bytes = 0
+		}
+		if !m.postable(bytes) {
+			return false
+		}
+		if slots[c.Peer] += m.eagerParts(bytes); slots[c.Peer] > symheap.EagerSlots {
+			return false
+		}
+	}
+	return true
+}
+
+// send copies a tensor into the eager buffer of a peer. It waits for a slot that is not free yet, so a rank that sends much
+// needs the receiver. Messages of a pair arrive in the order in which they were sent, and must be received in that order. A
+// tag does not let a receive overtake.
+func (m *messages) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	p, bytes := &m.pairs[c.Peer], c.Count*c.DType.Size()
+	if err := p.note(t, s); err != nil {
+		return err
+	}
+	p.sent++
+	if m.isRendezvous(bytes) {
+		return m.sendRendezvous(t, c, s)
+	}
+	return m.fill(t, c, bytes, s)
+}
+
+// receive copies a message from this rank's eager buffer to the tensor.
+func (m *messages) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 	if c.Peer == plan.None {
 		return errors.New("a GPU has to be told which rank it waits for") // pg has refused it
 	}
-	m, bytes := &b.eagerPairs[c.Peer], c.Count*c.DType.Size()
-	if err := m.note(t, s); err != nil {
+	p, bytes := &m.pairs[c.Peer], c.Count*c.DType.Size()
+	if err := p.note(t, s); err != nil {
 		return err
 	}
-	m.expect(messageOf(c))
-	if b.isRendezvous(bytes) {
-		return b.receiveRendezvous(t, c, s)
+	p.expect(messageOf(c))
+	if m.isRendezvous(bytes) {
+		return m.receiveRendezvous(t, c, s)
 	}
-	return b.empty(t, c, bytes, s)
+	return m.empty(t, c, bytes, s)
 }
 
 // fill puts so many bytes of a message into slots.
-func (b *backend) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
-	m, of := &b.eagerPairs[c.Peer], messageOf(c)
-	label := of.label(m.number(m.sent))
-	if !b.postable(bytes) {
-		return first(b.post(t, s), b.fillSlots(t, c, label, s))
+func (m *messages) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+	p, of := &m.pairs[c.Peer], messageOf(c)
+	label := of.label(p.number(p.sent))
+	if !m.postable(bytes) {
+		if err := m.post(t, s); err != nil {
+			return err
+		}
+		return m.fillSlots(t, c, label, s)
 	}
-	x := b.nextMessage(b.rank, c.Peer, m.sentSlots, bytes)
-	x.At, x.Code, x.Label, x.Receives = uint64(addressOf(c.In)), of.code(), label, 0
-	m.sentSlots += int(x.Parts)
-	m.awaited = (m.sentSlots-1)%eagerSlots + 1
-	return b.hand(t, s)
+	x := m.nextMessage(m.rank, c.Peer, p.sentSlots, bytes)
+	x.At, x.Code, x.Label, x.Receives = uint64(devmem.Address(c.In)), of.code(), label, 0
+	p.sentSlots += int(x.Parts)
+	p.awaited = (p.sentSlots-1)%symheap.EagerSlots + 1
+	return m.hand(t, s)
 }
 
 // empty takes so many bytes of a message from slots.
-func (b *backend) empty(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
-	m := &b.eagerPairs[c.Peer]
-	if !b.postable(bytes) {
-		return first(b.post(t, s), b.emptySlots(t, c, s))
+func (m *messages) empty(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+	p := &m.pairs[c.Peer]
+	if !m.postable(bytes) {
+		if err := m.post(t, s); err != nil {
+			return err
+		}
+		return m.emptySlots(t, c, s)
 	}
-	x := b.nextMessage(c.Peer, b.rank, m.receivedSlots, bytes)
-	x.At, x.Code, x.Receives = uint64(addressOf(c.Out)), messageOf(c).code(), 1
-	m.receivedSlots += int(x.Parts)
-	return b.hand(t, s)
+	x := m.nextMessage(c.Peer, m.rank, p.receivedSlots, bytes)
+	x.At, x.Code, x.Receives = uint64(devmem.Address(c.Out)), messageOf(c).code(), 1
+	p.receivedSlots += int(x.Parts)
+	return m.hand(t, s)
 }
 
 // postable reports whether a kernel carries a message of so many bytes.
-func (b *backend) postable(bytes int) bool {
-	return !b.serial && bytes <= eagerSlots*min(b.layout.eagerSlot, eagerSlotMost)
+func (m *messages) postable(bytes int) bool {
+	return !m.serial && bytes <= symheap.EagerSlots*min(m.layout.EagerSlot, symheap.EagerMost)
 }
 
 // eagerPart returns how many bytes of a message go to a slot: a short one is dealt to some blocks.
-func (b *backend) eagerPart(bytes int) int {
-	if !b.postable(bytes) {
-		return b.layout.eagerSlot
+func (m *messages) eagerPart(bytes int) int {
+	if !m.postable(bytes) {
+		return m.layout.EagerSlot
 	}
-	return min(max(up((bytes+eagerWaits-1)/eagerWaits, 16), leastEager), b.layout.eagerSlot)
+	return min(max(up((bytes+messageWaits-1)/messageWaits, 16), leastEager), m.layout.EagerSlot)
 }
 
 // eagerParts returns how many slots a message takes.
-func (b *backend) eagerParts(bytes int) int {
-	return max((bytes+b.eagerPart(bytes)-1)/b.eagerPart(bytes), 1)
+func (m *messages) eagerParts(bytes int) int {
+	return max((bytes+m.eagerPart(bytes)-1)/m.eagerPart(bytes), 1)
 }
 
-// nextMessage is the next one of the launch to come, of which so many slots of the pair come before it.
-func (b *backend) nextMessage(from, to, before, bytes int) *ptx.Message {
-	data, arrived, free := b.layout.eagerAt(from, to, 0)
-	tags, _ := b.layout.eagerTags(from, 0)
-	sender, receiver := uint64(b.peers[from].at), uint64(b.peers[to].at)
-	x := &b.args.eager.Messages[b.messages]
-	b.messages++
+// nextMessage returns the next message of the launch to come. So many slots of the pair come before it.
+func (m *messages) nextMessage(from, to, before, bytes int) *ptx.Message {
+	data, arrived, free := m.layout.EagerAt(from, to, 0)
+	tags, _ := m.layout.EagerTags(from, 0)
+	sender, receiver := uint64(m.heap.Peer(from)), uint64(m.heap.Peer(to))
+	x := &m.args.eager.Messages[m.count]
+	m.count++
 	x.Data, x.Arrived, x.Free, x.Tags = receiver+uint64(data), receiver+uint64(arrived), sender+uint64(free), receiver+uint64(tags)
-	x.Slot, x.Part, x.First, x.Slots = uint32(b.layout.eagerSlot), uint32(b.eagerPart(bytes)), uint32(before%eagerSlots), eagerSlots
-	x.Bytes, x.Parts, x.Peer = uint64(bytes), uint32(b.eagerParts(bytes)), uint32(from+to-b.rank)
+	x.Slot, x.Part, x.First, x.Slots = uint32(m.layout.EagerSlot), uint32(m.eagerPart(bytes)), uint32(before%symheap.EagerSlots), symheap.EagerSlots
+	x.Bytes, x.Parts, x.Peer = uint64(bytes), uint32(m.eagerParts(bytes)), uint32(from+to-m.rank)
 	return x
 }
 
-// hand launches the messages at hand, unless they are a block's, which takes more.
-func (b *backend) hand(t cuda.Thread, s cuda.Stream) error {
-	if b.block.gathers && b.messages < ptx.MostMessages {
+// hand launches the messages at hand, unless a block may add more.
+func (m *messages) hand(t cuda.Thread, s cuda.Stream) error {
+	if m.gathers && m.count < ptx.MostMessages {
 		return nil
 	}
-	return b.post(t, s)
+	return m.post(t, s)
 }
 
-// post launches the messages at hand. A peer may be behind a collective that needs the multiprocessors of this device, so few blocks
-// wait at once: sends and receives are in one launch, or in two side by side. What comes to a slot again is for the same block, for
-// messages of a peer follow one another, and eagerSlots is a multiple of eagerWaits. It is no graph, for the same reason as a rendezvous message.
-func (b *backend) post(t cuda.Thread, s cuda.Stream) error {
-	if b.messages == 0 {
+// post launches the messages at hand. A peer may be behind a collective that needs the multiprocessors of this device, so few
+// blocks wait at once. Sends and receives are in one launch, or in two side by side. Messages of a peer follow one another, and
+// the slots of a pair are a multiple of messageWaits. So one block always serves the same slots. The launch is no graph, for
+// the same reason as that of a rendezvous message.
+func (m *messages) post(t cuda.Thread, s cuda.Stream) error {
+	if m.count == 0 {
 		return nil
 	}
-	a, parts, longest, blocks := &b.args.eager, 0, 0, eagerWaits/2
-	for i := range a.Messages[:b.messages] {
+	a, parts, longest, blocks := &m.args.eager, 0, 0, messageWaits/2
+	for i := range a.Messages[:m.count] {
 		x := &a.Messages[i]
 		parts, longest = parts+int(x.Parts), max(longest, int(min(x.Bytes, uint64(x.Part))))
 	}
-	if b.block.gathers {
-		blocks = eagerWaits
+	if m.gathers {
+		blocks = messageWaits
 	}
 	grid := cuda.Grid{Blocks: uint32(min(parts, blocks)), Threads: uint32(min(up(max((longest+15)/16, 1), 32), 512))}
-	err := b.code.launchOnce(t, b.code.move.exchangeEager, grid, unsafe.Pointer(a), s)
-	b.dropMessages()
-	return first(err, b.weigh(t, s, 1))
+	err := m.code.launchOnce(t, m.code.move(exchangeEager), grid, unsafe.Pointer(a), s)
+	m.drop()
+	if err != nil {
+		return err
+	}
+	return m.order.Throttle(t, s, 1)
 }
 
-// dropMessages forgets those at hand.
-func (b *backend) dropMessages() {
-	for i := range b.args.eager.Messages[:b.messages] {
-		b.args.eager.Messages[i].Parts = 0
+// drop forgets the messages at hand.
+func (m *messages) drop() {
+	for i := range m.args.eager.Messages[:m.count] {
+		m.args.eager.Messages[i].Parts = 0
 	}
-	b.messages = 0
+	m.count = 0
 }
 
 // fillSlots has the stream copy a message to slots.
-func (b *backend) fillSlots(t cuda.Thread, c *pg.Call, said uint32, s cuda.Stream) error {
-	m, src, to, code, bytes := &b.eagerPairs[c.Peer], addressOf(c.In), b.peers[c.Peer].at, messageOf(c).code(), c.Count*c.DType.Size()
-	for off := 0; off == 0 || off < bytes; off += b.layout.eagerSlot {
-		n := min(b.layout.eagerSlot, bytes-off)
-		slot := m.sentSlots % eagerSlots
-		data, arrived, free := b.layout.eagerAt(b.rank, c.Peer, slot)
-		m.sentSlots++
-		if err := b.fillSlot(t, s, to+cuda.Pointer(data), src+cuda.Pointer(off), n, b.heap+cuda.Pointer(free)); err != nil {
-			return err
+func (m *messages) fillSlots(t cuda.Thread, c *pg.Call, label uint32, s cuda.Stream) error {
+	p, src, code, bytes := &m.pairs[c.Peer], devmem.Address(c.In), messageOf(c).code(), c.Count*c.DType.Size()
+	for off := 0; off == 0 || off < bytes; off += m.layout.EagerSlot {
+		n, slot := min(m.layout.EagerSlot, bytes-off), p.sentSlots%symheap.EagerSlots
+		p.sentSlots++
+		data, arrived, free := m.layout.EagerAt(m.rank, c.Peer, slot)
+		d := streamorder.On(t)
+		d.Wait32(s, m.heap.Place(free), 1)
+		d.Write32(s, m.heap.Place(free), 0)
+		if n > 0 {
+			d.Copy(m.heap.PeerPlace(c.Peer, data), src+cuda.Pointer(off), n, s)
 		}
 		if off == 0 {
-			check, label := b.layout.eagerTags(b.rank, slot)
-			if err := first(t.Write32(s, to+cuda.Pointer(label), said), t.Write32(s, to+cuda.Pointer(check), mostCode-code)); err != nil {
-				return err
-			}
+			checkAt, labelAt := m.layout.EagerTags(m.rank, slot)
+			d.Write32(s, m.heap.PeerPlace(c.Peer, labelAt), label)
+			d.Write32(s, m.heap.PeerPlace(c.Peer, checkAt), mostCode-code)
 		}
-		if err := first(t.Write32(s, to+cuda.Pointer(arrived), code), b.weigh(t, s, 6)); err != nil {
-			return err
+		d.Write32(s, m.heap.PeerPlace(c.Peer, arrived), code)
+		d.Do(func() error { return m.order.Throttle(t, s, 6) })
+		if d.Err != nil {
+			return d.Err
 		}
 		code = 1
 	}
 	return nil
 }
 
-// fillSlot copies n bytes when the slot is free.
-func (b *backend) fillSlot(t cuda.Thread, s cuda.Stream, dst, src cuda.Pointer, n int, free cuda.Pointer) error {
-	if err := first(t.Wait32(s, free, 1), t.Write32(s, free, 0)); err != nil || n == 0 {
-		return err
-	}
-	return t.Copy(dst, src, n, s)
-}
-
 // emptySlots has the stream copy a message from slots.
-func (b *backend) emptySlots(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
-	m, dst, from, code, bytes := &b.eagerPairs[c.Peer], addressOf(c.Out), b.peers[c.Peer].at, messageOf(c).code(), c.Count*c.DType.Size()
-	for off := 0; off == 0 || off < bytes; off += b.layout.eagerSlot {
-		n := min(b.layout.eagerSlot, bytes-off)
-		slot := m.receivedSlots % eagerSlots
-		data, arrived, free := b.layout.eagerAt(c.Peer, b.rank, slot)
-		m.receivedSlots++
-		if err := t.Wait32(s, b.heap+cuda.Pointer(arrived), code); err != nil {
-			return err
-		}
+func (m *messages) emptySlots(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+	p, dst, code, bytes := &m.pairs[c.Peer], devmem.Address(c.Out), messageOf(c).code(), c.Count*c.DType.Size()
+	for off := 0; off == 0 || off < bytes; off += m.layout.EagerSlot {
+		n, slot := min(m.layout.EagerSlot, bytes-off), p.receivedSlots%symheap.EagerSlots
+		p.receivedSlots++
+		data, arrived, free := m.layout.EagerAt(c.Peer, m.rank, slot)
+		d := streamorder.On(t)
+		d.Wait32(s, m.heap.Place(arrived), code)
 		if off == 0 {
-			check, _ := b.layout.eagerTags(c.Peer, slot)
-			if err := t.Wait32(s, b.heap+cuda.Pointer(check), mostCode-code); err != nil {
-				return err
-			}
+			check, _ := m.layout.EagerTags(c.Peer, slot)
+			d.Wait32(s, m.heap.Place(check), mostCode-code)
 		}
-		if err := t.Write32(s, b.heap+cuda.Pointer(arrived), 0); err != nil {
-			return err
-		}
+		d.Write32(s, m.heap.Place(arrived), 0)
 		if n > 0 {
-			if err := t.Copy(dst+cuda.Pointer(off), b.heap+cuda.Pointer(data), n, s); err != nil {
-				return err
-			}
+			d.Copy(dst+cuda.Pointer(off), m.heap.Place(data), n, s)
 		}
-		if err := first(t.Write32(s, from+cuda.Pointer(free), 1), b.weigh(t, s, 5)); err != nil {
-			return err
+		d.Write32(s, m.heap.PeerPlace(c.Peer, free), 1)
+		d.Do(func() error { return m.order.Throttle(t, s, 5) })
+		if d.Err != nil {
+			return d.Err
 		}
 		code = 1
 	}
@@ -280,24 +335,24 @@ func (b *backend) emptySlots(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 }
 
 // note remembers that a graph captures messages.
-func (m *eagerPair) note(t cuda.Thread, s cuda.Stream) error {
-	captured, _, err := capture(t, s)
-	m.captured = m.captured || captured
+func (p *eagerPair) note(t cuda.Thread, s cuda.Stream) error {
+	captured, _, err := streamorder.Capture(t, s)
+	p.captured = p.captured || captured
 	return err
 }
 
 // number is n while numbers mean something, else 0.
-func (m *eagerPair) number(n int) int {
-	if m.captured {
+func (p *eagerPair) number(n int) int {
+	if p.captured {
 		return 0
 	}
 	return n
 }
 
-func (m *eagerPair) expect(of message) {
-	if m.expected == nil {
-		m.expected = make([]expectation, remembered)
+func (p *eagerPair) expect(of message) {
+	if p.expected == nil {
+		p.expected = make([]expectation, remembered)
 	}
-	m.received++
-	m.expected[m.received%remembered] = expectation{m.received, of}
+	p.received++
+	p.expected[p.received%remembered] = expectation{p.received, of}
 }

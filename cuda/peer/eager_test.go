@@ -12,6 +12,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 )
 
 // TestMessages holds codes and labels against what they must tell.
@@ -55,11 +56,11 @@ func TestNumbers(t *testing.T) {
 		}
 		require.Nil(t, m.of(message{}.label(n+1)), "the receive of message %d is not there yet", n+1)
 		require.Nil(t, m.of(message{}.label(n+2)))
-		m.settled[receives] = n - 1
+		m.settled[streamorder.Receives] = n - 1
 		if n > 1 {
 			require.Nil(t, m.of(message{}.label(n-1)), "message %d is done", n-1)
 		}
-		m.settled[receives] = 0
+		m.settled[streamorder.Receives] = 0
 	}
 	m.captured = true
 	require.Nil(t, m.of(message{}.label(m.received)))

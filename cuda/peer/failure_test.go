@@ -16,6 +16,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 )
 
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
@@ -280,9 +281,9 @@ func (r *rank) failedLate(closing bool) error {
 	x := r.tensor(0, colligo.Float32, 0, 100_000)
 	err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
 	r.g.Fail(errors.New("out of luck"))
-	time.AfterFunc(patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
+	time.AfterFunc(streamorder.Patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
 	if closing {
-		time.Sleep(patience + time.Second)
+		time.Sleep(streamorder.Patience + time.Second)
 		err = first(err, r.g.Close())
 	}
 	return first(err, soon("the stream", func() error {

@@ -1,112 +1,179 @@
 package peer
 
 import (
-	"context"
 	"math"
 	"unsafe"
 
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// Fused is a ring of copy engines with one kernel that goes behind them (kernels/_gen/cuda/fused.h has how, and why it is right).
-// Beside the caller's stream, on which the kernel is, there are two of the ring's:
+// Fused is a ring of copy engines with one kernel that goes behind them, folds the slices that have come and lets the next
+// ones go. The file fused.h of the kernels proves it. Two streams work beside the caller's, on which the kernel is:
 //
 //	gate  wait for the kernel's word; make it 0 again; record that the slice may go
-//	copy  wait until the slice may go; copy it, but for its head
+//	copy  wait until the slice may go; copy it, except its head, which the kernel sends itself
 //
-// The kernel is enqueued first: what the streams wait for comes from it alone, and it waits for what they bring. So all three run at
-// once, or none ends. All ranks take lines instead where that is not sure: where each launch waits for its kernel's end
-// (CUDA_LAUNCH_BLOCKING), and where ranks share a device, for what one's stream waits for can keep the other's kernel from beginning.
+// The kernel is enqueued first, for the streams wait for its words, and it waits for their copies. So all three run at once, or
+// none ends. Where that is not sure, all ranks take another algorithm instead. It is not sure where each launch waits for its
+// kernel's end (CUDA_LAUNCH_BLOCKING). Nor is it where ranks share a device, for the stream of one rank can keep the kernel of
+// another from beginning.
 //
-// Slots. They are those of rings, and must be cleared. The kernel leaves them so, but tiles and rings do not; after those, all
-// is cleared before. A graph may be replayed after anything, so in a capture what is needed always is, and elsewhere, too, once a
-// capture has had some of those.
+// Slots. They are the slots of copy-engine rings, and must hold sentinels. The kernel leaves sentinels, but tiles and rings do
+// not. After those, all slots are filled before. A graph may be replayed after anything, so in a capture the slots in use are
+// always filled. They are filled elsewhere, too, once a capture has had tiles or a ring in it.
 //
-// The end. A rank's kernel ends when it has all that it was sent, and then the slots of the next rank may still be full. So the ranks
-// meet behind it, and then all copies have been taken, too. That the caller's stream waits for those besides is for captures, to
-// which the other streams must come back.
+// The end. A rank's kernel ends when it has all that it was sent. Then the slots of the next rank may still be full, so the
+// ranks meet behind it, and after that all copies have been taken. The caller's stream also waits for the copies themselves:
+// the other streams must come back to a capture.
+//
+// An all_to_all, a reduce_scatter and a reduce are for two ranks alone: among more the parts on their way would need memory.
+const Fused Algorithm = "fused"
 
-// fusedHead is how much of each slice the kernel sends: what takes it about as long as an engine needs from one copy to the next, with
-// the gate between. A little more costs little, for kernel and engine are on the same link then, and less leaves that idle.
-const fusedHead = 3 << 20
+var fused = &algorithm{
+	name:   Fused,
+	source: "Fused",
+	forms: [plan.Scatter + 1]form{
+		plan.AllReduce:     {needs: nvlink, fits: fitsFusedRing, launch: allReduceFused},
+		plan.Broadcast:     {needs: nvlink, fits: fitsFusedChain, launch: broadcastFused},
+		plan.AllGather:     {needs: nvlink, fits: fitsFusedExchange, launch: exchangeFused},
+		plan.AllToAll:      {needs: nvlink | pair, fits: fitsFusedExchange, launch: exchangeFused},
+		plan.ReduceScatter: {needs: nvlink | pair, fits: fitsFusedScatter, launch: scatterFused},
+		plan.Reduce:        {needs: nvlink | pair, fits: fitsFusedChain, launch: reduceFused},
+	},
+	prepare: prepareFused,
+}
 
-// fusedCommands is how many commands the gate stream gets for a slice.
-const fusedCommands = 4
+var (
+	fusedFold = foldEntryOf(ptx.FusedFamily, ptx.AllReduceFused)
+	fusedMove = moveEntryOf(ptx.MoveFused)
+)
 
-// ownBlocks copy a rank's own part while those of others come.
-const ownBlocks = 16
+const (
+	// fusedHead is how much of each slice the kernel sends. That takes it about as long as an engine needs from one copy to the
+	// next, with the gate between. With a little more, kernel and engine are on the same link for a while. With less the link
+	// idles.
+	fusedHead = 3 << 20
 
-// reduceFused is an all-reduce: a reduce-scatter in the output, then an all-gather.
-func (b *backend) reduceFused(ctx context.Context, t cuda.Thread, o *sum, s cuda.Stream) error {
-	r, err := b.reducers(ctx, t, o.DType, o.Op.Kind(), ptx.FusedFamily)
+	fusedCommands = 4  // that the gate stream gets for a slice
+	ownBlocks     = 16 // copy a rank's own part while those of others come
+)
+
+func prepareFused(x *launcher, g ptx.GroupArgs) {
+	if x.size == 1 {
+		return
+	}
+	l, h := x.layout, x.heap
+	x.args.fused = ptx.FusedArgs{Group: g, Slots: uint64(h.Place(l.Ring)), Next: uint64(h.PeerPlace(x.after(), l.Ring)), Slot: uint64(l.RingSlot),
+		Counts: uint64(h.Place(l.Fused)), Credit: uint64(h.Place(l.FusedCredit())), PrevCredit: uint64(h.PeerPlace(x.before(), l.FusedCredit())),
+		Go: uint64(h.Place(l.ArrivedWords())), Sentinel: h.Sentinel}
+}
+
+func fitsFusedRing(x *launcher, o *operation) bool { return !x.serial && o.bytes >= x.size*leastPart }
+
+func fitsFusedChain(x *launcher, o *operation) bool { return !x.serial && o.bytes >= leastPart }
+
+func fitsFusedExchange(x *launcher, o *operation) bool {
+	return !x.serial && o.bytes >= leastPart && o.even && o.bytes%16 == 0
+}
+
+// fitsFusedScatter reports whether both parts are as long. Both ranks say the same.
+func fitsFusedScatter(x *launcher, o *operation) bool {
+	even := o.even || o.Counts != nil && o.Counts[0] == o.Counts[1]
+	if o.laid {
+		even = x.args.scatter.Bytes[0] == x.args.scatter.Bytes[1]
+	}
+	return !x.serial && o.bytes >= leastPart && even && o.bytes%16 == 0
+}
+
+// allReduceFused is a reduce-scatter in the output, then an all-gather.
+func allReduceFused(x *launcher, o *operation) error {
+	k, err := x.fold(o, fusedFold)
 	if err != nil {
 		return err
 	}
-	a := &b.args.fused
-	a.Bytes, a.Part, a.Divisor = uint64(o.bytes), uint64(o.part), b.divisor(o.Op)
-	a.Steps, a.Folds = uint32(2*b.size-2), uint32(b.size-1)
-	for q := range b.size {
-		d, off := b.peerIndex(q), uint64(q*o.part)
+	a := &x.args.fused
+	a.Bytes, a.Part, a.Divisor = uint64(o.bytes), uint64(o.part), x.divisor(o.Op)
+	a.Steps, a.Folds = uint32(2*x.size-2), uint32(x.size-1)
+	for q := range x.size {
+		d, off := x.peerIndex(q), uint64(q*o.part)
 		a.Ins[d], a.Outs[d] = uint64(o.in)+off, uint64(o.out)+off
 	}
-	return b.launchFused(ctx, t, r.fused, &o.rule, s)
+	return launchFused(x, o, k)
 }
 
-// scatterFused is a reduce-scatter of even parts between two ranks: each sends the other's, and folds what it takes with its own.
-func (b *backend) scatterFused(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, rule *Rule, s cuda.Stream) error {
-	a, x, out := &b.args.fused, &b.args.scatter, uint64(addressOf(c.Out))
-	a.Bytes, a.Part, a.Divisor = x.Bytes[0]+x.Bytes[1], x.Bytes[0], b.divisor(c.Op)
-	a.Steps, a.Folds = 1, 1
-	a.Ins[0], a.Ins[1], a.Outs[0], a.Outs[1] = x.Offset[1], x.Offset[0], out, out
-	return b.launchFused(ctx, t, r.fused, rule, s)
-}
-
-// rootFused is a reduce between two ranks: the root folds what the other one hands it.
-func (b *backend) rootFused(ctx context.Context, t cuda.Thread, c *pg.Call, r *reducers, rule *Rule, s cuda.Stream) error {
-	a, x, root := &b.args.fused, &b.args.scatter, b.peerIndex(c.Root)
-	a.Bytes, a.Part, a.Divisor = x.Bytes[root], x.Bytes[root], b.divisor(c.Op)
-	a.Steps, a.Folds = 1, 1
-	a.Ins[0], a.Outs[0], a.Chain = x.Offset[root], x.Offset[root], ptx.ChainRoot
-	if b.rank == c.Root {
-		a.Outs[0], a.Chain = uint64(addressOf(c.Out)), ptx.ChainLast
+// scatterFused is a reduce-scatter between two ranks: each sends the other's part, and folds the part that comes with its own.
+func scatterFused(x *launcher, o *operation) error {
+	k, err := x.fold(o, fusedFold)
+	if err != nil {
+		return err
 	}
-	err := b.launchFused(ctx, t, r.fused, rule, s)
+	x.layParts(o)
+	a, p := &x.args.fused, &x.args.scatter
+	a.Bytes, a.Part, a.Divisor = p.Bytes[0]+p.Bytes[1], p.Bytes[0], p.Divisor
+	a.Steps, a.Folds = 1, 1
+	a.Ins[0], a.Ins[1], a.Outs[0], a.Outs[1] = p.Offset[1], p.Offset[0], p.Out, p.Out
+	return launchFused(x, o, k)
+}
+
+// reduceFused is a reduce between two ranks: the root folds the slices of the other one.
+func reduceFused(x *launcher, o *operation) error {
+	k, err := x.fold(o, fusedFold)
+	if err != nil {
+		return err
+	}
+	x.layParts(o)
+	a, p, root := &x.args.fused, &x.args.scatter, x.peerIndex(o.Root)
+	a.Bytes, a.Part, a.Divisor = p.Bytes[root], p.Bytes[root], p.Divisor
+	a.Steps, a.Folds = 1, 1
+	a.Ins[0], a.Outs[0], a.Chain = p.Offset[root], p.Offset[root], ptx.ChainRoot
+	if x.rank == o.Root {
+		a.Outs[0], a.Chain = p.Out, ptx.ChainLast
+	}
+	err = launchFused(x, o, k)
 	a.Chain = 0
 	return err
 }
 
-// exchangeFused is an all-gather of even parts, or between two ranks an all-to-all. The own part is copied meanwhile, by few blocks:
-// more would take memory's time from what comes in, and be done too early.
-func (b *backend) exchangeFused(ctx context.Context, t cuda.Thread, e *move, rule *Rule, s cuda.Stream) error {
-	a, x, part, side := &b.args.fused, &b.args.exchange, uint64(e.longest), &b.streams.ring.fold
-	a.Bytes, a.Part, a.Steps, a.Folds = uint64(b.size)*part, part, uint32(b.size-1), 0
-	own, out, sent := x.Send[0], x.Recv[0], x.Send[0]
-	if e.coll == plan.AllToAll {
-		sent = x.Send[1]
+// exchangeFused is an all-gather of even parts, or between two ranks an all-to-all. The own part is copied meanwhile, by few
+// blocks: more would take memory's time from the parts that come in, and be done too early.
+func exchangeFused(x *launcher, o *operation) error {
+	a, e, part := &x.args.fused, x.layExchange(o), uint64(o.bytes)
+	a.Bytes, a.Part, a.Steps, a.Folds = uint64(x.size)*part, part, uint32(x.size-1), 0
+	own, out, sent := e.Send[0], e.Recv[0], e.Send[0]
+	if o.Coll == plan.AllToAll {
+		sent = e.Send[1]
 	}
-	a.Outs = x.Recv
-	for d := range b.size {
+	a.Outs = e.Recv
+	for d := range x.size {
 		a.Ins[d] = sent
 	}
 	if own == out {
-		return b.launchFused(ctx, t, b.code.move.moveFused, rule, s)
+		return launchFused(x, o, x.code.move(fusedMove))
 	}
-	b.args.copy = ptx.CopyArgs{Out: out, In: own, Bytes: part}
-	return first(b.makeCopyRing(ctx, t), follow(t, side.stream, s, side.event),
-		t.Launch(b.code.move.copy.Function, cuda.Grid{Blocks: ownBlocks, Threads: 512}, unsafe.Pointer(&b.args.copy), side.stream),
-		b.launchFused(ctx, t, b.code.move.moveFused, rule, s), follow(t, s, side.stream, side.event))
+	if err := x.makeEngines(o.ctx, o.t); err != nil {
+		return err
+	}
+	x.args.copy = ptx.CopyArgs{Out: out, In: own, Bytes: part}
+	side, c := &x.engines.fold, streamorder.On(o.t)
+	c.Follow(side.Stream, o.s, side.Event)
+	c.Do(func() error {
+		return o.t.Launch(x.code.move(copyBytes).Function, cuda.Grid{Blocks: ownBlocks, Threads: 512}, unsafe.Pointer(&x.args.copy), side.Stream)
+	})
+	c.Do(func() error { return launchFused(x, o, x.code.move(fusedMove)) })
+	c.Follow(o.s, side.Stream, side.Event)
+	return c.Err
 }
 
 // broadcastFused hands a tensor on from the root to the rank after it, and so on.
-func (b *backend) broadcastFused(ctx context.Context, t cuda.Thread, root int, x colligo.Tensor, rule *Rule, s cuda.Stream) error {
-	a, at := &b.args.fused, uint64(addressOf(x))
-	a.Ins[0], a.Outs[0], a.Bytes, a.Part = at, at, uint64(x.Size()), uint64(x.Size())
+func broadcastFused(x *launcher, o *operation) error {
+	a := &x.args.fused
+	a.Ins[0], a.Outs[0], a.Bytes, a.Part = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.bytes)
 	a.Steps, a.Folds = 1, 0
-	switch before, after := b.neighbours(root); {
+	switch before, after := x.neighbours(o.Root); {
 	case before == 0:
 		a.Chain = ptx.ChainRoot
 	case after == 0:
@@ -114,43 +181,47 @@ func (b *backend) broadcastFused(ctx context.Context, t cuda.Thread, root int, x
 	default:
 		a.Chain = ptx.ChainMiddle
 	}
-	err := b.launchFused(ctx, t, b.code.move.moveFused, rule, s)
+	err := launchFused(x, o, x.code.move(fusedMove))
 	a.Chain = 0
 	return err
 }
 
-// launchFused enqueues what args.follow says.
-func (b *backend) launchFused(ctx context.Context, t cuda.Thread, k kernel, rule *Rule, s cuda.Stream) error {
-	if err := b.makeCopyRing(ctx, t); err != nil {
+// launchFused enqueues the operation that args.fused describes.
+func launchFused(x *launcher, o *operation, k *kernel) error {
+	if err := x.makeEngines(o.ctx, o.t); err != nil {
 		return err
 	}
-	a, streams := &b.args.fused, &b.streams.ring
-	b.cutSlices(rule)
-	streams.around = false
-	grid := cuda.Grid{Blocks: uint32(min(rule.Blocks, b.multiprocessors-1)) + 1, Threads: uint32(rule.Threads)}
-	if err := first(b.clearSlots(t, s), t.Record(streams.gate.event, s), b.code.launchOnce(t, k, grid, unsafe.Pointer(a), s)); err != nil {
+	a, e := &x.args.fused, &x.engines
+	cutFused(x, o.rule)
+	e.around = false
+	grid := cuda.Grid{Blocks: uint32(min(o.rule.Blocks, x.multiprocessors-1)) + 1, Threads: uint32(o.rule.Threads)}
+	if err := clearFused(x, o); err != nil {
 		return err
 	}
+	c := streamorder.On(o.t)
+	c.Record(e.gate.Event, o.s)
+	c.Do(func() error { return x.code.launchOnce(o.t, k, grid, unsafe.Pointer(a), o.s) })
 	if a.Head < a.Slice && a.Chain != ptx.ChainLast {
-		if err := first(t.WaitEvent(streams.gate.stream, streams.gate.event), b.copySlices(t), follow(t, s, streams.copy.stream, streams.copy.event)); err != nil {
-			return err
-		}
+		c.WaitEvent(e.gate.Stream, e.gate.Event)
+		c.Do(func() error { return copyFused(x, o.t) })
+		c.Follow(o.s, e.copy.Stream, e.copy.Event)
 	}
-	return b.meetPeers(t, s)
+	c.Do(func() error { return x.meet(o.t, o.s) })
+	return c.Err
 }
 
-// cutSlices cuts parts into slices of about one length, at least two, each as large as a slot at most. If this rank's tensors do
+// cutFused cuts parts into slices of about one length, at least two, each as large as a slot at most. If this rank's tensors do
 // not lie at multiples of 16, the kernel sends all.
-func (b *backend) cutSlices(rule *Rule) {
-	a, most := &b.args.fused, b.layout.ringSlot
-	if rule.Tile > 0 {
-		most = min(most, up(rule.Tile, ptx.SentinelSpan))
+func cutFused(x *launcher, r *Rule) {
+	a, most := &x.args.fused, x.layout.RingSlot
+	if r.Tile > 0 {
+		most = min(most, up(r.Tile, ptx.SentinelSpan))
 	}
 	part := int(a.Part)
 	slices := max((part+most-1)/most, 2)
 	slice := up((part+slices-1)/slices, ptx.SentinelSpan)
 	a.Slice, a.Head = uint64(slice), uint64(min(fusedHead, down(slice/2, ptx.SentinelSpan)))
-	at, parts := uint64(0), b.size
+	at, parts := uint64(0), x.size
 	if a.Chain != 0 {
 		parts = 1
 	}
@@ -162,11 +233,11 @@ func (b *backend) cutSlices(rule *Rule) {
 	}
 }
 
-// copySlices has the engines send their share of each slice when the kernel lets it go.
-func (b *backend) copySlices(t cuda.Thread) error {
-	a, gate, copies := &b.args.fused, &b.streams.ring.gate, &b.streams.ring.copy
+// copyFused has the engines send their share of each slice when the kernel lets it go.
+func copyFused(x *launcher, t cuda.Thread) error {
+	a, gate, copies := &x.args.fused, &x.engines.gate, &x.engines.copy
 	for k := range int(a.Steps) * a.Slices() {
-		cut, slot := a.Sent(k), uint64(k%ringSlots)
+		cut, slot := a.Sent(k), uint64(k%symheap.RingSlots)
 		from, to := a.Copied(cut.Bytes)
 		if from == to {
 			continue
@@ -175,25 +246,33 @@ func (b *backend) copySlices(t cuda.Thread) error {
 		if k >= a.Own() {
 			at = cut.Out
 		}
-		word := cuda.Pointer(a.Go + 4*slot)
-		if err := first(t.Wait32(gate.stream, word, 1), t.Write32(gate.stream, word, 0), follow(t, copies.stream, gate.stream, gate.event),
-			t.Copy(cuda.Pointer(a.Next+slot*a.Slot+from), cuda.Pointer(at+from), int(to-from), copies.stream),
-			b.weigh(t, gate.stream, fusedCommands)); err != nil {
+		word, c := cuda.Pointer(a.Go+4*slot), streamorder.On(t)
+		c.Wait32(gate.Stream, word, 1)
+		c.Write32(gate.Stream, word, 0)
+		c.Follow(copies.Stream, gate.Stream, gate.Event)
+		c.Copy(cuda.Pointer(a.Next+slot*a.Slot+from), cuda.Pointer(at+from), int(to-from), copies.Stream)
+		if c.Err != nil {
+			return c.Err
+		}
+		if err := x.order.Throttle(t, gate.Stream, fusedCommands); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clearSlots makes the slots cleared if something else may lie there.
-func (b *backend) clearSlots(t cuda.Thread, s cuda.Stream) error {
-	l, n := &b.layout, int(b.args.fused.Slice)
-	if b.code.graphDirty || b.captured() {
-		return first(b.fillSentinel(t, l.ring, n, s), b.fillSentinel(t, l.ring+l.ringSlot, n, s))
+// clearFused fills the slots with sentinels if something else may lie there.
+func clearFused(x *launcher, o *operation) error {
+	l, n := x.layout, int(x.args.fused.Slice)
+	if x.code.graphDirty || o.captured() {
+		if err := x.heap.FillSentinel(o.t, l.Ring, n, o.s); err != nil {
+			return err
+		}
+		return x.heap.FillSentinel(o.t, l.Ring+l.RingSlot, n, o.s)
 	}
-	if !b.code.dirty {
+	if !x.code.dirty {
 		return nil
 	}
-	b.code.dirty = false
-	return b.fillSentinel(t, l.ring, ringSlots*l.ringSlot, s)
+	x.code.dirty = false
+	return x.heap.FillSentinel(o.t, l.Ring, symheap.RingSlots*l.RingSlot, o.s)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -260,11 +261,11 @@ func (r *rank) unseenSums(random *rand.Rand) error {
 // not ordered any more.
 func TestFusedLeavesNothingOut(t *testing.T) {
 	t.Parallel()
-	for what, leave := range map[string]func(x *deaf, r *rank, s *ringStreams){
-		"nothing":     func(*deaf, *rank, *ringStreams) {},
-		"go":          func(x *deaf, _ *rank, s *ringStreams) { x.words[s.gate.stream] = true },
-		"the gate":    func(x *deaf, _ *rank, s *ringStreams) { x.events[s.copy.stream] = true },
-		"the meeting": func(x *deaf, r *rank, _ *ringStreams) { x.meets[r.stream] = 1 },
+	for what, leave := range map[string]func(x *deaf, r *rank, s *engines){
+		"nothing":     func(*deaf, *rank, *engines) {},
+		"go":          func(x *deaf, _ *rank, s *engines) { x.words[s.gate.Stream] = true },
+		"the gate":    func(x *deaf, _ *rank, s *engines) { x.events[s.copy.Stream] = true },
+		"the meeting": func(x *deaf, r *rank, _ *engines) { x.meets[r.stream] = 1 },
 	} {
 		if underRace && what != "nothing" {
 			continue // as in missesEach
@@ -306,22 +307,22 @@ func TestFusedSerial(t *testing.T) {
 func TestSlices(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3, 4, 8} {
-		l, err := newLayout(size, DefaultMemory)
+		l, err := symheap.NewLayout(size, DefaultMemory)
 		require.NoError(t, err)
 		for _, bytes := range []int{1 << 20, 1<<28 + 5, 1<<30 - 3} {
 			for _, tile := range []int{0, 1 << 20} {
-				b := &backend{size: size, layout: l, args: &arguments{}}
+				b := &launcher{size: size, layout: &l, args: &arguments{}}
 				b.args.fused = ptx.FusedArgs{Bytes: uint64(bytes), Part: uint64(up((bytes+size-1)/size, 16)), Steps: uint32(2*size - 2)}
-				b.cutSlices(&Rule{Tile: tile})
+				cutFused(b, &Rule{Tile: tile})
 				requireSlices(t, b)
 			}
 		}
 	}
 }
 
-func requireSlices(t *testing.T, b *backend) {
+func requireSlices(t *testing.T, b *launcher) {
 	a := b.args.fused
-	require.LessOrEqual(t, int(a.Slice), b.layout.ringSlot)
+	require.LessOrEqual(t, int(a.Slice), b.layout.RingSlot)
 	require.GreaterOrEqual(t, a.Slices(), 2)
 	a.Group.Size = uint32(b.size)
 	total := uint64(0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -225,7 +226,7 @@ func TestBesideCapture(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]func(r *rank, x colligo.Tensor) error{
 		"marks": func(r *rank, x colligo.Tensor) (err error) {
-			for i := 0; i < 2*openEnds && err == nil; i++ {
+			for i := 0; i < 2*streamorder.OpenEnds && err == nil; i++ {
 				err = r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx)
 			}
 			return err

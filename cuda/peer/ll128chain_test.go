@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
@@ -30,9 +31,9 @@ func byLL128(t *testing.T, size, blocks int) (o Options, round int) {
 	for i := range o.Rules {
 		o.Rules[i].Blocks, o.Rules[i].Threads = blocks, 64
 	}
-	l, err := newLayout(size, o.Memory)
+	l, err := symheap.NewLayout(size, o.Memory)
 	require.NoError(t, err)
-	round = l.ll128Slot / ptx.LL128Chunk / (2 * blocks) * (2 * blocks) * ptx.LL128Data
+	round = l.LL128Slot / ptx.LL128Chunk / (2 * blocks) * (2 * blocks) * ptx.LL128Data
 	require.Less(t, 5*round, chainHalf)
 	return o, round
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
@@ -67,9 +68,9 @@ func TestLL128Rounds(t *testing.T) {
 			t.Parallel()
 			o := small(LL128)
 			o.Memory = 4 << 20 * (size - 1)
-			l, err := newLayout(size, o.Memory)
+			l, err := symheap.NewLayout(size, o.Memory)
 			require.NoError(t, err)
-			round := l.ll128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
+			round := l.LL128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 			require.Less(t, 5*round/2, simHalf/4)
 			onSim(t, size, o, func(r *rank) error {
 				for i, n := range []int{7, 5 * round / 2, 300, 3*round - 2001, 3*round - 1, 121, round, round - 1, 2 * round, 1000} {
@@ -240,18 +241,6 @@ func TestOtherPlace(t *testing.T) {
 			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, directly(), func(r *rank) error { return r.otherPlace(c) })
 		})
 	}
-}
-
-func TestWindows(t *testing.T) {
-	b := &backend{windows: []*window{{at: 1000, bytes: 100}, {at: 5000, bytes: 50, align: 8}}}
-	require.Same(t, b.windows[0], b.window(1000, 100))
-	require.Same(t, b.windows[1], b.window(5049, 1))
-	require.Nil(t, b.window(1000, 101))
-	require.Nil(t, b.window(999, 1))
-	require.Nil(t, b.window(5001, 50))
-	require.True(t, b.windows[1].aligned(5008, 8))
-	require.False(t, b.windows[1].aligned(5004, 8))
-	require.False(t, b.windows[1].aligned(5000, 16))
 }
 
 // TestRegistrationClosedAfterFailure closes one while what is on the device goes on to copy into the peer's memory.

@@ -183,28 +183,3 @@ func TestGPURendezvous(t *testing.T) {
 		}
 	}
 }
-
-// TestEagerBuffers holds the shares of eager buffers against one another.
-func TestEagerBuffers(t *testing.T) {
-	for size := 2; size <= maxRanks; size++ {
-		l, err := newLayout(size, DefaultMemory)
-		require.NoError(t, err)
-		require.Positive(t, l.rendezvousBlocks)
-		used := map[int]bool{}
-		for q := range size {
-			if q == 0 {
-				continue
-			}
-			require.Equal(t, l.eagerBuffer(q, 0)+l.pairBytes, l.rendezvousAt(q, 0)+ptx.SentinelBytes(rendezvousSlots, l.rendezvousBlocks))
-			require.LessOrEqual(t, l.rendezvousCredits(0, q, true)+ptx.CreditBytes(l.rendezvousBlocks), l.bytes)
-			for _, at := range []int{l.eagerBuffer(q, 0), l.rendezvousAt(q, 0), l.rendezvousCounts(0, q, true), l.rendezvousCounts(0, q, false),
-				l.rendezvousCredits(0, q, true), l.rendezvousCredits(0, q, false)} {
-				require.False(t, used[at])
-				used[at] = true
-				require.Less(t, at, l.bytes)
-			}
-		}
-		l.withoutRendezvous()
-		require.Equal(t, l.pairBytes, eagerSlots*l.eagerSlot)
-	}
-}

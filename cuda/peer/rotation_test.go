@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -138,7 +139,7 @@ func TestRotationsWrap(t *testing.T) {
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
 		for _, algorithm := range []Algorithm{Rotation, Chain, Tiles} {
 			if algorithm.Serves(c) {
-				o.Rules = append(o.Rules, Rule{Coll: c, Algorithm: algorithm, Blocks: maxBlocks, Threads: 64})
+				o.Rules = append(o.Rules, Rule{Coll: c, Algorithm: algorithm, Blocks: symheap.MaxBlocks, Threads: 64})
 			}
 		}
 	}
@@ -249,16 +250,16 @@ func (r *rank) unwatched() error {
 
 // TestRotationGrid checks that a rotation's tiles fit into pieces, and that a block has room for some.
 func TestRotationGrid(t *testing.T) {
-	for size := 2; size <= maxRanks; size++ {
-		l, err := newLayout(size, DefaultMemory)
+	for size := 2; size <= symheap.MaxRanks; size++ {
+		l, err := symheap.NewLayout(size, DefaultMemory)
 		require.NoError(t, err)
-		b := &backend{layout: l, size: size}
-		for blocks := 1; blocks <= maxBlocks; blocks++ {
+		b := &launcher{layout: &l, size: size}
+		for blocks := 1; blocks <= symheap.MaxBlocks; blocks++ {
 			g, tile, pieces := b.rotationGrid(&Rule{Blocks: blocks, Threads: 32}, 1<<30)
 			require.EqualValues(t, leastRotation, g.Threads)
-			require.LessOrEqual(t, g.Blocks*pieces, uint32(2*maxBlocks))
+			require.LessOrEqual(t, g.Blocks*pieces, uint32(2*symheap.MaxBlocks))
 			require.Zero(t, pieces%2+tile%16)
-			inPiece := uint32(tileDepth*l.tileSlot) / tile
+			inPiece := uint32(symheap.TileDepth*l.TileSlot) / tile
 			require.GreaterOrEqual(t, inPiece*pieces, uint32(rotationDepth), "%d ranks, %d blocks", size, blocks)
 			require.Positive(t, inPiece)
 		}
@@ -316,7 +317,7 @@ func TestRotationsStopSilently(t *testing.T) {
 					return err
 				}
 				if r.g.Rank() == 1 {
-					b.setAbort()
+					b.Failure.Raise()
 					err = r.synchronize()
 					close(stopped)
 					return err

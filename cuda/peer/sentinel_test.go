@@ -53,12 +53,12 @@ func (r *rank) creditedUpTo(n uint32) error {
 	if err != nil {
 		return err
 	}
-	warps := b.layout.sentinelBlocks * 16
-	if err := first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.credits, warps, n), r.setWords(b, b.layout.counts, 2*warps, n)); err != nil {
+	warps := b.layout.SentinelBlocks * 16
+	if err := first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.Credits, warps, n), r.setWords(b, b.layout.Counts, 2*warps, n)); err != nil {
 		return err
 	}
 	for w := range warps { // the place is behind the number
-		if err := r.setWords(b, b.layout.counts+8*w+4, 1, n%uint32(b.layout.sentinelSlots)); err != nil {
+		if err := r.setWords(b, b.layout.Counts+8*w+4, 1, n%uint32(b.layout.SentinelSlots)); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/staged"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store"
 )
@@ -243,7 +244,7 @@ func TestStagedStreams(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
 	onStaged(t, 3, apart(t, "shm", 3, o), func(r *rank) error {
-		return first(r.wander(20_000), r.crowd(3*openTransfers))
+		return first(r.wander(20_000), r.crowd(3*staged.OpenTransfers))
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
@@ -16,7 +16,7 @@ func (r *rank) setWords(b *backend, at, n int, value uint32) error {
 		return err
 	}
 	defer t.Leave()
-	return first(t.Set32(b.heap+cuda.Pointer(at), value, n, r.stream), t.Synchronize(r.stream))
+	return first(t.Set32(b.heap.Place(at), value, n, r.stream), t.Synchronize(r.stream))
 }
 
 // backend returns the rank's backend.
@@ -34,8 +34,8 @@ func (r *rank) counted(n uint32) error {
 	if err != nil {
 		return err
 	}
-	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n),
-		r.setWords(b, b.layout.flags, ptx.FlagBytes(maxBlocks)/4, n), r.g.Barrier(r.ctx))
+	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.State+64, symheap.MaxBlocks*symheap.MaxRanks, n),
+		r.setWords(b, b.layout.Flags, ptx.FlagBytes(symheap.MaxBlocks)/4, n), r.g.Barrier(r.ctx))
 }
 
 // numbered has the last LL packets and rows be of operation n.
@@ -44,7 +44,7 @@ func (r *rank) numbered(n uint32) error {
 	if err != nil {
 		return err
 	}
-	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state, 1, n), r.setWords(b, b.layout.state+8, 1, n), r.g.Barrier(r.ctx))
+	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.State, 1, n), r.setWords(b, b.layout.State+8, 1, n), r.g.Barrier(r.ctx))
 }
 
 // TestNumbersWrap begins just before the numbers of operations, rounds and tiles pass 0, or what an int32 holds.
@@ -68,11 +68,11 @@ func TestLL128RoundsWrap(t *testing.T) {
 	t.Parallel()
 	o := small(LL128)
 	o.Memory = 4 << 20
-	l, err := newLayout(2, o.Memory)
+	l, err := symheap.NewLayout(2, o.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}
-	round := l.ll128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
+	round := l.LL128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 	for left := range uint32(6) {
 		t.Run(fmt.Sprintf("left=%d", left), func(t *testing.T) {
 			t.Parallel()
@@ -98,13 +98,13 @@ func (r *rank) sent(n uint32, chain bool) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n)}
-	for block := range maxBlocks {
-		phase, from, many := 0, 0, maxRanks
+	errs := []error{r.g.Barrier(r.ctx), r.setWords(b, b.layout.State+64, symheap.MaxBlocks*symheap.MaxRanks, n)}
+	for block := range symheap.MaxBlocks {
+		phase, from, many := 0, 0, symheap.MaxRanks
 		if chain { // rank 1 says what it has used
 			phase, from, many = 1-b.rank, 1-b.rank, 1
 		}
-		errs = append(errs, r.setWords(b, b.layout.flags+4*((2*block+phase)*maxRanks+from), many, n))
+		errs = append(errs, r.setWords(b, b.layout.Flags+4*((2*block+phase)*symheap.MaxRanks+from), many, n))
 	}
 	return first(append(errs, r.g.Barrier(r.ctx))...)
 }
