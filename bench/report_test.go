@@ -42,8 +42,8 @@ func TestComparedTable(t *testing.T) {
 	require.Equal(t, "# first all_reduce on the GPU done 812ms after the process began", lines[3])
 	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong nccl busbw ratio algorithm"), strings.Fields(lines[4]))
 	for i, want := range map[int]string{
-		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 lines",
-		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 10.00 419.43 0.50 turns",
+		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 sentinel",
+		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 10.00 419.43 0.50 rotation",
 		11: "4194304 1048576 float32 none -1 20.00 209.72 209.72 0 N/A N/A N/A pair",
 	} {
 		require.Equal(t, strings.Fields(want), strings.Fields(lines[i]))

@@ -47,7 +47,6 @@ type Driver struct {
 	EventDestroy     func(Event) Result
 	EventRecord      func(Event, Stream) Result
 	EventQuery       func(Event) Result
-	EventSynchronize func(Event) Result
 	EventElapsedTime func(start, end Event) (milliseconds float32, r Result)
 
 	MemAlloc                func(bytes int) (Pointer, Result)

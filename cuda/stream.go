@@ -67,11 +67,6 @@ func (t Thread) EventDone(e Event) (bool, error) {
 	return t.done("cuEventQuery", t.driver.EventQuery(e))
 }
 
-// SynchronizeEvent blocks until e has happened.
-func (t Thread) SynchronizeEvent(e Event) error {
-	return t.check("cuEventSynchronize", t.driver.EventSynchronize(e))
-}
-
 // Elapsed returns the milliseconds between two timed events that have happened, to half a microsecond.
 func (t Thread) Elapsed(start, end Event) (float32, error) {
 	ms, r := t.driver.EventElapsedTime(start, end)

@@ -99,6 +99,6 @@ func TestHostName(t *testing.T) {
 }
 
 func TestAfterColon(t *testing.T) {
-	require.Equal(t, "≤64 KiB packets 16x256", afterColon("all_reduce ≤64 KiB: packets 16x256"))
+	require.Equal(t, "≤64 KiB ll 16x256", afterColon("all_reduce ≤64 KiB: ll 16x256"))
 	require.Equal(t, "ring 32x512", afterColon("all_reduce: ring 32x512"))
 }

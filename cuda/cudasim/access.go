@@ -92,25 +92,6 @@ func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
 
 // Add32 adds to a word and returns what was there: atom.acq_rel.sys.add.
 func (b *Block) Add32(addr uint64, delta uint32) uint32 {
-	return b.exchange(addr, func(v uint32) uint32 { return v + delta })
-}
-
-// Exchange32 stores a word and returns what was there: atom.acq_rel.sys.exch.
-func (b *Block) Exchange32(addr uint64, v uint32) uint32 {
-	return b.exchange(addr, func(uint32) uint32 { return v })
-}
-
-// CompareAndSwap32 stores a word if old was there, and returns what was there: atom.acq_rel.sys.cas.
-func (b *Block) CompareAndSwap32(addr uint64, old, v uint32) uint32 {
-	return b.exchange(addr, func(now uint32) uint32 {
-		if now == old {
-			return v
-		}
-		return now
-	})
-}
-
-func (b *Block) exchange(addr uint64, f func(uint32) uint32) uint32 {
 	m, at := b.at(addr, 4, 4)
 	s, a := b.task.sim, b.task.actor
 	if w := s.word(m, at); w == nil {
@@ -118,8 +99,8 @@ func (b *Block) exchange(addr uint64, f func(uint32) uint32) uint32 {
 	} else if last := w.values[len(w.values)-1]; last.published != nil {
 		a.join(last.published)
 	}
-	before := m.change(at, f)
-	s.post(b.who(), m, at, before, f(before), a.release())
+	before := m.change(at, func(v uint32) uint32 { return v + delta })
+	s.post(b.who(), m, at, before, before+delta, a.release())
 	b.task.breathe()
 	return before
 }
@@ -127,8 +108,8 @@ func (b *Block) exchange(addr uint64, f func(uint32) uint32) uint32 {
 // Fence orders all that the block has done before all that it will do, for every device: fence.acq_rel.sys.
 func (b *Block) Fence() { b.task.actor.fence() }
 
-// StoreLL stores data, padded with zeros, as LL of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each
-// is one volatile store.
+// StoreLL stores data, padded with zeros, as LL packets of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each packet is one volatile
+// store.
 func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 	n := (len(data) + llData - 1) / llData
 	if n == 0 {
@@ -149,8 +130,7 @@ func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 	b.task.breathe()
 }
 
-// LoadLL takes what StoreLL has stored, if all flags are f; else it returns false, and what is in data then means
-// nothing.
+// LoadLL loads data that StoreLL has stored with flag f. It returns false if a flag differs; data is then undefined.
 func (b *Block) LoadLL(addr uint64, data []byte, f uint32) bool {
 	n := (len(data) + llData - 1) / llData
 	if n == 0 {

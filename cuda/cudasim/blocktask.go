@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// A block task is what a coroutine runs for a kernel's block, or for its whole grid.
+// A blockTask is the work of a coroutine for one block of a kernel, or for its whole grid.
 type blockTask struct {
 	sim      *Sim
 	op       *op
@@ -34,7 +34,7 @@ type blockTask struct {
 	trace   []byte
 }
 
-// looked is a place that a coroutine has looked at, and what was there if it is the host's.
+// looked is memory that a coroutine has polled, with the words it found there if the memory is the host's.
 type looked struct {
 	memory *memory
 	lo, hi int
@@ -55,7 +55,7 @@ func (s *Sim) newTask(o *op, a *actor, block int, main func()) *blockTask {
 	return st
 }
 
-// sortedTasks returns those of a kernel that are alive, its blocks in order.
+// sortedTasks returns the block tasks of a kernel that are alive, in the order of the blocks.
 func (o *op) sortedTasks() []*blockTask {
 	return slices.SortedFunc(maps.Keys(o.tasks), func(a, b *blockTask) int { return cmp.Compare(a.number, b.number) })
 }
@@ -88,8 +88,8 @@ func (st *blockTask) run(s *Sim) {
 	st.end(s)
 }
 
-// A coroutine runs one block task after another until the Sim is closed: Go's race detector keeps memory for every one that ever began,
-// for iter.Pull does not tell it of their ends.
+// A coroutine runs one block task after another until the Sim is closed. Go's race detector keeps memory for every coroutine that ever
+// began, for iter.Pull does not tell it of their ends.
 type coroutine struct {
 	main  func() // what it runs; nil: it rests
 	next  func() (struct{}, bool)
@@ -97,7 +97,7 @@ type coroutine struct {
 	yield func(struct{}) bool
 }
 
-// coroutine returns one that rests, or a new one.
+// coroutine returns a coroutine that rests, or a new one, to run main.
 func (s *Sim) coroutine(main func()) *coroutine {
 	if last := len(s.resting) - 1; last >= 0 {
 		c := s.resting[last]
@@ -173,7 +173,7 @@ func (st *blockTask) doom(s *Sim) {
 	s.schedule(st)
 }
 
-// pause lets others run. Whoever pauses has seen to it that the block task is scheduled again.
+// pause lets others run. The caller has seen to it that the block task is scheduled again.
 func (st *blockTask) pause() {
 	st.paused = true
 	if !st.doomed {
@@ -192,8 +192,8 @@ func (st *blockTask) breathe() {
 	}
 }
 
-// Yield lets others run. A block that has looked at flags or LL packets since its last Yield goes on when one of those
-// words has changed, or host memory has; any other goes on in its turn.
+// Yield lets others run. A block that has polled flags or lines since its last Yield goes on when one of the polled words has changed, or
+// host memory has. Any other block goes on when the executor picks it.
 func (b *Block) Yield() {
 	st := b.task
 	if st.paused || len(st.looked) == 0 {
@@ -208,7 +208,7 @@ func (b *Block) Yield() {
 	st.looked, st.paused = st.looked[:0], false
 }
 
-// Poll yields until the condition holds, which is to look with LoadAcquire32, LoadVolatile32 and LoadLL.
+// Poll yields until the condition holds. The condition polls with LoadAcquire32, LoadVolatile32, LoadLL, LoadLL128 or LoadSentinel.
 func (b *Block) Poll(condition func() bool) {
 	for !condition() {
 		b.Yield()
@@ -223,7 +223,7 @@ func (st *blockTask) look(m *memory, lo, hi int) {
 	st.looked = append(st.looked, l)
 }
 
-// saw says what the last look at a word has found: the host can have stored since.
+// saw notes the value that the last look at a word has found, for the host can have stored since.
 func (st *blockTask) saw(v uint32) {
 	if l := &st.looked[len(st.looked)-1]; l.before != nil {
 		l.before[0] = v

@@ -9,8 +9,8 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// A model kernel does in Go what an entry point does on a device. It runs as a coroutine: it must not call the driver's table
-// or the Sim, nor block on anything but Yield and Poll.
+// A Model is a model kernel: it does in Go what an entry point does on a device. It runs as a coroutine. It must not call the driver's
+// table or the Sim, nor block on anything but Yield and Poll.
 type Model func(*Launch)
 
 type kernel struct {
@@ -25,8 +25,8 @@ type kernelKey struct {
 	name  string
 }
 
-// Register makes model kernel run for the entry points called name in every image without a model kernel of its own. args is the size of
-// the entry point's parameter in bytes. Functions that are loaded already keep their model kernels.
+// Register makes model run for the entry points called name in every image without a model kernel of its own. args is the size of the
+// entry point's parameter in bytes. Functions that are already loaded keep their model kernels.
 func (s *Sim) Register(name string, args uintptr, model Model) {
 	s.register(kernelKey{name: name}, args, model)
 }
@@ -63,8 +63,7 @@ func Args[T any](l *Launch) *T {
 	return (*T)(unsafe.Pointer(&l.Params[0]))
 }
 
-// A Block is one actor of a kernel: what its threads do counts as one thing after another. Addresses are those that
-// the process's devices use.
+// A Block is one actor of a kernel: its threads act one after another. Addresses are those that the process's devices use.
 type Block struct {
 	Index   int    // in the grid
 	Team    int    // in the block, 0 but in Teams
@@ -110,14 +109,14 @@ func (l *Launch) Teams(n int, f func(*Block)) {
 	parent.actor.fence()
 }
 
-// A meeting is where the teams of a block wait for one another, with what they have told.
+// A teamBarrier is where the teams of a block wait for one another, with the progress that they have posted.
 type teamBarrier struct {
 	teams    int
 	come     []*blockTask
 	progress map[int]*teamProgress
 }
 
-// teamProgress is what a team has told, one count after the other, and who waits for more.
+// teamProgress is the counts that a team has posted, one after the other, and the block tasks that wait for more.
 type teamProgress struct {
 	counts  []uint32
 	after   []*stamp
@@ -134,7 +133,7 @@ func (m *teamBarrier) of(team int) *teamProgress {
 	return m.progress[team]
 }
 
-// PostProgress says to the other teams of the block how far this one has come, by a word in shared memory and a barrier before it.
+// PostProgress tells the other teams of the block how far this team has come, by a barrier and then a word in shared memory.
 func (b *Block) PostProgress(count uint32) {
 	w, st := b.barrier.of(b.Team), b.task
 	w.counts, w.after = append(w.counts, count), append(w.after, st.actor.release())
@@ -145,7 +144,7 @@ func (b *Block) PostProgress(count uint32) {
 	st.breathe()
 }
 
-// AwaitProgress waits until a team has told such a count or more, and comes after what that one had done when it first did.
+// AwaitProgress waits until a team has posted count or more. It is ordered after all that the team had done when it first posted so much.
 func (b *Block) AwaitProgress(team int, count uint32) {
 	w, st := b.barrier.of(team), b.task
 	enough := func(c uint32) bool { return c >= count }

@@ -7,8 +7,8 @@ const (
 	ll128Data  = 120
 )
 
-// StoreLL128 stores data, padded with zeros, as LL128 of 128 bytes: 120 of data, the flag, the flag. Each is stored as one,
-// by eight threads of a warp.
+// StoreLL128 stores data, padded with zeros, as LL128 lines of 128 bytes: 120 of data, the flag, the flag. Eight threads of a warp store
+// each line as one access.
 func (b *Block) StoreLL128(addr uint64, data []byte, f uint32) {
 	n := (len(data) + ll128Data - 1) / ll128Data
 	if n == 0 {
@@ -24,8 +24,7 @@ func (b *Block) StoreLL128(addr uint64, data []byte, f uint32) {
 	b.task.breathe()
 }
 
-// LoadLL128 takes what StoreLL128 has stored, if all flags are f; else it returns false, and what is in data then means
-// nothing.
+// LoadLL128 loads data that StoreLL128 has stored with flag f. It returns false if a flag differs; data is then undefined.
 func (b *Block) LoadLL128(addr uint64, data []byte, f uint32) bool {
 	n := (len(data) + ll128Data - 1) / ll128Data
 	if n == 0 {

@@ -10,8 +10,8 @@ type queue struct {
 	ops   []*op // not done
 	tail  *op   // enqueued last, done or not
 	actor actor
-	crews [3]crew // of its kernels: the first for those that overlap no other, the others by turns for those launched ahead
-	crew  int     // which was the last of the others
+	crews [3]crew // of its kernels: the first for kernels that overlap no other, the other two alternate for kernels launched ahead
+	crew  int     // which of these two was used last
 	early *stamp  // what a kernel that is launched ahead now comes after, nil if it overlaps nothing
 }
 

@@ -4,16 +4,16 @@ import "bytes"
 
 const lineBytes = 16
 
-// StoreSentinel stores data, padded with zeros, as lines of 16 bytes. Each is one volatile store, which shows that it is there by
-// not being what was there before, a cleared line.
+// StoreSentinel stores data, padded with zeros, as lines of 16 bytes by the sentinel protocol. Each line is one volatile store. It proves
+// that it has arrived by differing from the sentinel.
 func (b *Block) StoreSentinel(addr uint64, data []byte) {
 	b.storeLines(addr, (len(data)+lineBytes-1)/lineBytes, validated, func(line []byte, i int) {
 		clear(line[copy(line, data[i*lineBytes:]):])
 	})
 }
 
-// Clear makes n lines cleared by volatile stores. When they have come to memory nobody else knows, until Blanked has read them or the
-// block has passed a fence.
+// Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has read
+// them, or the block has passed a fence.
 func (b *Block) Clear(addr uint64, n int, sentinel [lineBytes]byte) {
 	b.storeLines(addr, n, clearing, func(line []byte, _ int) { copy(line, sentinel[:]) })
 }
@@ -30,7 +30,7 @@ func (b *Block) storeLines(addr uint64, n int, kind accessKind, fill func(line [
 	b.task.breathe()
 }
 
-// LoadSentinel takes what StoreSentinel has stored, if no line is cleared; else it returns false, and what is in data then means nothing.
+// LoadSentinel loads lines that StoreSentinel has stored. It returns false if a line is still the sentinel; data is then undefined.
 func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte) bool {
 	n := (len(data) + lineBytes - 1) / lineBytes
 	if n == 0 {
@@ -50,8 +50,8 @@ func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte)
 	return true
 }
 
-// AwaitClear reads n lines that the block has cleared until it finds them so: they have come to memory then, before all that the
-// block will store.
+// AwaitClear reads n lines that the block has cleared until it finds the sentinel in them. They have come to memory then, before all later
+// stores of the block.
 func (b *Block) AwaitClear(addr uint64, n int) {
 	if n == 0 {
 		return

@@ -1,16 +1,16 @@
 package ptx
 
-// MaxRanks is how many ranks the GPU kernels know.
+// MaxRanks is the largest number of ranks in a group of the GPU kernels.
 const MaxRanks = 8
 
-// The arguments of the GPU kernels, laid out as the C++ structs of the same names in _gen/cuda/args.h. Words of eight bytes
-// are device addresses and lengths in bytes unless they say something else.
+// The arguments of the GPU kernels have the layout of the C++ structs of the same names in _gen/cuda/args.h. Words of eight bytes are
+// device addresses, or lengths in bytes, unless their comments say something else.
 //
-// Arrays of MaxRanks that have an entry per rank are indexed by peer: entry d belongs to rank (Rank + d) mod Size, entry 0 to this
-// rank.
+// Arrays of MaxRanks with an entry for each rank are indexed by peer index: entry d belongs to rank (Rank + d) mod Size, and entry 0
+// to this rank.
 
-// GroupArgs is what the collectives know of the group; it is the same in every launch of a communicator. The memory it
-// points to starts as zeros and belongs to the kernels.
+// GroupArgs tells the collectives about the group. It is the same in every launch of a group. The memory that it points to starts as
+// zeros and belongs to the kernels.
 type GroupArgs struct {
 	LL         [MaxRanks]uint64 // each rank's LL memory, LLBytes long, as this device sees it
 	Tiles      [MaxRanks]uint64 // each rank's tile memory, TileBytes long
@@ -28,8 +28,9 @@ func LLBytes(size, slot int) int { return 2 * (size - 1) * slot }
 // TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
 func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
 
-// TilePieces returns how many pieces of tile memory, each of tileDepth slots, a relay's block has for one peer, where tile
-// memory is for launches of at most so many blocks: an even number. A relay's tiles are at most one piece long, and all ranks' have one length.
+// TilePieces returns how many pieces of tile memory a block has for one peer in a kernel with one-way tiles. most is the number of blocks
+// that tile memory is for. The result is even, and each piece has tileDepth slots. One-way tiles are at most one piece long and
+// have the same length on all ranks.
 func TilePieces(most, blocks int) int { return 2 * (most / blocks) }
 
 // FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
@@ -38,27 +39,27 @@ func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
 // StateBytes is described with FlagBytes.
 func StateBytes(blocks int) int { return 64 + blocks*MaxRanks*4 }
 
-// LL128Chunk is what a warp stores of rows at a time, with LL128Data bytes of data.
+// LL128Chunk is the bytes of a warp chunk of LL128, which has LL128Data bytes of data.
 const (
 	LL128Chunk = 512
 	LL128Data  = 480
 )
 
-// FoldThreads is how many threads a block of the reducing LL kernels has at most.
+// FoldThreads is the largest number of threads in a block of a reducing LL kernel.
 const FoldThreads = 256
 
 // LL128Bytes returns the length of a rank's LL128 memory.
 func LL128Bytes(size, slot int) int { return 2 * (size - 1) * slot }
 
-// SentinelWarps is how many warps a block of the sentinel kernels has at most, each with SentinelSpan bytes of a place.
+// SentinelWarps is the largest number of warps in a block of a sentinel kernel. Each warp has SentinelSpan bytes of a slot.
 const (
 	SentinelWarps = 16
 	SentinelSpan  = 2048
 )
 
-// SentinelBytes returns the length of a rank's sentinel memory, CountBytes and CreditBytes those of its counts and of the words that
-// others sign there, for launches of at most so many blocks.
-func SentinelBytes(places, blocks int) int { return places * blocks * SentinelWarps * SentinelSpan }
+// SentinelBytes returns the length of a rank's sentinel memory. CountBytes and CreditBytes return the lengths of its counts and of the
+// credits that the next rank returns. All are for launches of at most so many blocks.
+func SentinelBytes(slots, blocks int) int { return slots * blocks * SentinelWarps * SentinelSpan }
 
 // CountBytes is described with SentinelBytes.
 func CountBytes(blocks int) int { return blocks * SentinelWarps * 8 }
@@ -66,15 +67,15 @@ func CountBytes(blocks int) int { return blocks * SentinelWarps * 8 }
 // CreditBytes is described with SentinelBytes.
 func CreditBytes(blocks int) int { return blocks * SentinelWarps * 4 }
 
-// MarkBytes returns the length of a rank's marks for at most so many blocks.
+// MarkBytes returns the length of the marks at a rank for at most so many blocks.
 func MarkBytes(blocks int) int { return blocks * MaxRanks * 4 }
 
-// AbortBytes is the length of the host words: word 0 stops every loop of every kernel that looks at it when the host makes
-// it not 0; word 1+q is made 1 by a stopped loop that waited for rank q, word 1+MaxRanks+q by a kernel that has another
-// mark than rank q, and then stops its rank. After a stop the group's memory is worthless.
+// AbortBytes is the length of the abort words in host memory. Word 0 is the abort flag: when the host sets it, every waiting loop ends.
+// Word 1+q is set by an aborted loop that waited for rank q. Word 1+MaxRanks+q is set by a kernel whose mark differs from rank q's;
+// the kernel then sets the abort flag itself. After an abort the group's memory is worthless.
 const AbortBytes = 4 * (1 + 2*MaxRanks)
 
-// tileDepth is how many tiles of one pair of ranks are in flight.
+// tileDepth is the number of tiles of one pair of ranks in flight.
 const tileDepth = 4
 
 // ReduceArgs sets Out to the fold of Sources inputs, in their order. Out may be one of them.
@@ -82,7 +83,7 @@ type ReduceArgs struct {
 	Out     uint64
 	In      [MaxRanks]uint64
 	Bytes   uint64
-	Sources uint32 // 2 to 8
+	Sources uint32 // 2
 	Divisor uint32 // above 1, sums are divided by it; integers toward zero
 }
 
@@ -95,7 +96,7 @@ type AllReduceArgs struct {
 	Tile           uint32 // bytes, a multiple of 16, at most TileSlot
 }
 
-// LL128Args is AllReduceArgs by LL128. RowMemory starts as zeros and belongs to the kernels.
+// LL128Args is AllReduceArgs for LL128. LL128 memory starts as zeros and belongs to the kernels.
 type LL128Args struct {
 	Group          GroupArgs
 	LL128          [MaxRanks]uint64 // each rank's LL128 memory, LL128Bytes long
@@ -113,7 +114,7 @@ type DirectArgs struct {
 	Part          uint64 // as in AllReduceArgs
 	Marks         uint64 // where a rank's MarkBytes begin, in bytes from its flag words
 	Divisor, Tile uint32
-	Mark          uint32 // equal on all ranks; where it is not, nothing is stored and the abort words tell
+	Mark          uint32 // equal on all ranks; if it differs, the kernel stores nothing and sets abort words
 	_             uint32
 }
 
@@ -136,16 +137,16 @@ type EvenArgs struct {
 	_       uint32
 }
 
-// ExchangeArgs sends SendBytes[d] at Send[d] to the rank at peer index d, and receives RecvBytes[d] at Recv[d] from it; place 0
-// is a copy. Both ranks of a pair know both lengths. What is received must not overlap what is sent, but place 0 its own.
+// ExchangeArgs sends SendBytes[d] at Send[d] to the rank at peer index d, and receives RecvBytes[d] at Recv[d] from it. Peer
+// index 0 is a copy. Both ranks of a pair know both lengths. Received memory must not overlap sent memory, but Recv[0] may be Send[0].
 type ExchangeArgs struct {
 	Group                            GroupArgs
 	Send, SendBytes, Recv, RecvBytes [MaxRanks]uint64
 	Tile                             uint32
-	Pieces                           uint32 // of ExchangeRotation: pieces of tile memory of a block, as TilePieces says
+	Pieces                           uint32 // of ExchangeRotation: pieces of tile memory of a block, as TilePieces returns
 }
 
-// DirectExchangeArgs sends SendBytes[d] at Send[d] to Recv[d], which lies in the output of the rank at peer index d.
+// DirectExchangeArgs stores SendBytes[d] at Send[d] to Recv[d], which lies in the output of the rank at peer index d.
 type DirectExchangeArgs struct {
 	Group                 GroupArgs
 	Send, SendBytes, Recv [MaxRanks]uint64
@@ -154,29 +155,29 @@ type DirectExchangeArgs struct {
 	_                     uint32
 }
 
-// BroadcastArgs sends the Bytes at the root's In to the Out of all others.
+// BroadcastArgs sends the Bytes at the root's In to the Out of all other ranks.
 type BroadcastArgs struct {
 	Group   GroupArgs
 	In, Out uint64
 	Bytes   uint64 // 1 at least
-	Root    uint32 // its place
+	Root    uint32 // its peer index
 	_       uint32
 }
 
-// ChainArgs hands the Bytes at the root's In on from rank to rank, into the Out of all others.
+// ChainArgs hands the Bytes at the root's In on from rank to rank, into the Out of all other ranks.
 type ChainArgs struct {
 	Group         GroupArgs
 	In, Out       uint64
 	Next          uint64 // with Direct: Out of the next rank as this device sees it
 	Bytes         uint64
 	Marks         uint64 // as in DirectArgs, and Mark
-	Before, After uint32 // places of the ranks before and after this one, 0 for none
+	Before, After uint32 // peer indices of the ranks before and after this one, 0 for none
 	Tile, Mark    uint32
 	Direct        uint32 // 1: from output to output
 	Pieces        uint32 // as in ExchangeArgs
 }
 
-// LL128ChainArgs is ChainArgs by LL128.
+// LL128ChainArgs is ChainArgs for LL128.
 type LL128ChainArgs struct {
 	Group         GroupArgs
 	LL128         [MaxRanks]uint64 // as in LL128Args, and Slot
@@ -187,8 +188,9 @@ type LL128ChainArgs struct {
 	_             uint32
 }
 
-// SentinelArgs folds as AllReduceArgs, in the order of the ring: part q from rank q on. Or it hands the Bytes at the root's In on
-// to the rank after it, and so on. With two ranks of which one is the root that is a message. sentinel memory starts cleared, counts and signs start as zeros; all belong to the kernels.
+// SentinelArgs folds like AllReduceArgs, but in the order of the ring: part q from rank q on. In a broadcast it hands the Bytes at the
+// root's In on to the rank after it, and so on. A broadcast between two ranks is a message. Sentinel memory starts full of
+// sentinels, and counts and credits start as zeros. All of them belong to the kernels.
 type SentinelArgs struct {
 	Group                GroupArgs
 	Memory, Next         uint64 // SentinelBytes of this rank, and of the next as this device sees them
@@ -198,10 +200,10 @@ type SentinelArgs struct {
 	Part                 uint64 // as in AllReduceArgs
 	Sentinel             [4]uint32
 	Slots                uint32 // Size at least
-	Blocks               uint32 // that sentinel memory is for, of SentinelWarps each
+	Blocks               uint32 // that sentinel memory is for, each of SentinelWarps
 	Divisor              uint32 // as in ReduceArgs
 	Ends                 uint32 // of a broadcast: EndRoot, EndLast or 0
-	Before, After        uint32 // places of the ranks that lines come from and go to
+	Before, After        uint32 // peer indices of the ranks that lines come from and go to
 }
 
 // Ends of a broadcast by the sentinel protocol.
@@ -210,68 +212,72 @@ const (
 	EndLast = 2
 )
 
-// EagerArgs is some messages, of which those that are sent come first.
+// EagerArgs has messages by eager buffers. The messages that are sent come before those that are received.
 type EagerArgs struct {
 	Abort    uint64 // as in GroupArgs
 	Messages [MostMessages]Message
 }
 
-// MostMessages is how many there are in one launch; those left over have no Parts.
+// MostMessages is the number of messages in a launch. Unused messages have no Parts.
 const MostMessages = 8
 
-// Message sends or receives Bytes at At in Parts of Part bytes, the last one of the rest, by Slots of Slot bytes, from First on, the last
-// one's next being slot 0. A slot is free when its Free word is 1, and full when its Arrived word is Code, with parts behind the first
-// one 1. Who finds a word so makes it 0. The first part's tags are MostCode-Code and Label. Blocks take the parts of all messages by
-// turns. Messages of one peer and direction follow one another; if they have more parts than slots, these are a multiple of the blocks, so
-// that a slot is always the same one's.
+// Message sends or receives Bytes at At. It goes in Parts of Part bytes, with the rest in the last part, each through one of Slots slots
+// of Slot bytes. The parts use the slots from First on, and slot 0 follows the last slot.
+//
+// A slot is free when its Free word is 1. It is full when its Arrived word is Code, or 1 for parts behind the first. The side that finds
+// a word so resets it to 0. The first part's tags are MostCode-Code and Label.
+//
+// The blocks take the parts of all messages in turn. Messages of one peer and direction follow one another. If they have more parts
+// than there are slots, the number of slots is a multiple of the blocks. So the same block always uses a slot.
 type Message struct {
 	At, Bytes           uint64 // any alignment
 	Data                uint64 // the slots, on the receiver
-	Arrived, Free, Tags uint64 // the words of slot 0, those of the others behind them: on the receiver, the sender, the receiver
+	Arrived, Free, Tags uint64 // the words of slot 0, followed by those of the others: on the receiver, the sender, the receiver
 	Slot, Part          uint32 // multiples of 16
 	First, Slots        uint32
-	Code, Label         uint32 // Code is 2 at least and below MostCode
+	Code, Label         uint32 // Code is at least 2 and below MostCode
 	Peer                uint32
 	Parts               uint32
-	Receives            uint32 // 0 if it is sent
+	Receives            uint32 // 0 if the message is sent
 }
 
 // MostCode is above all codes of messages.
 const MostCode = 1 << 30
 
-// SendRecvArgs sends a message to a peer and receives one from it, each as BroadcastSentinel does, when Sent and Received have told what they
-// are and each receiver has said that it is ready, by a word that its sender finds and makes 0 again. That is done by Rendezvous and then
-// two launches of SendRecv. A peer may run BroadcastSentinel instead, when it has told the same.
+// SendRecvArgs sends a message to a peer and receives one from it, each as BroadcastSentinel does. Before a message is carried, a
+// rendezvous message (Sent or Received) describes it, and its receiver sets a clear-to-send word, which the sender resets.
+// Rendezvous and then two launches of SendRecv do all that. The peer may run BroadcastSentinel instead, after the same words.
 type SendRecvArgs struct {
 	Out, In                      SentinelArgs
-	Sent, Received               Message // without Bytes; At, Part and Slot are not used
-	ClearToSend, PeerClearToSend uint64  // the word that the peer makes ClearToSend or ClearToSendRecv, and the one on the peer
+	Sent, Received               Message // the rendezvous messages; At, Bytes, Part and Slot are not used
+	ClearToSend, PeerClearToSend uint64  // the word that the peer sets to ClearToSend or ClearToSendRecv, and that on the peer
 	Carried                      uint64  // two words of this rank; no peer writes there
-	Blocks                       uint32  // of Out; those of In follow, and the one that is left
+	Blocks                       uint32  // that carry Out; the blocks of In follow, and one block more
 	Second                       uint32  // 1 in the second launch
 }
 
-// What a rank says to one that sends it a message: that it receives, or that it swaps.
+// The values of a clear-to-send word: the receiver only receives, or it runs SendRecv with its sender.
 const (
 	ClearToSend = 1 + iota
 	ClearToSendRecv
 )
 
-// FusedArgs moves Bytes in Steps round the ring, of which the first Folds fold as AllReduceArgs, in the order of the ring: in step j
-// this rank sends its part Rank-j and takes part Rank-j-1, all modulo Size. A part goes in slices, by two slots in turns. The
-// kernel sends the Head of each, and the line that the tensor ends within; copy engines send the whole lines between, of slice k when word k mod 2 at
-// Go has become 1, which their stream makes 0 again before. Slots start cleared and end so; words start as 0 and end so. An operation
-// begins when all ranks have ended the one before.
+// FusedArgs moves Bytes round the ring in Steps. The first Folds of them fold like AllReduceArgs, but in the order of the ring. In step j
+// this rank sends its part Rank-j and takes part Rank-j-1, modulo Size. A part goes in slices, which alternate between two slots.
 //
-// Or a chain hands one part on, from the root to the rank after it, and so on: the one step of it. Ins and Outs begin with that tensor then.
+// The kernel sends the Head of each slice, and the last line if it is not whole. Copy engines send the whole lines between. They send
+// those of slice k when word k mod 2 at Go is 1, and their stream resets the word before. Slots start full of sentinels and end
+// so, and words start as 0 and end so. An operation begins when all ranks have ended the one before.
+//
+// With Chain, one part is handed on from the root to the rank after it, and so on, in one step. Ins[0] and Outs[0] are the tensor then.
 type FusedArgs struct {
 	Group              GroupArgs
 	Slots, Next        uint64           // this rank's slots, and those of the next as this device sees them
 	Counts             uint64           // a word for each block, of this rank; no peer writes there
-	Credit, PrevCredit uint64           // the word that the next rank tells this one, and that of the rank before
+	Credit, PrevCredit uint64           // the word by which the next rank gives this one credit, and that at the rank before
 	Go                 uint64           // two words of this rank
 	Bytes              uint64           // of all parts
-	Ins, Outs          [MaxRanks]uint64 // of parts; of those that are not folded this rank's In alone
+	Ins, Outs          [MaxRanks]uint64 // of parts; In of parts that are not folded is needed for this rank alone
 	Part               uint64           // as in AllReduceArgs
 	Slot, Slice        uint64           // from one slot to the other, and the longest slice, a multiple of 16
 	Head               uint64           // a multiple of SentinelSpan, or longer than any slice
@@ -281,20 +287,20 @@ type FusedArgs struct {
 	Chain              uint32 // ChainRoot, ChainMiddle or ChainLast, or 0 in a ring
 }
 
-// What a rank is in a chain.
+// The role of a rank in a chain.
 const (
 	ChainRoot = 1 + iota
 	ChainMiddle
 	ChainLast
 )
 
-// Slices returns how many slices a part is cut into.
+// Slices returns the number of slices of a part.
 func (a *FusedArgs) Slices() int { return int((a.Part + a.Slice - 1) / a.Slice) }
 
-// A Slice of FusedArgs is some bytes of a part. It was read at In if nobody had sent it before, and lies at Out since.
+// A Slice of FusedArgs is some bytes of a part. The rank that sends it first reads it at In. After that it lies at Out.
 type Slice struct{ In, Out, Bytes uint64 }
 
-// Sent returns the k-th slice that this rank sends, Taken the k-th that it takes.
+// Sent returns the k-th slice that this rank sends, Taken the k-th slice that it takes.
 func (a *FusedArgs) Sent(k int) Slice { return a.slice(k, 0) }
 
 // Taken is described with Sent.
@@ -314,7 +320,7 @@ func (a *FusedArgs) slice(k, taken int) Slice {
 	return s
 }
 
-// Own returns how many slices this rank sends as they were at In.
+// Own returns the number of slices that this rank sends from In.
 func (a *FusedArgs) Own() int {
 	switch a.Chain {
 	case 0:
@@ -325,7 +331,7 @@ func (a *FusedArgs) Own() int {
 	return 0
 }
 
-// Copied returns what an engine sends of a slice that is so long: the bytes from one place to another, or none.
+// Copied returns the bytes that an engine sends of a slice of so many bytes: from one offset to another, which may be equal.
 func (a *FusedArgs) Copied(bytes uint64) (from, to uint64) {
 	from = min(a.Head, bytes)
 	return from, max(bytes/16*16, from)
@@ -334,7 +340,7 @@ func (a *FusedArgs) Copied(bytes uint64) (from, to uint64) {
 // CopyArgs copies Bytes from In to Out, which do not overlap.
 type CopyArgs struct{ Out, In, Bytes uint64 }
 
-// FillArgs makes Lines lines of 16 bytes, from Out on, equal to Line. Out is a multiple of 16.
+// FillArgs stores Line in Lines lines of 16 bytes, from Out on. Out is a multiple of 16.
 type FillArgs struct {
 	Out, Lines uint64
 	Line       [4]uint32

@@ -8,14 +8,14 @@ type Entry struct {
 	Args uintptr
 }
 
-// The entry points, their argument, and how many blocks and threads may run them. A block has at most 512 threads, and at
-// least 16 where more are not asked for. Addresses of user memory may be any multiple of the element's (of its real
-// part's) size, of Copy and the Exchanges any at all; multiples of 16 are fastest.
+// The entry points, with their arguments and the grids that may run them. A block has at most 512 threads, and at least 16 if the
+// comments ask for no more. Addresses of user memory may be any multiple of the size of an element, or of its real part. CopyBytes
+// and the Exchanges take any address. Multiples of 16 are fastest.
 const (
 	ReduceTwo = "reduce_two" // ReduceArgs with 2 sources; any grid
 
-	// The LL kernels: any grid, which may differ between ranks, as long as all its blocks fit on the device. The reducing
-	// ones' blocks have at most FoldThreads.
+	// The LL kernels take any grid of which all blocks fit on the device. It may differ between ranks. Blocks of the reducing kernels
+	// have at most FoldThreads.
 	AllReduceLL         = "all_reduce_ll"          // AllReduceArgs; Bytes at most LLSlot/2
 	AllReduceLLTwoShot  = "all_reduce_ll_two_shot" // AllReduceArgs; Part at most LLSlot/4, Bytes above (Size-1)·Part
 	ReduceScatterLL     = "reduce_scatter_ll"      // ReduceScatterArgs; each of Bytes at most LLSlot/2
@@ -24,35 +24,35 @@ const (
 	ReduceScatterLLEven = "reduce_scatter_ll_even" // EvenArgs; Part at most LLSlot/2; peers may run ReduceScatterLL
 	ExchangeLLEven      = "exchange_ll_even"       // EvenArgs; Part at most LLSlot/2; peers may run ExchangeLL
 
-	// The LL128 kernels: as the LL kernels, with whole warps, between devices linked by NVLink. BroadcastLL128 needs the same grid
-	// on all ranks, as AllReduceLL128 does where Bytes do not fit into Slot.
+	// The LL128 kernels take the grids of the LL kernels, of whole warps. The devices are linked by NVLink. BroadcastLL128 needs the
+	// same grid on all ranks, and so does AllReduceLL128 if Bytes do not fit into Slot.
 	AllReduceLL128        = "all_reduce_ll128"          // LL128Args; Slot holds a warp chunk for each warp
-	AllReduceLL128TwoShot = "all_reduce_ll128_two_shot" // LL128Args; Slot holds two for each of Part, Bytes above (Size-1)·Part
-	BroadcastLL128        = "broadcast_ll128"           // LL128ChainArgs; Slot holds a warp chunk for each warp, or all that there are
+	AllReduceLL128TwoShot = "all_reduce_ll128_two_shot" // LL128Args; Slot holds twice the warp chunks of Part, Bytes above (Size-1)·Part
+	BroadcastLL128        = "broadcast_ll128"           // LL128ChainArgs; Slot holds a warp chunk for each warp, or all of them
 
-	// The sentinel kernels: the same grid on all ranks, of whole warps and at most SentinelWarps in a block, all its blocks fit on the device,
-	// and sentinel memory is for so many warps; between devices linked by NVLink.
+	// The sentinel kernels take the same grid on all ranks, of whole warps, at most SentinelWarps in a block. All blocks fit on the
+	// device, and sentinel memory is for that many warps. The devices are linked by NVLink.
 	AllReduceSentinel = "all_reduce_sentinel" // SentinelArgs
-	BroadcastSentinel = "broadcast_sentinel"  // SentinelArgs; of a message, the same grid on both ranks
+	BroadcastSentinel = "broadcast_sentinel"  // SentinelArgs; a message has the same grid on both ranks
 
-	// The kernels that go behind copy engines: the same grid on all ranks, of whole warps and two blocks at least, which all fit on the
-	// device; between devices linked by NVLink. Whoever launches them has the engines send the rest of each slice.
+	// The kernels fused with copy engines take the same grid on all ranks, of whole warps and at least two blocks. All blocks fit on the
+	// device, and the devices are linked by NVLink. The caller has the engines send the rest of each slice.
 	AllReduceFused = "all_reduce_fused" // FusedArgs
 	MoveFused      = "move_fused"       // FusedArgs; Folds 0; in a ring Part a multiple of 16
 
-	// The tile kernels: the same grid and tile on all ranks, all its blocks fit on the device, and GroupArgs' memory is
-	// for so many blocks at least.
+	// The tile kernels take the same grid and tile on all ranks. All blocks fit on the device, and the memory of GroupArgs is for at
+	// least that many blocks.
 	AllReduceTiles     = "all_reduce_tiles"     // AllReduceArgs
 	ReduceScatterTiles = "reduce_scatter_tiles" // ReduceScatterArgs
 	ExchangeTiles      = "exchange_tiles"       // ExchangeArgs
-	ExchangeRotation   = "exchange_rotation"    // ExchangeArgs; all lengths of places other than 0 equal on all ranks, blocks of 64 threads at least
+	ExchangeRotation   = "exchange_rotation"    // ExchangeArgs; lengths of peer indices above 0 are equal on all ranks, blocks of at least 64 threads
 	ExchangeDirect     = "exchange_direct"      // DirectExchangeArgs
 	BroadcastChain     = "broadcast_chain"      // ChainArgs
 	AllReduceDirect    = "all_reduce_direct"    // DirectArgs
 
 	ExchangeEager = "exchange_eager" // EagerArgs; any grid, of which all blocks fit on the device
 	Rendezvous    = "rendezvous"     // SendRecvArgs; one block
-	SendRecv      = "sendrecv"       // SendRecvArgs; blocks as of BroadcastSentinel for each message, and one
+	SendRecv      = "sendrecv"       // SendRecvArgs; for each message the blocks of BroadcastSentinel, and one more
 
 	CopyBytes = "copy" // CopyArgs; any grid
 	FillLines = "fill" // FillArgs; any grid
@@ -101,7 +101,7 @@ var (
 	unaryEntries = []Entry{{Scale, unsafe.Sizeof(UnaryArgs{})}}
 )
 
-// UsesTiles reports whether an entry point leaves something in tile memory.
+// UsesTiles reports whether an entry point leaves data in tile memory.
 func UsesTiles(name string) bool {
 	switch name {
 	case AllReduceTiles, ReduceScatterTiles, ExchangeTiles, ExchangeRotation, BroadcastChain, AllReduceDirect:

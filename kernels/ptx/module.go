@@ -32,12 +32,12 @@ type module struct {
 	start, end int
 }
 
-// Family says which entry points of a kind of reduction are loaded together.
+// Family names the entry points of a kind of reduction that are loaded together.
 type Family string
 
 // The families.
 const (
-	LocalFamily    Family = "local"    // ReduceTwo, ReduceMany
+	LocalFamily    Family = "local"    // ReduceTwo
 	LLFamily       Family = "ll"       // AllReduceLL, AllReduceLLTwoShot, ReduceScatterLL, ReduceScatterLLEven
 	TileFamily     Family = "tiles"    // AllReduceTiles, ReduceScatterTiles
 	LL128Family    Family = "ll128"    // AllReduceLL128, AllReduceLL128TwoShot
@@ -46,7 +46,7 @@ const (
 	DirectFamily   Family = "direct"   // AllReduceDirect
 )
 
-// A Module is GPU kernels that are loaded together. The zero Module is none.
+// A Module is GPU kernels that are loaded together. The zero Module has no kernels.
 type Module struct {
 	archive *archive
 	module  module
@@ -99,21 +99,21 @@ func find(archive, module string, entries []Entry) Module {
 	panic("kernels/ptx: no module " + module + " for " + archive)
 }
 
-// Name returns, for example, "float32/LL packets/sum".
+// Name returns, for example, "float32/ll/sum".
 func (m Module) Name() string { return m.archive.name + "/" + m.module.name }
 
 // Entries returns the entry points. The slice is shared and must not be changed.
 func (m Module) Entries() []Entry { return m.entries }
 
-// PTX returns the module's source for the driver's compiler, a copy of the caller's own. It is for all devices. What it is taken from,
-// some 2 MB for an element type, is decompressed once in a process.
+// PTX returns the module's source for the driver's compiler, for all devices. The caller owns the copy. The archive of an element type,
+// some 2 MB, is decompressed once in a process.
 func (m Module) PTX() ([]byte, error) {
 	ptx, err := m.source()
 	return bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";\n"), nil), err
 }
 
-// AheadPTX is PTX for devices of compute capability 9.0 and later, where every kernel of the module that is launched ahead
-// waits itself for what comes before it on its stream, unless it is one of a local or unary module.
+// AheadPTX is PTX for devices of compute capability 9.0 and later. There a kernel that is launched ahead waits itself for the work before
+// it on its stream. Kernels of local and unary modules do not wait, and must not be launched ahead.
 func (m Module) AheadPTX() ([]byte, error) {
 	ptx, err := m.source()
 	for _, r := range [][2]string{{"\t.pragma \"griddepcontrol.wait\";", "\tgriddepcontrol.wait;"},
@@ -133,7 +133,7 @@ func (m Module) source() ([]byte, error) {
 	return all[m.module.start:m.module.end], nil
 }
 
-// unpacked has what the archives hold that were asked for.
+// unpacked has the contents of the archives that were asked for.
 var unpacked sync.Map
 
 func (a *archive) unpack() ([]byte, error) {

@@ -64,7 +64,7 @@ func (t *tiles) postMarks(a *ptx.DirectArgs) {
 	}
 }
 
-// check compares the peers' marks and stops the block where one differs.
+// check compares the peers' marks, and aborts the block if one differs.
 func (t *tiles) check(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		q := t.rankAt(d)

@@ -5,10 +5,10 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// eager is ExchangeEager without a wait.
+// eager is ExchangeEager. It leaves out one kind of wait.
 type eager struct{ without Wait }
 
-// eagerSlot is a slot at a block of it.
+// eagerSlot is the slot that a block serves.
 type eagerSlot struct {
 	*member
 	of                        *ptx.Message
@@ -37,7 +37,7 @@ func (m eager) exchange(l *cudasim.Launch) {
 	})
 }
 
-// newEagerSlot returns the n-th slot of all messages, nil if they have fewer.
+// newEagerSlot returns the slot of the n-th part of all messages, or nil if there are fewer parts.
 func newEagerSlot(of *member, a *ptx.EagerArgs, n uint32) *eagerSlot {
 	k := 0
 	for ; k < len(a.Messages) && n >= a.Messages[k].Parts; k++ {

@@ -7,19 +7,19 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// fusedBlock is a block of a kernel that goes behind copy engines.
+// fusedBlock is a block of a kernel that is fused with copy engines.
 type fusedBlock struct {
 	member
 	a        *ptx.FusedArgs
 	without  Wait
 	sentinel [line]byte
 	warps    uint32 // of a block
-	taken    int    // by the signalling block's count
-	gone     int    // slices that it has let go
+	taken    int    // slices that all blocks have taken, as the signalling block knows
+	gone     int    // slices that the signalling block has let go
 	fold     func(own, come []byte, whole bool) []byte
 }
 
-// runFused runs such a kernel; fold is nil where nothing is folded.
+// runFused runs such a kernel. fold is nil if nothing is folded.
 func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come []byte, whole bool) []byte) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
@@ -47,7 +47,7 @@ func (f folder) fused(l *cudasim.Launch) {
 	})
 }
 
-// moveFused is MoveFused without a wait.
+// moveFused is MoveFused. It leaves out one kind of wait.
 type moveFused struct{ without Wait }
 
 func (m moveFused) run(l *cudasim.Launch) { runFused(l, m.without, nil) }
@@ -57,7 +57,7 @@ func (x *fusedBlock) count() int { return int(x.a.Steps) * x.a.Slices() }
 func (x *fusedBlock) takes() bool { return x.a.Chain != ptx.ChainRoot }
 func (x *fusedBlock) sends() bool { return x.a.Chain != ptx.ChainLast }
 
-// spans calls f for the bytes of so many that the block's warps move at a time.
+// spans calls f for each span of a slice that the block's warps move.
 func (x *fusedBlock) spans(bytes uint64, f func(at, n uint64)) {
 	step := uint64(x.grid*x.warps) * ptx.SentinelSpan
 	for first := uint64(uint32(x.Index)*x.warps) * ptx.SentinelSpan; first < bytes; first += step {
@@ -87,7 +87,7 @@ func (x *fusedBlock) run() {
 	}
 }
 
-// send stores the head of a slice, and what is behind its last whole line.
+// send stores the head of a slice, and the bytes behind its last whole line.
 func (x *fusedBlock) send(k int) {
 	s := x.a.Sent(k)
 	from, to, bytes := s.In, x.a.Next+uint64(k%2)*x.a.Slot, s.Bytes
@@ -137,7 +137,7 @@ func (x *fusedBlock) take(k int) {
 	})
 }
 
-// signal is what the last block does.
+// signal is the work of the last block, the signalling block.
 func (x *fusedBlock) signal() {
 	if x.takes() {
 		x.StoreRelease32(x.a.PrevCredit, 1)
@@ -156,7 +156,7 @@ func (x *fusedBlock) signal() {
 	x.StoreVolatile32(x.a.Credit, 0)
 }
 
-// through reports whether all blocks have taken n slices, free whether the next rank has room for the k-th.
+// through reports whether all blocks have taken n slices, free whether the next rank's slot is empty for slice k.
 func (x *fusedBlock) through(n uint32) bool {
 	all := true
 	for b := range x.grid {
@@ -167,7 +167,7 @@ func (x *fusedBlock) through(n uint32) bool {
 
 func (x *fusedBlock) free(k int) bool { return x.LoadAcquire32(x.a.Credit) >= uint32(max(k, 1)) }
 
-// advance looks at what the signalling block waits for, and says what it can.
+// advance polls the words that the signalling block waits for, and signals what they allow. It reports whether it signalled.
 func (x *fusedBlock) advance() bool {
 	if x.taken < x.count() && x.through(uint32(x.taken+1)) {
 		x.taken++

@@ -28,7 +28,7 @@ type member struct {
 	aborted bool
 }
 
-// slotOf returns which of a rank's slots, one for each peer, is that of rank from.
+// slotOf returns the index of rank from's slot among the slots of rank to, which has one for each peer.
 func slotOf(from, to int) uint64 {
 	if from < to {
 		return uint64(from)
@@ -36,19 +36,19 @@ func slotOf(from, to int) uint64 {
 	return uint64(from - 1)
 }
 
-// rankAt returns the rank at a peer index, peerIndexOf the place of a rank.
+// rankAt returns the rank at a peer index, peerIndexOf the peer index of a rank.
 func (m *member) rankAt(d int) int      { return (int(m.g.Rank) + d) % int(m.g.Size) }
 func (m *member) peerIndexOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }
 func (m *member) size() int             { return int(m.g.Size) }
 
-// wait polls until the condition holds, or the group is stopped; then it names the rank it waited for.
+// wait polls until the condition holds or the group is aborted. If aborted, it names the rank that it waited for.
 func (m *member) wait(peer int, condition func() bool) {
 	if !m.aborted && !m.until(condition) && !condition() {
 		m.StoreVolatile32(m.g.Abort+4+4*uint64(peer), 1)
 	}
 }
 
-// until polls until the condition holds, or the group is stopped; then it returns false.
+// until polls until the condition holds or the group is aborted. It returns false if aborted.
 func (m *member) until(condition func() bool) bool {
 	m.Poll(func() bool {
 		if condition() {
@@ -60,7 +60,7 @@ func (m *member) until(condition func() bool) bool {
 	return !m.aborted
 }
 
-// mine calls f for the runs of lines that fall to this block's threads.
+// mine calls f for the runs of lines that belong to this block's threads.
 func (m *member) mine(all uint64, f func(first, n uint64)) {
 	step := uint64(m.Threads)
 	for i := uint64(m.Index) * step; i < all; i += step * uint64(m.grid) {
@@ -68,7 +68,7 @@ func (m *member) mine(all uint64, f func(first, n uint64)) {
 	}
 }
 
-// read returns n lines of user memory at p, of which only left bytes exist; the others are 0.
+// read returns n lines of user memory at p. Only left bytes exist, and the others are 0.
 func (m *member) read(p, n, left uint64) []byte {
 	b := make([]byte, n*line)
 	copy(b, bytes.Clone(m.Load(p, int(min(n*line, left)))))

@@ -7,7 +7,7 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// LL packets is a block of a LL kernel.
+// llBlock is a block of an LL kernel.
 type llBlock struct {
 	member
 	flag uint32
@@ -25,7 +25,7 @@ func asLL(l *cudasim.Launch, g *ptx.GroupArgs, f func(*llBlock)) {
 	})
 }
 
-// arrive counts the block; the last one counts the operation.
+// arrive counts the block. The last block counts the operation.
 func (p *llBlock) arrive() {
 	if p.Add32(p.g.State+4, 1) == p.grid-1 {
 		p.StoreVolatile32(p.g.State+4, 0)
@@ -38,7 +38,7 @@ func (p *llBlock) slot(base uint64, from, to int) uint64 {
 	return base + (uint64(p.flag&1)*uint64(p.g.Size-1)+slotOf(from, to))*uint64(p.g.LLSlot)
 }
 
-// put stores lines as LL from the i-th on, of planes that are span bytes apart.
+// put stores lines as LL packets from the i-th on, in planes that are span bytes apart.
 func (p *llBlock) put(slot, span, i uint64, b []byte) {
 	lo, hi := make([]byte, len(b)/2), make([]byte, len(b)/2)
 	for k := 0; k < len(b); k += line {
@@ -84,7 +84,7 @@ func exchangeLL(l *cudasim.Launch) {
 	})
 }
 
-// sendEven sends every peer its part, and returns how far apart the planes of LL packets are.
+// sendEven sends every peer its part. It returns the bytes between the two planes of LL packets.
 func (p *llBlock) sendEven(a *ptx.EvenArgs) (span uint64) {
 	span = uint64(p.g.LLSlot) / 2
 	for d := 1; d < p.size(); d++ {
@@ -145,7 +145,7 @@ func broadcastLL(l *cudasim.Launch) {
 	})
 }
 
-// own copies what a rank sends to itself.
+// own copies the part that a rank sends to itself.
 func (m *member) own(a *ptx.ExchangeArgs) {
 	if a.Send[0] == a.Recv[0] {
 		return

@@ -5,7 +5,7 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// ll128Block is a block of a LL128 kernel.
+// ll128Block is a block of an LL128 kernel.
 type ll128Block struct {
 	member
 	slotBytes  uint64
@@ -30,7 +30,7 @@ func newLL128(b *cudasim.Block, grid uint32, g *ptx.GroupArgs, slot, rounds uint
 	return r
 }
 
-// arrive counts the block; the last one counts the operation.
+// arrive counts the block. The last block counts the operation.
 func (r *ll128Block) arrive() {
 	if r.Add32(r.g.State+12, 1) == r.grid-1 {
 		r.StoreVolatile32(r.g.State+12, 0)
@@ -38,14 +38,14 @@ func (r *ll128Block) arrive() {
 	}
 }
 
-// slot returns where rank from's rows of a round lie in rank to's LL128 memory at base.
+// slot returns where rank from's lines of a round lie in rank to's LL128 memory at base.
 func (r *ll128Block) slot(base uint64, from, to int, number uint32) uint64 {
 	return base + (uint64(number&1)*uint64(r.g.Size-1)+slotOf(from, to))*r.slotBytes
 }
 
 func ll128Chunks(n uint64) uint64 { return (n + ptx.LL128Data - 1) / ptx.LL128Data }
 
-// warp chunks calls f for the runs of warp chunks that fall to this block's warps.
+// chunks calls f for the runs of warp chunks that belong to this block's warps.
 func (r *ll128Block) chunks(all uint64, f func(first, n uint64)) {
 	warps := uint64(r.Threads) / 32
 	for i := uint64(r.Index) * warps; i < all; i += warps * uint64(r.grid) {
@@ -53,7 +53,7 @@ func (r *ll128Block) chunks(all uint64, f func(first, n uint64)) {
 	}
 }
 
-// readChunks returns n warp chunks of user memory from the i-th on; what lies behind the last of all bytes is 0.
+// readChunks returns n warp chunks of user memory from the i-th on. Bytes behind the end are 0.
 func (r *ll128Block) readChunks(p, i, n, all uint64) []byte {
 	b := make([]byte, n*ptx.LL128Data)
 	copy(b, r.Load(p+ptx.LL128Data*i, int(within(ptx.LL128Data*i, n*ptx.LL128Data, all))))
@@ -71,7 +71,7 @@ func (r *ll128Block) take(slot, i, n uint64, peer int, number uint32) []byte {
 	return b
 }
 
-// gather folds n warp chunks of every rank's slot in the own memory, and mine at its place.
+// gatherLL128 folds n warp chunks of every peer's slot in this rank's memory, and this rank's own chunks, mine.
 func (f folder) gatherLL128(r *ll128Block, own, i, n uint64, mine []byte, divisor, number uint32) []byte {
 	all := make([][]byte, r.size())
 	for q := range all {
@@ -84,14 +84,14 @@ func (f folder) gatherLL128(r *ll128Block, own, i, n uint64, mine []byte, diviso
 	return f.fold(all, n*ptx.LL128Data, divisor)
 }
 
-// ll128Step is a block's warp chunks of one step: the first and their number, and their place and round.
+// ll128Step is the warp chunks of a block in one step: the first chunk and their number, and their place and round.
 type ll128Step struct {
 	first, n, at uint64
 	number       uint32
 	mine         []byte
 }
 
-// ll128Rounds returns how many warp chunks all warps move together, in how many rounds, and how many places a round has.
+// ll128Rounds returns the number of warp chunks that all warps move, the number of rounds, and the places in one round.
 func ll128Rounds(bytes uint64, slot uint32, step uint64) (all, rounds, room uint64) {
 	all, rounds, room = ll128Chunks(bytes), 1, uint64(slot)/ptx.LL128Chunk
 	if all > room {
@@ -122,7 +122,7 @@ func (f folder) ll128(l *cudasim.Launch) {
 	})
 }
 
-// takeLL128 folds the warp chunks of a turn.
+// takeLL128 folds the warp chunks of a step.
 func (f folder) takeLL128(r *ll128Block, a *ptx.LL128Args, t *ll128Step) {
 	if t.n != 0 {
 		r.writeChunks(a.Out, t.first, f.gatherLL128(r, a.LL128[0], t.at, t.n, t.mine, a.Divisor, t.number), a.Bytes)

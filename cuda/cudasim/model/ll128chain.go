@@ -5,32 +5,32 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// Wait is one that a kernel by LL128 or lines, behind engines or of messages cannot do without, but for the zero Wait, which is none.
+// Wait names a wait that a kernel cannot do without. Tests leave it out and expect the simulator to notice. The zero Wait is none.
 type Wait int
 
 // The waits, first those of BroadcastLL128.
 const (
-	WaitForRoom     Wait = iota + 1 // for the sign that the round before the last was taken
-	WaitForLast                     // for the last sign, before a sender leaves
+	WaitForRoom     Wait = iota + 1 // for the credit that the round before the last was taken
+	WaitForLast                     // for the last credit, before a sender leaves
 	WaitForStranger                 // for the last greeting, before a rank leaves
-	WaitForGreeting                 // for the first greeting, before the second is signed
+	WaitForGreeting                 // for the first greeting, before the second is stored
 
-	WaitForClear      // by the sentinel protocol: until what was cleared is read to be
-	WaitForCredit     // BroadcastSentinel: for the sign that a place is free again
-	WaitForEntry      // for the first sign of the operation
-	WaitForLastCredit // before a sender leaves
+	WaitForClear      // of the sentinel protocol: until cleared lines are read to be empty
+	WaitForCredit     // BroadcastSentinel: for the credit that a slot is empty again
+	WaitForEntry      // for the first credit of the operation
+	WaitForLastCredit // for the last credit, before a sender leaves
 
-	WaitForFreed // behind engines: before a head is sent
-	WaitForTaken // before an engine sends what was folded here
+	WaitForFreed // of a fused kernel: for credit, before a head is sent
+	WaitForTaken // until a slice is folded, before an engine sends it
 
-	WaitForSlot    // of an eager buffer: until it is free
-	WaitForMessage // until a slot is full
+	WaitForSlot    // of an eager buffer: until a slot is free
+	WaitForMessage // of an eager buffer: until a slot is full
 )
 
-// ll128Chain is BroadcastLL128 without a wait.
+// ll128Chain is BroadcastLL128. It leaves out one kind of wait.
 type ll128Chain struct{ without Wait }
 
-// chained is a block of it.
+// chained is a block of ll128Chain.
 type chained struct {
 	*ll128Block
 	ll128Chain
@@ -51,7 +51,7 @@ func (c ll128Chain) broadcast(l *cudasim.Launch) {
 	})
 }
 
-// at returns where this rank's rows lie at the rank at peer index d, from where that rank's lie here.
+// at returns where this rank's lines lie at the rank with peer index d, from where that rank's lines lie here.
 func (x *chained) at(d int, number uint32) uint64 {
 	return x.slot(x.a.LL128[d], int(x.g.Rank), x.rankAt(d), number)
 }
@@ -62,8 +62,8 @@ func (x *chained) from(d int, number uint32) uint64 {
 
 const ll128Bytes = 128
 
-// postCredit stores n credits from the i-th on at the rank at peer index d, unless this one was stopped. found waits for its, unless that
-// is what is left out.
+// postCredit stores n credits from the i-th on at the rank with peer index d, unless this rank was aborted. found waits for that rank's
+// credits, unless that wait is left out.
 func (x *chained) postCredit(d int, i, n uint64, number uint32) {
 	if !x.aborted {
 		x.StoreLL128(x.at(d, number)+ll128Bytes*i, make([]byte, n*ptx.LL128Data/4), number)
@@ -78,7 +78,7 @@ func (x *chained) found(d int, i, n uint64, number uint32, w Wait) {
 	x.wait(x.rankAt(d), func() bool { return x.LoadLL128(x.from(d, number)+ll128Bytes*i, b, number) })
 }
 
-// strangers calls f for the places of ranks that are not next to this one, in one block alone.
+// strangers calls f, in one block alone, for the peer indices of the ranks that are no neighbours of this one.
 func (x *chained) strangers(f func(d int)) {
 	for d := 1; d < x.size() && x.Index == int(x.grid)-1; d++ {
 		if d != x.before && d != x.after {

@@ -13,10 +13,10 @@ type folder struct {
 	k    *kernels.Kernel
 	size int // bytes of an element, or of its real part
 
-	without Wait // by the sentinel protocol, a wait that is left out
+	without Wait // the wait that sentinel and fused kernels leave out
 }
 
-// fold reduces one operand of each rank, in rank order. Bytes that are no elements are left out: a last line may be short.
+// fold reduces one operand of each rank, in rank order. A last line may be short, and bytes behind the last element are left out.
 func (f folder) fold(all [][]byte, n uint64, divisor uint32) []byte {
 	acc := bytes.Clone(all[0][:n])
 	for _, x := range all[1:] {
@@ -48,7 +48,7 @@ func (f folder) scale(l *cudasim.Launch) {
 	copy(l.Store(a.Out, n), x)
 }
 
-// gather folds n lines of every rank's slot in the own memory, and mine at its place.
+// gather folds n lines of every peer's slot in this rank's memory, and this rank's own lines, mine.
 func (f folder) gather(p *llBlock, own, span, i, n uint64, mine []byte, left uint64, divisor uint32) []byte {
 	all := make([][]byte, p.size())
 	for q := range all {

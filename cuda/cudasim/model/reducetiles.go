@@ -68,7 +68,7 @@ func (f folder) tiles(l *cudasim.Launch) {
 	})
 }
 
-// scatterTiles is ReduceScatterTiles. Its teams tell how many tiles they have pushed, and folded.
+// scatterTiles is ReduceScatterTiles. One team posts how many tiles it has pushed, the other how many it has folded.
 func (f folder) scatterTiles(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ReduceScatterArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {

@@ -14,8 +14,8 @@ func Register(s *cudasim.Sim) error {
 	return registerMoves(s, 0)
 }
 
-// RegisterWithout is Register, and RegisterReduction of float32 sums, with model kernels that leave out a wait, so that a test can see it
-// missed.
+// RegisterWithout is Register, and RegisterReduction of float32 sums, with model kernels that leave out a wait. A test then sees that
+// the simulator notices.
 func RegisterWithout(s *cudasim.Sim, w Wait) error {
 	if err := registerMoves(s, w); err != nil {
 		return err
@@ -34,13 +34,13 @@ func registerMoves(s *cudasim.Sim, w Wait) error {
 	})
 }
 
-// RegisterReduction adds those of a kind of reduction on an element type.
+// RegisterReduction adds the entry points of a kind of reduction on an element type.
 func RegisterReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind) error {
 	return registerReduction(s, d, k, 0)
 }
 
 func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait) error {
-	of := d.Real() // identical code is one image: its model kernel must do for all that it is loaded for
+	of := d.Real() // identical code is one image, so its model kernel must serve every type that loads it
 	switch k {
 	case colligo.KindSum, colligo.KindPremulSum:
 		if d != colligo.Bool {
@@ -83,7 +83,7 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 	return image(s, m, map[string]cudasim.Model{ptx.Scale: f.scale})
 }
 
-// image registers a module's entry points. One that has no model kernel faults when it is launched.
+// image registers a module's entry points. An entry point without a model kernel faults when it is launched.
 func image(s *cudasim.Sim, m ptx.Module, models map[string]cudasim.Model) error {
 	ptx, err := m.PTX()
 	if err != nil {

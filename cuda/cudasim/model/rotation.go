@@ -7,18 +7,18 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// enter posts number 1 to the rank at peer index d, of what was over before the kernel began.
+// enter posts number 1 to the rank with peer index d. The operations that it declares over ended before the kernel began.
 func (t *tiles) enter(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
 }
 
-// level sets the two words to the count that a chain does not need, of the rank at peer index d to which it sends.
+// level sets the two flag words to the count that a chain does not need. d is the peer index of the rank to which this rank sends.
 func (t *tiles) level(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d])
 	t.StoreVolatile32(t.flag(0, 0, t.rankAt(d)), t.base[d])
 }
 
-// post tells the rank at peer index d a number of this operation, reach waits for its.
+// post tells the rank with peer index d a number of this operation, reach waits for that rank's number.
 func (t *tiles) post(phase, d int, n uint32) {
 	t.StoreRelease32(t.flag(d, phase, int(t.g.Rank)), t.base[d]+n)
 }
@@ -28,10 +28,10 @@ func (t *tiles) reach(phase, d int, n uint32) {
 	t.wait(q, func() bool { return int32(t.LoadAcquire32(t.flag(0, phase, q))-(t.base[d]+n)) >= 0 })
 }
 
-// deepest is how many tiles of a pair there are that are not yet used.
+// deepest is the largest number of tiles of a pair that are sent and not yet used.
 const deepest = 8
 
-// slots are the places of a block's n tiles of a pair. quiet are the last ones, of which nobody says that they were used.
+// slots computes where a block's n tiles of a pair lie. The last quiet tiles are those that no rank says it has used.
 type slots struct {
 	*tiles
 	tile, pieces, n, quiet, depth uint32
@@ -42,7 +42,7 @@ func (t *tiles) slots(tile, pieces, n uint32) *slots {
 	return &slots{t, tile, pieces, n, quiet, min(pieces*quiet, deepest)}
 }
 
-// slotAt returns where tile j of the sender at peer index from, as the receiver counts places, lies in the receiver's memory.
+// slotAt returns where a sender's tile j lies in the receiver's memory. from is the sender's peer index at the receiver.
 func (s *slots) slotAt(memory uint64, from int, j uint32) uint64 {
 	i := (s.n - 1 - j) % s.depth
 	piece := uint64(s.Index)*uint64(s.pieces) + uint64(i/s.quiet^1)
@@ -52,7 +52,7 @@ func (s *slots) slotAt(memory uint64, from int, j uint32) uint64 {
 func (s *slots) out(d int, j uint32) uint64 { return s.slotAt(s.g.Tiles[d], s.size()-d, j) }
 func (s *slots) in(d int, j uint32) uint64  { return s.slotAt(s.g.Tiles[0], d, j) }
 
-// mayGo is the number of phase 1 after which tile j may be sent.
+// mayGo returns the number of phase 1 after which tile j may be sent.
 func (s *slots) mayGo(j uint32) uint32 {
 	if j < s.depth {
 		return 1
@@ -60,7 +60,7 @@ func (s *slots) mayGo(j uint32) uint32 {
 	return j - s.depth + 2
 }
 
-// mayEnd waits until the sender to the rank at peer index d may end, used says that its tile j was used.
+// mayEnd waits until the sender to the rank with peer index d may end. used posts that the tile j of that rank was used.
 func (s *slots) mayEnd(d int) {
 	if s.n > s.quiet {
 		s.reach(1, d, s.n-s.quiet+1)
@@ -93,7 +93,9 @@ func exchangeRotation(l *cudasim.Launch) {
 	})
 }
 
-// sendRotation sends to one peer after the other, and waits until all is used.
+// sendRotation sends to one peer after the other, and waits until all tiles but the quiet ones are used.
+//  1. Wait until the tile's slot is free, copy the tile into it, and announce it.
+//  2. Wait until all peers have used their tiles but the quiet ones.
 func (s *slots) sendRotation(a *ptx.ExchangeArgs, n uint32) {
 	for to := 1; to < s.size(); to++ {
 		for j := range n {
@@ -108,6 +110,10 @@ func (s *slots) sendRotation(a *ptx.ExchangeArgs, n uint32) {
 	}
 }
 
+// receiveRotation receives from one peer after the other:
+//  3. Tell every peer that this rank is in the operation.
+//  4. While the first peer's tiles come, copy the own part.
+//  5. Wait for a tile, copy it to the output, and post that it has been used.
 func (s *slots) receiveRotation(a *ptx.ExchangeArgs, n uint32) {
 	for d := 1; d < s.size(); d++ {
 		s.enter(d)
@@ -202,7 +208,7 @@ func broadcastChain(l *cudasim.Launch) {
 	})
 }
 
-// mayGive waits until tile j has a place on the next rank.
+// mayGive waits until the next rank has room for tile j.
 func (s *slots) mayGive(a *ptx.ChainArgs, m marks, j uint32) {
 	after, direct := int(a.After), a.Direct != 0
 	if after == 0 || direct && j > 0 {
@@ -238,13 +244,13 @@ func (s *slots) forward(a *ptx.ChainArgs, j uint32) {
 	}
 }
 
-// marks are those of kernels that store in the peers' outputs.
+// marks are the words by which ranks compare which memory they mean, of kernels that store in the peers' outputs.
 type marks struct {
 	at   uint64
 	mark uint32
 }
 
-// postMark stores this rank's mark at a peer, checkOne stops the block if that of a peer differs.
+// postMark stores this rank's mark at a peer. checkOne aborts the block if a peer's mark differs.
 func (t *tiles) postMark(m marks, d int) {
 	t.StoreVolatile32(t.g.Flags[d]+m.at+4*uint64(t.Index*ptx.MaxRanks+int(t.g.Rank)), m.mark)
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// What a launch of SendRecv carries.
+// The messages that a launch of SendRecv carries.
 const (
 	sends    = 1
 	receives = 2
 	both     = sends | receives
 )
 
-// sendrecv is Rendezvous and SendRecv without a wait.
+// sendRecv is Rendezvous and SendRecv. It leaves out one kind of wait.
 type sendRecv struct{ without Wait }
 
 func (w sendRecv) rendezvous(l *cudasim.Launch) {
@@ -26,7 +26,7 @@ func (w sendRecv) rendezvous(l *cudasim.Launch) {
 	})
 }
 
-// announce says that this rank is ready, and what it sends.
+// announce tells the peer that this rank is ready, and what it sends.
 func (w sendRecv) announce(m *member, a *ptx.SendRecvArgs) {
 	x := &a.Sent
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)
@@ -43,7 +43,8 @@ func (w sendRecv) announce(m *member, a *ptx.SendRecvArgs) {
 	m.StoreRelease32(x.Arrived+at, x.Code)
 }
 
-// await waits for one of what is wanted, or for both if they are sure to come, and returns it: 0 if it was stopped.
+// await waits for one of the wanted messages, or for both if both are sure to come. It returns the messages that may be carried, or 0
+// if it was aborted.
 func (w sendRecv) await(m *member, a *ptx.SendRecvArgs, wanted uint32) (found uint32) {
 	x := &a.Received
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	chunkBytes = 512 // bytes
+	chunkBytes = 512
 	slotChunks = ptx.SentinelSpan / chunkBytes
 )
 
-// ring connections is a block of a sentinel kernel, the index-th of some that work together: its warps do each thing one after the other.
+// connections is a block of a sentinel kernel, the index-th of the blocks that carry out an operation. Its warps act one after the other.
 type connections struct {
 	member
 	a               *ptx.SentinelArgs
@@ -23,7 +23,7 @@ type connections struct {
 	iterations
 }
 
-// ring connection is a warp of it: its index among all that sentinel memory is for, and the number and place of its next step.
+// connection is the ring connection of a warp: the warp's index in sentinel memory, and the number and slot of its next step.
 type connection struct{ index, number, slot uint32 }
 
 func newConnections(b *cudasim.Block, a *ptx.SentinelArgs, index int, grid uint32, w Wait) *connections {
@@ -48,7 +48,7 @@ func (x *connections) at(base uint64, w *connection, u uint32) uint64 {
 	return base + (uint64(w.slot)*warps+uint64(w.index))*ptx.SentinelSpan + chunkBytes*uint64(u)
 }
 
-// put stores the warp chunks of a step.
+// put stores the warp chunks of a step in the next rank's slot.
 func (x *connections) put(w *connection, chunks [][]byte) {
 	for u, b := range chunks {
 		if !x.aborted {
@@ -72,7 +72,7 @@ func (x *connections) take(w *connection, n uint32) (chunks [][]byte) {
 	return chunks
 }
 
-// clear reads back what was cleared, unless that is what is left out, and goes on to the next step.
+// clear reads the lines that take has cleared, unless that wait is left out. Then it goes on to the next step.
 func (x *connections) clear(w *connection, n uint32) {
 	for u := range n {
 		if !x.aborted && x.without != WaitForClear {
@@ -89,8 +89,8 @@ func (x *connections) step(w *connection) {
 	}
 }
 
-// postCredits says of all warps that all steps before the next one are cleared; heard waits until the next rank has said so of n, unless
-// that is left out.
+// postCredits returns credit for all warps: all steps before their next one are cleared. awaitCredit waits until the next rank has
+// returned credit n, unless that wait is left out.
 func (x *connections) postCredits() {
 	for _, w := range x.warpConnections {
 		if !x.aborted {
@@ -124,12 +124,12 @@ func (x *connections) deal(bytes uint64) {
 	s.chunks = (s.all + s.warps*s.count - 1) / (s.warps * s.count)
 }
 
-// warp chunk returns which warp chunk of the tensor warp chunk u of a iteration is, for the i-th warp of the block.
+// chunk returns the index in the tensor of the warp chunk u of an iteration, for the i-th warp of the block.
 func (x *connections) chunk(iteration, u uint32, i int) uint64 {
 	return uint64((iteration*x.iterations.chunks+u)*x.iterations.warps + uint32(x.index*len(x.warpConnections)+i))
 }
 
-// has returns how many warp chunks the i-th warp has in a iteration.
+// has returns the number of warp chunks of the i-th warp in an iteration.
 func (x *connections) has(iteration uint32, i int) uint32 {
 	n := uint32(1)
 	for u := uint32(1); u < x.iterations.chunks && x.chunk(iteration, u, i) < uint64(x.iterations.all); u++ {
@@ -138,7 +138,7 @@ func (x *connections) has(iteration uint32, i int) uint32 {
 	return n
 }
 
-// readChunks returns n warp chunks of the bytes at p, which are left of all.
+// readChunks returns n warp chunks of the tensor at p, for the i-th warp in an iteration.
 func (x *connections) readChunks(p, bytes uint64, iteration uint32, i int, n uint32) (chunks [][]byte) {
 	for u := range n {
 		at := x.chunk(iteration, u, i) * chunkBytes
@@ -154,7 +154,7 @@ func (x *connections) writeChunks(p, bytes uint64, iteration uint32, i int, chun
 	}
 }
 
-// sentinel is AllReduceSentinel.
+// sentinel is AllReduceSentinel. sentinel.cu has the steps.
 func (f folder) sentinel(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) {
 		x := newConnections(b, cudasim.Args[ptx.SentinelArgs](l), b.Index, l.Grid, f.without)
@@ -166,7 +166,7 @@ func (f folder) sentinel(l *cudasim.Launch) {
 	})
 }
 
-// iteration has some warp chunks of every part go round.
+// iteration sends some warp chunks of every part round the ring.
 func (f folder) iteration(x *connections, iteration uint32) {
 	for s := range 2*x.size() - 1 {
 		for i := range x.warpConnections {
@@ -175,7 +175,7 @@ func (f folder) iteration(x *connections, iteration uint32) {
 	}
 }
 
-// ringStep takes the i-th warp's warp chunks of the part that has been put s times, adds its own or keeps them, and puts them.
+// ringStep takes the i-th warp's chunks of the part that has been put s times. It adds this rank's chunks or keeps the sum, and puts them.
 func (f folder) ringStep(x *connections, iteration uint32, s, i int) {
 	w, n, last := &x.warpConnections[i], x.has(iteration, i), 2*x.size()-2
 	from := uint64((int(x.g.Rank)-s+2*x.size())%x.size()) * x.a.Part
@@ -205,7 +205,7 @@ func (f folder) ringStep(x *connections, iteration uint32, s, i int) {
 	}
 }
 
-// addChunks reduces own into warp chunks, of each of which left bytes are elements.
+// addChunks reduces own into chunks. left returns how many bytes of a chunk are elements.
 func (f folder) addChunks(chunks, own [][]byte, divisor uint32, left func(u uint32) uint64) {
 	for u := range chunks {
 		n := left(uint32(u))
@@ -213,14 +213,14 @@ func (f folder) addChunks(chunks, own [][]byte, divisor uint32, left func(u uint
 	}
 }
 
-// sentinelChain is BroadcastSentinel without a wait.
+// sentinelChain is BroadcastSentinel. It leaves out one kind of wait.
 type sentinelChain struct{ without Wait }
 
 func (c sentinelChain) broadcast(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) { c.handOn(b, cudasim.Args[ptx.SentinelArgs](l), b.Index, l.Grid) })
 }
 
-// handOn is a broadcast by some blocks, of which b is the index-th.
+// handOn is a broadcast by some blocks. b is the index-th of them.
 func (c sentinelChain) handOn(b *cudasim.Block, a *ptx.SentinelArgs, index int, blocks uint32) {
 	x := newConnections(b, a, index, blocks, c.without)
 	x.deal(x.a.Bytes)
@@ -242,7 +242,7 @@ func (c sentinelChain) handOn(b *cudasim.Block, a *ptx.SentinelArgs, index int, 
 	x.leave()
 }
 
-// hop hands on and keeps a warp's warp chunks of a iteration.
+// hop hands on and keeps a warp's chunks of an iteration.
 func (x *connections) hop(iteration uint32, i int, begin uint32) {
 	w, n, root := &x.warpConnections[i], x.has(iteration, i), x.a.Ends&ptx.EndRoot != 0
 	var chunks [][]byte

@@ -12,7 +12,7 @@ const tileDepth = 4
 // tiles is a block of a tile kernel.
 type tiles struct {
 	member
-	base [ptx.MaxRanks]uint32 // by place: tiles of the pair before this operation
+	base [ptx.MaxRanks]uint32 // by peer index: tiles of the pair before this operation
 }
 
 // asTiles runs f for all blocks of a launch.
@@ -35,8 +35,8 @@ func (t *tiles) counter(d int) uint64 {
 	return t.g.State + 64 + 4*uint64(t.Index*ptx.MaxRanks+d)
 }
 
-// slot returns where tile j of the pair with the rank at peer index d lies in the memory of the rank at peer index where,
-// for which the sender stands at peer index from.
+// slot returns where tile j of the pair with the rank of peer index d lies in the memory of the rank of peer index where. from is the
+// sender's peer index at the rank that has the memory.
 func (t *tiles) slot(where, phase, from, d int, j uint32) uint64 {
 	circle := (uint64(t.Index)*2+uint64(phase))*uint64(t.g.Size-1) + uint64(from-1)
 	return t.g.Tiles[where] + (circle*tileDepth+uint64((t.base[d]+j)%tileDepth))*uint64(t.g.TileSlot)
@@ -54,7 +54,7 @@ func (t *tiles) flag(where, phase, from int) uint64 {
 	return t.g.Flags[where] + 4*uint64((t.Index*2+phase)*ptx.MaxRanks+from)
 }
 
-// signal tells each peer that tile j is there, if count of it is more than j; await waits for theirs.
+// signal announces tile j to each peer that has more than j tiles by count. await waits for the peers' tiles j.
 func (t *tiles) signal(phase int, j uint32, count func(d int) uint32) {
 	for d := 1; d < t.size(); d++ {
 		if j < count(d) {
@@ -109,7 +109,7 @@ func (t *tiles) pull(to, slot, n uint64) {
 	}
 }
 
-// of returns how many of the tiles of n bytes fall to this block, at where its j-th begins.
+// of returns how many tiles of n bytes belong to this block, at where its j-th tile begins.
 func (t *tiles) of(n uint64, tile uint32) uint32 {
 	all := (n + uint64(tile) - 1) / uint64(tile)
 	if all <= uint64(t.Index) {

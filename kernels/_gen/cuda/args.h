@@ -1,24 +1,24 @@
-// What the entry points take: one struct each. The Go structs of the same names (kernels/ptx_args.go) have the same
-// layout; the generator copies the offsets asserted here into a table that a Go test holds against them.
+// The arguments of the entry points, one struct each. The Go structs of the same names (kernels/ptx/args.go) have the same layout. The
+// generator copies the offsets that are asserted here into a table, and a Go test compares the Go structs with it.
 #pragma once
 #include "device.h"
 
 constexpr int maxRanks = 8;
 constexpr int depth = 4; // tiles of one pair in flight
 
-// Arrays that have an entry for each rank of the group are turned: entry d belongs to rank (rank + d) mod size, entry 0 to
-// this rank. So every rank starts with another peer.
+// Arrays with an entry for each rank of the group are indexed by peer index: entry d belongs to rank (rank + d) mod size, and entry 0
+// to this rank. So every rank starts with another peer.
 
 struct GroupArgs {
-	u64 ll[maxRanks]; // each rank's packet memory
-	u64 tiles[maxRanks];   // each rank's tile memory
-	u64 flags[maxRanks];   // each rank's flag words
-	u64 state;             // this rank's counters, on its own device
-	u64 abort;              // host words: [0] stops all loops; [1 + q] is set by a stopped loop that waited for rank q,
-	                       // [1 + maxRanks + q] by a kernel whose mark is not rank q's
+	u64 ll[maxRanks];    // each rank's LL memory
+	u64 tiles[maxRanks]; // each rank's tile memory
+	u64 flags[maxRanks]; // each rank's flag words
+	u64 state;           // this rank's counters, on its own device
+	u64 abort;           // host words: [0] is the abort flag; [1 + q] is set by an aborted loop that waited for rank q,
+	                     // [1 + maxRanks + q] by a kernel whose mark is not rank q's
 	u32 rank, size;
-	u32 llSlot; // bytes that packet memory has for one peer in one half
-	u32 tileSlot;   // bytes of one tile at most
+	u32 llSlot;   // bytes that LL memory has for one peer in one half
+	u32 tileSlot; // bytes of one tile at most
 };
 
 struct ReduceArgs {
@@ -39,11 +39,11 @@ struct AllReduceArgs {
 
 struct LL128Args {
 	GroupArgs group;
-	u64 ll128[maxRanks]; // each rank's row memory
+	u64 ll128[maxRanks]; // each rank's LL128 memory
 	u64 in, out, bytes;
-	u64 part;    // as in AllReduceArgs
+	u64 part; // as in AllReduceArgs
 	u32 divisor;
-	u32 slot; // bytes that row memory has for one peer in one half, a multiple of 1024
+	u32 slot; // bytes that LL128 memory has for one peer in one half, a multiple of 1024
 };
 
 struct DirectArgs {
@@ -51,7 +51,7 @@ struct DirectArgs {
 	u64 outs[maxRanks]; // each rank's output as this device sees it
 	u64 in, bytes;
 	u64 part;    // as in AllReduceArgs
-	u64 marks;   // what flags are plus, in bytes: where ranks put their mark
+	u64 marks;   // where ranks post their mark, in bytes from the flag words
 	u32 divisor, tile;
 	u32 mark; // equal on all ranks if they mean the same memory
 	u32 unused;
@@ -80,14 +80,14 @@ struct ExchangeArgs {
 	u64 recv[maxRanks];
 	u64 recvBytes[maxRanks];
 	u32 tile;
-	u32 pieces; // of a relay: circles of tile memory, of each sender, that a block has
+	u32 pieces; // of exchange_rotation: pieces of tile memory that a block has of each sender
 };
 
 struct DirectExchangeArgs {
 	GroupArgs group;
 	u64 send[maxRanks];
 	u64 sendBytes[maxRanks];
-	u64 recv[maxRanks]; // where it goes, as this device sees it
+	u64 recv[maxRanks]; // addresses in the peers' outputs, as this device sees them
 	u64 marks;          // as in DirectArgs
 	u32 mark, unused;
 };
@@ -97,7 +97,7 @@ struct BroadcastArgs {
 	u64 in;           // of the root
 	u64 out;          // of the others
 	u64 bytes;        // 1 at least
-	u32 root, unused; // the root's place
+	u32 root, unused; // the root's peer index
 };
 
 struct ChainArgs {
@@ -107,7 +107,7 @@ struct ChainArgs {
 	u64 next;  // with direct: the output of the next rank as this device sees it
 	u64 bytes;
 	u64 marks; // as in DirectArgs
-	u32 before, after; // places of the ranks before and after this one, 0 for none
+	u32 before, after; // peer indices of the ranks before and after this one, 0 for none
 	u32 tile, mark;
 	u32 direct;
 	u32 pieces; // as in ExchangeArgs
@@ -115,46 +115,46 @@ struct ChainArgs {
 
 struct LL128ChainArgs {
 	GroupArgs group;
-	u64 ll128[maxRanks]; // as in RowsArgs, and slot
-	u64 in;             // of the root
-	u64 out;            // of the others
-	u64 bytes;          // 1 at least
-	u32 before, after;  // as in ChainArgs
+	u64 ll128[maxRanks]; // as in LL128Args, and slot
+	u64 in;              // of the root
+	u64 out;             // of the others
+	u64 bytes;           // at least 1
+	u32 before, after;   // as in ChainArgs
 	u32 slot, unused;
 };
 
 struct SentinelArgs {
 	GroupArgs group;
-	u64 memory, next; // line memory of this rank and of the next one
-	u64 counts;      // 8 bytes for each warp, on this rank
-	u64 credits, prevCredits; // words that the next rank signs, one for each warp, and those of the rank before
+	u64 memory, next;         // sentinel memory of this rank and of the next one
+	u64 counts;               // 8 bytes for each warp, on this rank
+	u64 credits, prevCredits; // words for each warp: the credits that the next rank returns, and those at the rank before
 	u64 in, out, bytes;
 	u64 part; // as in AllReduceArgs
 	u32 sentinel[4];
-	u32 slots, blocks; // of line memory; size places at least, lineWarps in a block
-	u32 divisor;        // as in ReduceArgs
-	u32 ends;           // of broadcasts: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
-	u32 before, after;  // places of the ranks that lines come from and go to
+	u32 slots, blocks; // of sentinel memory: at least size slots, and sentinelWarps warps in a block
+	u32 divisor;       // as in ReduceArgs
+	u32 ends;          // of a broadcast: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
+	u32 before, after; // peer indices of the ranks that lines come from and go to
 };
 
 enum { chainRoot = 1, chainMiddle, chainLast };
 
 struct FusedArgs {
 	GroupArgs group;
-	u64 slots, next;    // two slots of this rank, and of the next one
-	u64 counts;         // a word for each block, of this rank
-	u64 credit, prevCredit;    // the word that the next rank tells this one, and that of the rank before
-	u64 go;             // two words of this rank that a stream waits for
-	u64 bytes;          // of the whole tensor
-	u64 ins[maxRanks];  // of parts, turned
-	u64 outs[maxRanks]; // of parts, turned
-	u64 part;           // as in AllReduceArgs
-	u64 slot, slice;    // from one slot to the other, and the longest slice: a multiple of 16
-	u64 head;           // that the kernel sends of each slice: a multiple of spanBytes, or all
+	u64 slots, next;        // two slots of this rank, and of the next one
+	u64 counts;             // a word for each block, of this rank
+	u64 credit, prevCredit; // the word by which the next rank gives this one credit, and that at the rank before
+	u64 go;                 // two words of this rank for which a stream waits
+	u64 bytes;              // of the whole tensor
+	u64 ins[maxRanks];      // of parts, by peer index
+	u64 outs[maxRanks];     // of parts, by peer index
+	u64 part;               // as in AllReduceArgs
+	u64 slot, slice;        // bytes from one slot to the other, and of the longest slice: a multiple of 16
+	u64 head;               // bytes that the kernel sends of each slice: a multiple of spanBytes, or all
 	u32 sentinel[4];
-	u32 steps, folds; // and in how many of them, the first ones, lines are folded
+	u32 steps, folds; // steps of the ring, and how many of them, the first ones, fold
 	u32 divisor;      // as in ReduceArgs
-	u32 chain;        // chainRoot, chainMiddle or chainLast of one, or 0
+	u32 chain;        // chainRoot, chainMiddle or chainLast, or 0 in a ring
 };
 
 constexpr u32 mostCode = 1u << 30;
@@ -162,14 +162,14 @@ constexpr int mostMessages = 8;
 
 struct Message {
 	u64 at, bytes;
-	u64 data;                // the mailbox, on the receiver
-	u64 arrived, free, tags; // words of its first slot; tags are two for each slot, check and label
-	u32 slot, part;          // bytes from slot to slot, and those that are in each
-	u32 first, slots;        // the slot that the message begins in, and how many there are
+	u64 data;                // the eager buffer, on the receiver
+	u64 arrived, free, tags; // words of the first slot; each slot has two tags, check and label
+	u32 slot, part;          // bytes from slot to slot, and of the part in each slot
+	u32 first, slots;        // the slot in which the message begins, and the number of slots
 	u32 code, label;
 	u32 peer;     // a rank
-	u32 parts;    // that have a slot each
-	u32 receives; // 0 if it is sent
+	u32 parts;    // each has a slot
+	u32 receives; // 0 if the message is sent
 };
 
 struct EagerArgs {
@@ -179,10 +179,10 @@ struct EagerArgs {
 
 struct SendRecvArgs {
 	SentinelArgs out, in;
-	Message sent, received; // what tells of them, without bytes
-	u64 clearToSend, peerClearToSend;       // the word that the peer sets here, and that on the peer
-	u64 carried;            // two words of this rank: what each launch carries
-	u32 blocks, second;       // that carry out; 1 in the second launch
+	Message sent, received;           // the rendezvous messages, without bytes
+	u64 clearToSend, peerClearToSend; // the word that the peer sets on this rank, and that on the peer
+	u64 carried;                      // two words of this rank: the messages that each launch carries
+	u32 blocks, second;               // blocks that carry out; 1 in the second launch
 };
 
 struct CopyArgs {

@@ -1,8 +1,9 @@
-// All-reduce behind copy engines: compiled for each element type and kind, with ELEMENT, OP and WORD set.
+// All-reduce by copy engines with a fused kernel. The file is compiled for each element type and kind, with ELEMENT, OP and WORD
+// set.
 #include "fold.h"
 #include "fused.h"
 
-// Fold adds own lines to those that come, in the order of the ring.
+// Fold adds own lines to the lines that arrive, in the order of the ring.
 struct Fold {
 	static constexpr bool folds = true;
 	u32 divisor;
@@ -14,5 +15,8 @@ struct Fold {
 	}
 };
 
-// all_reduce_fused: sums grow in the output for Size-1 steps, and go round whole for as many.
+// all_reduce_fused is a ring all-reduce in 2(size-1) steps:
+//   1. size-1 steps: partial sums grow in the output.
+//   2. size-1 steps: whole sums go round.
+// fused.h has the steps of one slice.
 KERNEL void all_reduce_fused(FusedArgs a) { fused(a, Fold{a.divisor}); }

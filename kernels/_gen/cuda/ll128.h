@@ -1,35 +1,38 @@
-// Rows: 128 bytes that carry 120 of data and prove themselves by 8 of flag. Eight threads of a warp store a row with one
-// instruction, and NVLink and the memory behind it keep aligned 128 bytes that were stored so together, as NCCL's protocol
-// LL128 relies on. So no fence and no barrier is needed, and a sixteenth is lost where packets lose half.
+// LL128: lines of 128 bytes that carry 120 bytes of data and prove themselves by 8 bytes of flag. Eight threads of a warp store such
+// a line with one instruction. NVLink and the memory behind it keep 128 aligned bytes together that were stored together, as
+// NCCL's protocol of the same name relies on. So no fence and no barrier is needed. A sixteenth of the bandwidth is lost,
+// where LL loses half.
 //
-// A warp always moves a quad, four rows with 480 bytes of data, and stays together while it does: a tensor's last quad may
-// be short, rows are always whole.
+// A warp always moves a warp chunk, four LL128 lines with 480 bytes of data, and stays together meanwhile. A tensor's last chunk may
+// be short, but the LL128 lines that are stored are always whole.
 //
-// Row memory of a rank: two halves, each with one slot per peer. Operations take the halves in turns by their
-// number, which proves that a half is free as in packets.h: every rank sends to every other, or shows the same (rowchain.h).
-// Nothing but rows is ever stored there: flags lie where flags lay.
+// LL128 memory of a rank has two halves, each with one slot for each peer. Operations alternate between the halves by their
+// number. A half is free for the reason given in ll.h: every rank sends to every other, or shows the same (ll128chain.h). Only
+// LL128 lines are ever stored there, so flags lie where flags lay before.
 //
-// What does not fit into a slot goes in rounds, which have numbers as if they were operations. In every round the same warps
-// have the same places, and no warp is without a quad in the last one; those behind the tensor's end are empty.
-//   Within the operation: a warp puts a quad after it has taken the peer's of one step before, which that warp put after it had
-//   taken all of this rank's up to two steps before. A place is used again two rounds, so two steps at least, later.
-//   From one operation to the next: who leaves has taken every warp's last quad, put after all of its others were taken. So a
-//   peer may have last quads to take, of the last round alone, and the next operation begins in the other half.
+// Data that does not fit into a slot goes in rounds. The rounds have numbers as if they were operations. In every round the same
+// warps have the same places in the slot. In the last round every warp has a chunk; chunks behind the tensor's end are empty.
+//   Within an operation: a warp puts a chunk after it has taken the peer's chunk of the step before. The peer's warp had put that
+//   one after it had taken all chunks of this rank up to two steps before. A place is used again two rounds later, which is at
+//   least two steps later.
+//   From one operation to the next: a rank that leaves has taken every warp's last chunk. It was put after all chunks that this
+//   rank had put before it were taken. So a peer may still have last chunks to take, of the last round alone, and the next
+//   operation begins in the other half.
 #pragma once
 #include "watch.h"
 
 constexpr u32 ll128ChunkBytes = 512, ll128ChunkData = 480;
 
-// Quads are dealt to warps.
+// Warp chunks are dealt to the warps of the grid.
 DEVICE u64 warp() { return worker() / 32; }
 DEVICE u64 warps() { return workers() / 32; }
 DEVICE u64 ll128ChunksOf(u64 bytes) { return (bytes + ll128ChunkData - 1) / ll128ChunkData; }
 
-// laneAt returns where a lane's 16 bytes of quad i begin in a tensor; the last lane of a row has 8.
+// laneAt returns where this lane's 16 bytes of chunk i begin in a tensor. The lane that holds the flag has 8 bytes of data.
 DEVICE u64 laneAt(u64 i) { return ll128ChunkData * i + lane() / 8 * 120 + lane() % 8 * 16; }
 DEVICE bool holdsFlag() { return lane() % 8 == 7; }
 
-// Rounds is how many quads all warps move together, in how many rounds, and how many places one has.
+// Rounds has the number of chunks that all warps move, the number of rounds, and the places for chunks in one round.
 struct Rounds {
 	u32 all, room, rounds = 1;
 	__attribute__((device, always_inline)) Rounds(u64 bytes, u32 slot, u32 step) : all((u32)ll128ChunksOf(bytes)), room(slot / ll128ChunkBytes) {
@@ -44,7 +47,7 @@ struct Half {
 	u32 w[2];
 };
 
-// readHalf is readUser for 8 bytes, writeHalf is writeUser.
+// readHalf is readUser for 8 bytes, writeHalf is writeUser for 8 bytes.
 DEVICE Half readHalf(u64 p, u64 left) {
 	Half v{};
 	if (left >= 8 && p % 8 == 0) {
@@ -73,7 +76,7 @@ DEVICE void writeHalf(u64 p, Half v, u64 left) {
 	for (u64 i = 0; i < n; i++, x >>= 8) storeByte(p + i, (u32)x & 0xff);
 }
 
-// readQuad returns this lane's bytes of quad i of a tensor of so many bytes; what does not exist is 0.
+// readChunk returns this lane's bytes of chunk i of a tensor. Bytes behind the tensor's end are 0.
 DEVICE Line readChunk(u64 p, u64 i, u64 bytes) {
 	u64 at = laneAt(i);
 	Half lo{}, hi{};
@@ -91,11 +94,11 @@ DEVICE void writeChunk(u64 p, u64 i, Line v, u64 bytes) {
 struct LL128 {
 	const GroupArgs &g;
 	u64 slotBytes;
-	u32 flag, last, before = 0; // flag is the number of the first round
+	u32 flag, last, before = 0; // flag is the number of the first round, last that of the last
 	Watch watch;
 
-	// The operation's number is counted as that of packets, by two words of its own; arrive may come at any time. Where the
-	// numbers of its rounds would pass 0, they begin anew, in the half where they would have begun.
+	// The operation's number is counted as in ll.h, by two words of its own, and arrive may come at any time. Where the numbers
+	// of the rounds would pass 0, they begin anew, in the half where they would have begun.
 	__attribute__((device, always_inline)) LL128(const GroupArgs &g, u64 slotBytes, u32 rounds = 1) : g(g), slotBytes(slotBytes), watch{g.abort} {
 		awaitBefore();
 		flag = watchWord(g.state + 8) + 1;
@@ -112,12 +115,12 @@ struct LL128 {
 		postWord(g.state + 8, last);
 	}
 
-	// half returns where the slots of round number lie in the row memory at base, and slot where rank from's rows lie in that of
-	// rank to.
+	// half returns where the slots of a round lie in the LL128 memory at base. slot returns where the lines of rank from lie in the
+	// LL128 memory of rank to.
 	__attribute__((device, always_inline)) u64 half(u64 base, u32 number) { return base + (number & 1) * (g.size - 1) * slotBytes; }
 	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 to, u32 number) { return half(base, number) + slotOf(from, to) * slotBytes; }
 
-	// put stores the quad at place i of a slot. All lanes call it together.
+	// put stores a chunk at place i of a slot. All lanes call it together.
 	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v, u32 number) {
 		if (holdsFlag()) v.w[2] = v.w[3] = number;
 		together();
@@ -126,7 +129,7 @@ struct LL128 {
 					 : "memory");
 	}
 
-	// look reads this lane's part of the quad at place i, whether it is there or not; there tells.
+	// look loads this lane's part of the chunk at place i once. there reports whether it has arrived.
 	__attribute__((device, always_inline)) Line look(u64 slot, u64 i) {
 		Line v;
 		together();
@@ -138,14 +141,14 @@ struct LL128 {
 	}
 	__attribute__((device, always_inline)) bool there(Line v, u32 number) { return !holdsFlag() || ((v.w[2] ^ number) | (v.w[3] ^ number)) == 0; }
 
-	// again reports to all lanes alike whether to look once more; missing is the rank that this lane waits for, or maxRanks.
+	// again reports to all lanes alike whether to poll once more. missing is the rank that this lane waits for, or maxRanks.
 	__attribute__((device, always_inline)) bool again(u32 missing) {
 		bool more = true;
 		if (missing < maxRanks) more = watch.again(missing);
 		return allLanes(more);
 	}
 
-	// take waits for the quad at place i from rank peer.
+	// take waits for the chunk at place i from rank peer.
 	__attribute__((device, always_inline)) Line take(u64 slot, u64 i, u32 peer, u32 number) {
 		Line v;
 		bool here;

@@ -1,36 +1,44 @@
-// A chain by rows: data that goes from rank to rank, each of which hands on what it takes. A hop needs no fence, which tiles
-// pay for at every one; a row is behind the next hop when it has been looked at.
+// A chain by LL128: data goes from rank to rank, and each rank hands on what it takes. A hop needs no fence, where tiles pay for one
+// at every hop. An LL128 line is stored at the next rank when it has been polled once.
 //
-// Data goes one way, in rounds as in all_reduce_ll128: numbers flag to last. What comes back are signs, the flag of a row and
-// nothing else, at a row's flag's place. Neighbours in the chain, a sender and a receiver, do so warp by warp, each sign in the
-// row with the warp's index:
-//   The receiver signs flag when it enters, and number n+1 when it has taken the quads of round n, but of the last one.
-//   The sender awaits number n-1 before it puts quads of round n, but of the first one, and number last before it leaves.
-// A warp that has no quad, which there is in a single round alone, does neither. Other pairs greet, by one warp of each:
-//   Both sign flag when they enter, and await it. Where last is in the other half, they sign last after that, and await it.
+// Data goes one way, in rounds as in all_reduce_ll128, with the numbers flag to last. Credits come back. A credit is a number
+// alone, stored where an LL128 line has its flag. Two neighbours in the chain, a sender and a receiver, exchange credits warp by
+// warp, each in the line that has the warp's index:
+//   The receiver returns credit flag when it enters. It returns credit n+1 when it has taken the chunks of round n, but for the
+//   last round.
+//   The sender waits for credit n-1 before it puts chunks of round n, but for the first round. It waits for credit last before
+//   it leaves.
+// A warp that has no chunk does neither. There are such warps only where there is a single round. Other pairs of ranks greet each
+// other, by one warp of each:
+//   Both store credit flag when they enter, and wait for it. If last is in the other half, they then store credit last and wait
+//   for it.
 //
-// What the next operation relies on, as those of rows.h do. When a rank has left, then for each peer:
-//   (1) the peer has entered this operation, so it has ended the one before;
-//   (2) of what this rank has stored at the peer, it may have yet to find what is in the half of last, and nothing else.
-// The next operation begins in the half that is not last's, and stores in that one when it has heard that the peer is in it.
+// What the next operation relies on, as after the operations of ll128.h. When a rank has left, then for each peer:
+//   (1) The peer has entered this operation, so it has ended the one before.
+//   (2) Of the lines that this rank has stored at the peer, the peer may still have to find those in the half of last, and no
+//   others.
+// The next operation begins in the half that is not last's. It stores in the half of last when it has heard that the peer is in
+// that operation.
 //
-// (1) A sender has found flag or what is signed later, a receiver has taken quads, others have found the greeting.
-// (2) Data: the sender has found last, so the quads of all rounds but the last have been taken. Signs: the receiver has taken
-// quads of round last, put when number last-1 had been found. Greetings: last is signed by who has found flag. A greeting of
-// last alone would be stored in the half that the operation before has ended in, with flag alone it would be left in the half
-// that the next one begins in.
+// (1) A sender has found credit flag or a later one, a receiver has taken chunks, and other pairs have found the greeting.
+// (2) Data: the sender has found credit last, so the chunks of all rounds but the last have been taken. Credits: the receiver has
+// taken chunks of round last, which the sender put when it had found credit last-1. Greetings: a rank stores credit last when it
+// has found credit flag. A greeting of last alone would be stored in the half in which the operation before has ended. A greeting
+// of flag alone would be left in the half in which the next operation begins.
 //
-// Why a place is free. The half of flag is, by (2) of the operation before. In the other half the first that is stored is
-// what follows a sign or quad of the peer of number flag, which has ended the operation before, by then: quads of round
-// flag+1, sign flag+1, the greeting of last. From then on quads of round n follow sign n-1, so that those of round n-2 are
-// taken, and sign n follows the quads of round n-1, which were put when sign n-2 had been found.
+// Why a place is free. By (2) of the operation before, the half of flag is free. In the other half, the first store follows a credit
+// or chunk of number flag from the peer, which has therefore ended the operation before. Such stores are chunks of round flag+1,
+// credit flag+1, and the greeting of last. From then on chunks of round n follow credit n-1, so the chunks of round n-2 are
+// taken. And credit n follows the chunks of round n-1, which were put when credit n-2 had been found.
 //
-// Nothing is stored at a rank that has left, for it has awaited it all: every quad and every number of every sign.
-// A rank that was stopped hands nothing on and signs nothing: the rank after it would take what never came for its result.
+// Nothing is stored at a rank that has left: it has waited for every chunk and for every number of every credit.
+// A rank that was aborted hands nothing on and returns no credit. Else the rank after it would take chunks that never came for its
+// result.
 #pragma once
 #include "ll128.h"
 
-// sign stores sign w of a slot, signedAs waits for that of rank peer; it returns false where it was stopped.
+// postCredit stores the credit of warp w in a slot. awaitCredit waits for the credit of rank peer, and returns false if it was
+// aborted.
 DEVICE u64 creditAt(u64 slot, u32 w) { return slot + 128 * (u64)w + 120; }
 DEVICE void postCredit(u64 slot, u32 w, u32 number) {
 	together();
@@ -47,8 +55,16 @@ DEVICE bool awaitCredit(LL128 &r, u64 slot, u32 w, u32 peer, u32 number) {
 	return here;
 }
 
-// broadcast_ll128: the root has none before it, the last rank none after it. A warp looks for some quads at once and hands
-// them on in their order, each when it is there.
+// broadcast_ll128 is a broadcast along the chain. The root has no rank before it, the last rank none after it.
+//   1. Greet the ranks that are no neighbours, by one warp.
+//   2. Return credit flag to the rank before.
+//   In each round:
+//   3. Wait for credit from the rank after.
+//   4. Poll some chunks at once. Hand each on in order when it has arrived, and keep it.
+//   5. Return credit to the rank before.
+//   6. After the first round: answer the greetings with credit last, if there are two halves in use.
+//   At the end:
+//   7. Wait for credit last, and for the last greetings.
 KERNEL void broadcast_ll128(LL128ChainArgs a) {
 	SHARED ByPeerIndex peers;
 	constexpr u32 U = 4;
@@ -62,17 +78,20 @@ KERNEL void broadcast_ll128(LL128ChainArgs a) {
 	auto from = [&](u32 d, u32 number) { return r.slot(peers.at[0], peerAt(g, d), g.rank, number); };
 	auto found = [&](u32 d, u32 i, u32 number) { return awaitCredit(r, from(d, number), i, peerAt(g, d), number); };
 	auto stranger = [&](u32 d) { return d != before && d != after; };
-	bool on = true, greets = w == step - 1, twice = n.rounds % 2 == 0; // on: it was not stopped
-	if (greets)
+	bool on = true, greets = w == step - 1, twice = n.rounds % 2 == 0; // on: the warp was not aborted
+	if (greets) // 1.
 #pragma unroll 1
 		for (u32 d = 1; d < g.size; d++)
 			if (stranger(d)) postCredit(at(d, r.flag), 0, r.flag);
+	// 2.
 	if (before != 0 && w < n.all) postCredit(at(before, r.flag), w, r.flag);
 #pragma unroll 1
 	for (u32 first = 0, number = r.flag; on && first + w < n.all; first += n.room, number++) {
 		u32 end = (u32)smaller(first + n.room, n.all);
 		u64 in = from(before, number), out = at(after, number);
+		// 3.
 		if (after != 0 && number != r.flag) on = found(after, w, number - 1);
+		// 4.
 #pragma unroll 1
 		for (u32 i = first + w; on && i < end; i += U * step) {
 			Line v[U];
@@ -92,12 +111,15 @@ KERNEL void broadcast_ll128(LL128ChainArgs a) {
 			} while (done < some && r.again(lane() == 0 ? peerAt(g, before) : maxRanks));
 			on = done == some;
 		}
+		// 5.
 		if (on && before != 0 && number != r.last) postCredit(at(before, number + 1), w, number + 1);
+		// 6.
 		if (greets && twice && number == r.flag)
 #pragma unroll 1
 			for (u32 d = 1; d < g.size; d++)
 				if (stranger(d) && (on = on && found(d, 0, number))) postCredit(at(d, r.last), 0, r.last);
 	}
+	// 7.
 	if (on && after != 0 && w < n.all) on = found(after, w, r.last);
 	if (on && greets)
 #pragma unroll 1

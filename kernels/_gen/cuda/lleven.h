@@ -1,10 +1,11 @@
-// Exchanges by packets in which all parts are as long, whole lines at multiples of 16: most are. A thread has line i of all parts,
-// so that nothing has to be dealt out: no division, no arrays in shared memory. Packets lie where reduce_scatter_ll and
-// exchange_ll put them, so a rank whose tensors lie elsewhere may take part by those.
+// Exchanges by LL of parts of one length, in whole lines at multiples of 16. Most exchanges are such. Each thread has line i of all
+// parts, so lines need not be dealt out: no division, no arrays in shared memory. The packets lie where reduce_scatter_ll and
+// exchange_ll put them. So a rank whose tensors lie at other addresses may take part with those kernels.
 #pragma once
 #include "ll.h"
 
-// sendEven sends all. It returns the first line of this thread that goes to this rank itself; ownEven returns any of them.
+// sendEven sends all parts to the peers. It returns the thread's first line of the part that stays on this rank. ownEven returns any
+// line of that part.
 DEVICE Line sendEven(LL &p, const EvenArgs &a) {
 	const GroupArgs &g = p.g;
 	u64 lines = a.part / 16, span = g.llSlot / 2;

@@ -1,10 +1,16 @@
-// All-reduce by lines: compiled for each element type and kind, with ELEMENT, OP and WORD set.
+// All-reduce by the sentinel protocol. The file is compiled for each element type and kind, with ELEMENT, OP and WORD set.
 #include "fold.h"
 #include "sentinel.h"
 
-// all_reduce_sentinel: part q goes round from rank q on, each rank adding its own, until the rank before q has the sum; from there it
-// goes round once more. A sweep of a warp is all that for some strips of every part. Parts are sent at the length of the first,
-// which is the longest.
+// all_reduce_sentinel is a ring all-reduce over n ranks. Part q starts at rank q and goes round the ring. Each rank folds its own
+// part into it, until the rank before q has the sum. From there the sum goes round once more. One iteration of a warp does all that
+// for some chunks of every part. All parts are sent at the length of the first one, which is the longest.
+//   1. Put the own part.
+//   2. n-2 steps: take a part, fold the own part into it, put it.
+//   3. Step n-1: take a part and fold it. It is the sum now; keep it and put it.
+//   4. n-2 steps: take a sum, keep it and put it.
+//   5. Step 2n-2: take the last sum and keep it.
+// In each step the slot is cleared between fold and put. sentinel.h proves that the next rank's slot is empty.
 KERNEL void all_reduce_sentinel(SentinelArgs a) {
 	SHARED u32 numbers[sentinelWarps];
 	Connection b(a, numbers, block());
@@ -23,9 +29,9 @@ KERNEL void all_reduce_sentinel(SentinelArgs a) {
 			}
 		};
 		read(v);
-		b.put(v, chunks);
+		b.put(v, chunks); // 1.
 #pragma unroll 1
-		for (u32 s = 1; b.on && s <= 2 * n - 2; s++) { // s times the part has been put
+		for (u32 s = 1; b.on && s <= 2 * n - 2; s++) { // 2. to 5.: the part has been put s times
 			bool reduces = s < n, whole = s >= n - 1;
 			q = q == 0 ? n - 1 : q - 1;
 			if (reduces) read(own);
