@@ -37,7 +37,7 @@ func parseGrid(entry string) (peer.Rule, error) {
 	if len(words) < 2 || len(words) > 3 {
 		return peer.Rule{}, fmt.Errorf("an entry is an algorithm, blocks x threads, and perhaps a tile")
 	}
-	c := peer.Rule{Algorithm: peer.Algorithm(words[0]), Registered: peer.Algorithm(words[0]) == peer.Direct || peer.Algorithm(words[0]) == peer.CopyDirect}
+	c := peer.Rule{Algorithm: peer.Algorithm(words[0]), Registered: peer.Algorithm(words[0]).Registered()}
 	if _, err := fmt.Sscanf(words[1], "%dx%d", &c.Blocks, &c.Threads); err != nil {
 		return c, fmt.Errorf("%q is not blocks x threads", words[1])
 	}

@@ -3,7 +3,6 @@ package peer
 import (
 	"strconv"
 
-	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -16,8 +15,8 @@ type Algorithm string
 type algorithm struct {
 	source     string // the name's constant in Go source
 	name       Algorithm
-	registered bool                               // it is for tensors in registered memory
-	forms      [plan.Scatter + 1]form             // by collective
+	registered bool // it is for tensors in registered memory
+	forms      forms
 	prepare    func(x *launcher, g ptx.GroupArgs) // fills in arguments that are the same in every launch; nil if there are none
 }
 
@@ -36,13 +35,8 @@ const (
 	pair                    // two ranks at most
 )
 
-// forEach returns forms that are the same for some collectives.
-func forEach(f form, colls ...plan.Coll) (all [plan.Scatter + 1]form) {
-	for _, c := range colls {
-		all[c] = f
-	}
-	return all
-}
+// forms are those of an algorithm, by collective.
+type forms [plan.Scatter + 1]form
 
 // Serves reports whether a collective has this algorithm.
 func (a Algorithm) Serves(c plan.Coll) bool {
@@ -52,6 +46,12 @@ func (a Algorithm) Serves(c plan.Coll) bool {
 
 func (a *algorithm) serves(c plan.Coll) bool {
 	return int(c) < len(a.forms) && a.forms[c].launch != nil
+}
+
+// Registered reports whether an algorithm is for tensors in registered memory alone.
+func (a Algorithm) Registered() bool {
+	of := algorithmNamed(a)
+	return of != nil && of.registered
 }
 
 // GoString returns the name's constant in Go source, such as "LL128". An algorithm that does not exist is quoted.
@@ -79,7 +79,7 @@ type tuned struct {
 	by []*algorithm
 }
 
-// tune keeps the rules that the group can follow. An operation that no rule covers goes by tiles.
+// tune keeps the rules that the group can follow, and adds the last one of each collective.
 func (x *launcher) tune(rules []Rule) {
 	for _, r := range rules {
 		of := algorithmNamed(r.Algorithm)
@@ -95,9 +95,8 @@ func (x *launcher) tune(rules []Rule) {
 		x.rules[r.Coll] = append(x.rules[r.Coll], t)
 	}
 	for c := range x.rules {
-		if coll := plan.Coll(c); tiles.serves(coll) {
-			last := Rule{Coll: coll, Algorithm: Tiles, Blocks: symheap.MaxBlocks, Threads: 256}
-			x.rules[c] = append(x.rules[c], tuned{last, []*algorithm{tiles}})
+		if last := lastRule(plan.Coll(c)); last != nil {
+			x.rules[c] = append(x.rules[c], *last)
 		}
 	}
 }
@@ -123,7 +122,7 @@ func (x *launcher) choose(o *operation) *algorithm {
 			}
 		}
 	}
-	return tiles // never reached: the last rule's algorithm takes everything
+	return rules[len(rules)-1].by[0] // which takes every operation
 }
 
 // run carries out an operation whose size and shape are known.

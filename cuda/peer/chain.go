@@ -15,7 +15,7 @@ const Chain Algorithm = "chain"
 var chain = &algorithm{
 	name:    Chain,
 	source:  "Chain",
-	forms:   forEach(form{launch: broadcastChain}, plan.Broadcast),
+	forms:   forms{plan.Broadcast: {launch: broadcastChain}},
 	prepare: prepareChain,
 }
 

@@ -22,11 +22,11 @@ var copyDirect = &algorithm{
 	name:       CopyDirect,
 	source:     "CopyDirect",
 	registered: true,
-	forms: func() (f [plan.Scatter + 1]form) {
-		f = forEach(form{fits: fitsCopyExchange, launch: exchangeCopyDirect}, plan.AllGather, plan.AllToAll)
-		f[plan.AllReduce] = form{fits: fitsCopyDirect, launch: allReduceCopyDirect}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce: {fits: fitsCopyDirect, launch: allReduceCopyDirect},
+		plan.AllGather: {fits: fitsCopyExchange, launch: exchangeCopyDirect},
+		plan.AllToAll:  {fits: fitsCopyExchange, launch: exchangeCopyDirect},
+	},
 }
 
 // fitsCopyDirect reports whether the parts are long enough for a ring, and the memory of whole pages everywhere. Copies

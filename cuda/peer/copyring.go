@@ -16,11 +16,11 @@ const CopyRing Algorithm = "copy-ring"
 var copyRings = &algorithm{
 	name:   CopyRing,
 	source: "CopyRing",
-	forms: func() (f [plan.Scatter + 1]form) {
-		f = forEach(form{fits: fitsCopyExchangeRing, launch: exchangeCopyRing}, plan.AllGather, plan.AllToAll)
-		f[plan.AllReduce] = form{fits: fitsCopyRing, launch: allReduceCopyRing}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce: {fits: fitsCopyRing, launch: allReduceCopyRing},
+		plan.AllGather: {fits: fitsCopyExchangeRing, launch: exchangeCopyRing},
+		plan.AllToAll:  {fits: fitsCopyExchangeRing, launch: exchangeCopyRing},
+	},
 }
 
 var copyRingFold = foldEntryOf(ptx.LocalFamily, ptx.ReduceTwo)

@@ -34,13 +34,13 @@ import (
 // words are set as are waited for. Each is reset before its next setter has leave to set it. All are 0 when the ring is over,
 // and a replayed graph begins where the first run did.
 //
-// Tiles and line memory. The slots lie over them (Layout of package symheap). A ring begins with a meeting of all ranks on the
+// Tiles and sentinel memory. The slots lie over them (Layout of package symheap). A ring begins with a meeting of all ranks on the
 // caller's stream, and ends with one. The first says that every rank has ended all that it had enqueued before. Writes into a
 // heap are awaited by operations of its owner (invariant 2 of the package). So after it no kernel reads or writes tiles or
-// line memory anywhere, and no slot is filled before.
+// sentinel memory anywhere, and no slot is filled before.
 //
 // The last meeting comes on each rank after its fold and its signal stream. Its slots are emptied, and their part that lies
-// over line memory holds sentinels again. Its copies have landed, and were folded before the receiver came to the meeting.
+// over sentinel memory holds sentinels again. Its copies have landed, and were folded before the receiver came to the meeting.
 // So no kernel after it meets a slot.
 //
 // The end. When the engines are done, the last slices are still to be copied out. So a long last slice goes in two, a short

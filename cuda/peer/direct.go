@@ -17,12 +17,12 @@ var direct = &algorithm{
 	name:       Direct,
 	source:     "Direct",
 	registered: true,
-	forms: func() (f [plan.Scatter + 1]form) {
-		f = forEach(form{launch: exchangeDirect}, plan.AllGather, plan.AllToAll)
-		f[plan.AllReduce] = form{launch: allReduceDirect}
-		f[plan.Broadcast] = form{launch: broadcastDirect}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce: {launch: allReduceDirect},
+		plan.Broadcast: {launch: broadcastDirect},
+		plan.AllGather: {launch: exchangeDirect},
+		plan.AllToAll:  {launch: exchangeDirect},
+	},
 	prepare: prepareDirect,
 }
 

@@ -84,7 +84,7 @@ type eagerPair struct {
 	awaited                  int // the slot, from 1, that the last send needs free last; 0: there was none
 	sent, received           int // messages
 	captured                 bool
-	marked, settled          [streamorder.NumQueues]int // messages when the watchdog's event was recorded, and known to be done
+	watched, settled         [streamorder.NumQueues]int // messages when the watchdog's event was recorded, and known to be done
 	expected                 []expectation              // by number modulo remembered; made at the first receive
 }
 

@@ -21,7 +21,7 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Rule, e
 	if ranks < 1 || ranks > symheap.MaxRanks || bytes < 0 {
 		return Rule{}, fmt.Errorf("%v of %d bytes among %d ranks: groups on devices have 1 to %d ranks", coll, bytes, ranks, symheap.MaxRanks)
 	}
-	if !tiles.serves(coll) {
+	if lastRule(coll) == nil {
 		return Rule{}, fmt.Errorf("%v follows no rule of the table", coll)
 	}
 	l, err := symheap.NewLayout(ranks, o.Memory)

@@ -36,7 +36,7 @@ const Fused Algorithm = "fused"
 var fused = &algorithm{
 	name:   Fused,
 	source: "Fused",
-	forms: [plan.Scatter + 1]form{
+	forms: forms{
 		plan.AllReduce:     {needs: nvlink, fits: fitsFusedRing, launch: allReduceFused},
 		plan.Broadcast:     {needs: nvlink, fits: fitsFusedChain, launch: broadcastFused},
 		plan.AllGather:     {needs: nvlink, fits: fitsFusedExchange, launch: exchangeFused},

@@ -15,14 +15,16 @@ const LL Algorithm = "ll"
 var ll = &algorithm{
 	name:   LL,
 	source: "LL",
-	forms: func() (f [plan.Scatter + 1]form) {
-		f = forEach(form{fits: fitsLL, launch: exchangeLL}, plan.AllGather, plan.AllToAll, plan.Gather, plan.Scatter)
-		f[plan.AllReduce] = form{fits: fitsLL, launch: allReduceLL}
-		f[plan.Broadcast] = form{fits: fitsLL, launch: broadcastLL}
-		f[plan.ReduceScatter] = form{fits: fitsLL, launch: scatterLL}
-		f[plan.Reduce] = form{fits: fitsLL, launch: scatterLL}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce:     {fits: fitsLL, launch: allReduceLL},
+		plan.Broadcast:     {fits: fitsLL, launch: broadcastLL},
+		plan.ReduceScatter: {fits: fitsLL, launch: scatterLL},
+		plan.Reduce:        {fits: fitsLL, launch: scatterLL},
+		plan.AllGather:     {fits: fitsLL, launch: exchangeLL},
+		plan.AllToAll:      {fits: fitsLL, launch: exchangeLL},
+		plan.Gather:        {fits: fitsLL, launch: exchangeLL},
+		plan.Scatter:       {fits: fitsLL, launch: exchangeLL},
+	},
 }
 
 var (

@@ -16,11 +16,10 @@ const LL128 Algorithm = "ll128"
 var ll128 = &algorithm{
 	name:   LL128,
 	source: "LL128",
-	forms: func() (f [plan.Scatter + 1]form) {
-		f[plan.AllReduce] = form{fits: fitsLL128, launch: allReduceLL128}
-		f[plan.Broadcast] = form{needs: nvlink, fits: fitsLL128, launch: broadcastLL128}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce: {fits: fitsLL128, launch: allReduceLL128},
+		plan.Broadcast: {needs: nvlink, fits: fitsLL128, launch: broadcastLL128},
+	},
 	prepare: prepareLL128,
 }
 

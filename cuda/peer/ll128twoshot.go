@@ -12,7 +12,7 @@ const LL128TwoShot Algorithm = "ll128-twoshot"
 var ll128TwoShot = &algorithm{
 	name:   LL128TwoShot,
 	source: "LL128TwoShot",
-	forms:  forEach(form{fits: fitsLL128TwoShot, launch: allReduceLL128TwoShot}, plan.AllReduce),
+	forms:  forms{plan.AllReduce: {fits: fitsLL128TwoShot, launch: allReduceLL128TwoShot}},
 }
 
 var ll128TwoShotAllReduce = foldEntryOf(ptx.LL128Family, ptx.AllReduceLL128TwoShot)

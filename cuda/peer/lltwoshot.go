@@ -12,7 +12,7 @@ const LLTwoShot Algorithm = "ll-twoshot"
 var llTwoShot = &algorithm{
 	name:   LLTwoShot,
 	source: "LLTwoShot",
-	forms:  forEach(form{fits: fitsLLTwoShot, launch: allReduceLLTwoShot}, plan.AllReduce),
+	forms:  forms{plan.AllReduce: {fits: fitsLLTwoShot, launch: allReduceLLTwoShot}},
 }
 
 var llTwoShotAllReduce = foldEntryOf(ptx.LLFamily, ptx.AllReduceLLTwoShot)

@@ -8,19 +8,19 @@ import (
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 )
 
-// settle notes that the messages of a queue are done that had been enqueued at the last mark.
+// settle notes that the messages of a queue are done that had been enqueued when the watchdog last recorded its event.
 func (m *messages) settle(q streamorder.Queue) {
 	for i := range m.pairs {
 		p := &m.pairs[i]
-		p.settled[q] = p.marked[q]
+		p.settled[q] = p.watched[q]
 	}
 }
 
-// mark notes how many messages of a queue are enqueued.
-func (m *messages) mark(q streamorder.Queue) {
+// watch notes how many messages of a queue are enqueued while the watchdog records its event.
+func (m *messages) watch(q streamorder.Queue) {
 	for i := range m.pairs {
 		p := &m.pairs[i]
-		p.marked[q] = p.messages(q)
+		p.watched[q] = p.messages(q)
 	}
 }
 

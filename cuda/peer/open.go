@@ -118,7 +118,7 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 func (b *backend) allocate(t cuda.Thread) error {
 	b.messages.launcher = &b.launcher
 	b.watchdog = watchdog{launcher: &b.launcher, messages: &b.messages, limit: b.limit}
-	b.Marked, b.Settled = b.messages.mark, b.messages.settle
+	b.Watched, b.Settled = b.messages.watch, b.messages.settle
 	var err error
 	if b.watchdog.told, err = t.AllocHost(ptx.AbortBytes); err != nil {
 		return err

@@ -16,7 +16,7 @@ const Rotation Algorithm = "rotation"
 var rotation = &algorithm{
 	name:   Rotation,
 	source: "Rotation",
-	forms:  forEach(form{fits: fitsRotation, launch: exchangeRotation}, plan.AllGather, plan.AllToAll),
+	forms:  forms{plan.AllGather: {fits: fitsRotation, launch: exchangeRotation}, plan.AllToAll: {fits: fitsRotation, launch: exchangeRotation}},
 }
 
 var rotationExchange = moveEntryOf(ptx.ExchangeRotation)

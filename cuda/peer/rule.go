@@ -27,7 +27,7 @@ type Rule struct {
 	Tile       int  // bytes of a tile at most, or of a ring's slice; 0 takes as many as the symmetric heap has room for
 }
 
-// String prints the line, such as "all_reduce ≤4 ranks ≤64 KiB: ll 16x512".
+// String prints the rule, such as "all_reduce ≤4 ranks ≤64 KiB: ll 16x512".
 func (c Rule) String() string {
 	var b strings.Builder
 	b.WriteString(c.Coll.String())
@@ -50,13 +50,13 @@ func (c Rule) String() string {
 	return b.String()
 }
 
-// checkRules refuses lines that no operation could follow.
+// checkRules refuses rules that no operation could follow.
 func checkRules(all []Rule) error {
 	for i, c := range all {
 		if c.Blocks < 1 || c.Blocks > symheap.MaxBlocks || c.Threads < 32 || c.Threads > 512 || c.Threads%32 != 0 {
 			return fmt.Errorf("rule %d (%v): a grid has 1 to %d blocks of 32 to 512 threads, in whole warps", i, c, symheap.MaxBlocks)
 		}
-		if !c.Algorithm.Serves(c.Coll) || algorithmNamed(c.Algorithm).registered && !c.Registered {
+		if !c.Algorithm.Serves(c.Coll) || c.Algorithm.Registered() && !c.Registered {
 			return fmt.Errorf("rule %d (%v): there is no such algorithm", i, c)
 		}
 	}

@@ -16,11 +16,10 @@ const Sentinel Algorithm = "sentinel"
 var sentinel = &algorithm{
 	name:   Sentinel,
 	source: "Sentinel",
-	forms: func() (f [plan.Scatter + 1]form) {
-		f[plan.AllReduce] = form{needs: nvlink, launch: allReduceSentinel}
-		f[plan.Broadcast] = form{needs: nvlink, launch: broadcastSentinel}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce: {needs: nvlink, launch: allReduceSentinel},
+		plan.Broadcast: {needs: nvlink, launch: broadcastSentinel},
+	},
 	prepare: prepareSentinel,
 }
 

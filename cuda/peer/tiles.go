@@ -15,13 +15,16 @@ const Tiles Algorithm = "tiles"
 var tiles = &algorithm{
 	name:   Tiles,
 	source: "Tiles",
-	forms: func() (f [plan.Scatter + 1]form) {
-		f = forEach(form{launch: exchangeTiles}, plan.AllGather, plan.AllToAll, plan.Gather, plan.Scatter, plan.Broadcast)
-		f[plan.AllReduce] = form{launch: allReduceTiles}
-		f[plan.ReduceScatter] = form{launch: scatterTiles}
-		f[plan.Reduce] = form{launch: scatterTiles}
-		return f
-	}(),
+	forms: forms{
+		plan.AllReduce:     {launch: allReduceTiles},
+		plan.Broadcast:     {launch: exchangeTiles},
+		plan.ReduceScatter: {launch: scatterTiles},
+		plan.Reduce:        {launch: scatterTiles},
+		plan.AllGather:     {launch: exchangeTiles},
+		plan.AllToAll:      {launch: exchangeTiles},
+		plan.Gather:        {launch: exchangeTiles},
+		plan.Scatter:       {launch: exchangeTiles},
+	},
 }
 
 var (

@@ -1,6 +1,9 @@
 package peer
 
-import "github.com/colligo-go/colligo/plan"
+import (
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	"github.com/colligo-go/colligo/plan"
+)
 
 // algorithms are all that there are, as DefaultRules shows which collectives have which.
 var algorithms = []*algorithm{ll, llTwoShot, ll128, ll128TwoShot, sentinel, tiles, direct, fused, copyRings, rotation, chain, copyDirect}
@@ -18,10 +21,20 @@ var fallbacks = map[Algorithm][]Algorithm{
 	Rotation:     {Tiles},
 }
 
+// lastRule covers the operations that no other rule covers, and takes all of them. It is nil if no algorithm serves the
+// collective.
+func lastRule(c plan.Coll) *tuned {
+	if !tiles.serves(c) {
+		return nil
+	}
+	return &tuned{Rule{Coll: c, Algorithm: Tiles, Blocks: symheap.MaxBlocks, Threads: 256}, []*algorithm{tiles}}
+}
+
 // DefaultRules is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a process
-// for each, with float32; more ranks follow from four. Beyond 128 MiB copy engines take over an all_reduce, for they are faster than
-// kernels' stores where slices are long (1 GiB on two H200, by bench -tune: 2,779 µs with a kernel behind them, 2,887 with one for
-// each slice, 3,001 by the sentinel protocol). Where algorithms that need NVLink stand before others of the same sizes, those are for devices without it.
+// for each, with float32; more ranks follow from four. Beyond 128 MiB copy engines take over an all_reduce, for they are
+// faster than kernels' stores where slices are long. By bench -tune, 1 GiB on two H200 takes 2,779 µs with a kernel behind
+// them, 2,887 with one for each slice, 3,001 by the sentinel protocol. Rules that follow others of the same sizes are for
+// devices without NVLink, which the first ones need.
 func DefaultRules() []Rule {
 	all := []Rule{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Algorithm: LL, Blocks: 8, Threads: 128},

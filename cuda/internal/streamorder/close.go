@@ -36,9 +36,9 @@ func (o *Order) busy() []cuda.Stream {
 	for _, l := range o.made {
 		all = append(all, l.Stream)
 	}
-	for q := range o.turns {
-		if o.turns[q].begun {
-			all = append(all, o.turns[q].stream)
+	for q := range o.tails {
+		if o.tails[q].begun {
+			all = append(all, o.tails[q].stream)
 		}
 	}
 	return all
@@ -104,7 +104,7 @@ func (o *Order) Free(t cuda.Thread) error {
 			errs = append(errs, t.DestroyEvent(*e))
 		}
 	}
-	errs = append(errs, o.marks.free(t), o.ends.free(t), o.timers.free(t))
+	errs = append(errs, o.throttle.free(t), o.ends.free(t), o.timers.free(t))
 	return errors.Join(errs...)
 }
 

@@ -9,7 +9,7 @@
 //  2. An operation that a graph captures waits for operations that the same graph has captured before. One that is not
 //     captured waits for those that were not.
 //  3. Commands in flight are bounded. After every throttleWeight commands an event is recorded, and the host waits for the
-//     oldest of openMarks events before it records that one again.
+//     oldest of throttleEvents events before it records that one again.
 //  4. Only operations wait for Order.mu without a limit. The call that holds it may wait for the throttle as long as the device
 //     takes, so the watchdog, Finished and Abort try the lock.
 //  5. Order.asking is never held while something is waited for.

@@ -35,9 +35,9 @@ type Order struct {
 	Setup Stream
 	// Failure is the first error of the group, and the abort flag.
 	Failure Failure
-	// Marked and Settled are told when the watchdog records its event behind a queue, and when that event has happened. Both
+	// Watched and Settled are told when the watchdog records its event behind a queue, and when that event has happened. Both
 	// may be nil, and are called with the order's lock held.
-	Marked, Settled func(Queue)
+	Watched, Settled func(Queue)
 
 	device     *cuda.Device
 	carrier    Carrier
@@ -46,9 +46,9 @@ type Order struct {
 	mu       sync.Mutex
 	async    [NumQueues]Stream // of asynchronous operations
 	made     []*Stream
-	turns    [NumQueues]turn
-	weight   int // of the commands enqueued since the last mark
-	marks    events
+	tails    [NumQueues]tail
+	weight   int // of the commands enqueued since the last event of throttle
+	throttle events
 	ends     events
 	timers   timers
 	block    block
@@ -68,7 +68,7 @@ func New(d *cuda.Device, rank, size int, c Carrier) *Order {
 
 // Open makes the setup stream and the events.
 func (o *Order) Open(t cuda.Thread) error {
-	errs := []error{o.Make(t, &o.Setup), o.marks.make(t, openMarks), o.ends.make(t, OpenEnds)}
+	errs := []error{o.Make(t, &o.Setup), o.throttle.make(t, throttleEvents), o.ends.make(t, OpenEnds)}
 	for _, e := range o.events() {
 		var err error
 		*e, err = t.NewEvent(false)
@@ -79,8 +79,8 @@ func (o *Order) Open(t cuda.Thread) error {
 
 // events returns the events that Open makes one by one.
 func (o *Order) events() (all []*cuda.Event) {
-	for q := range o.turns {
-		w := &o.turns[q]
+	for q := range o.tails {
+		w := &o.tails[q]
 		all = append(all, &w.handover, &w.captured, &w.left.event, &o.progress[q].event, &o.watches[q].event)
 	}
 	return all
@@ -109,9 +109,9 @@ func (o *Order) Go(f func()) { o.helpers.Go(f) }
 // Done is closed by Shut.
 func (o *Order) Done() <-chan struct{} { return o.done }
 
-// turn is where the last operation of a queue runs. Its events are recorded and awaited in one go, so that they can be used
+// tail is the end of a queue: the stream of its last operation. Its events are recorded and awaited in one go, so that they can be used
 // again at once, except for left.
-type turn struct {
+type tail struct {
 	begun    bool
 	stream   cuda.Stream
 	handover cuda.Event
@@ -152,7 +152,7 @@ func (d *departure) before(t cuda.Thread, s cuda.Stream) error {
 // take makes s wait for the queue's operation before, if that ran on another stream (invariants 1 and 2). The operations of
 // a graph are ordered with others by where the graph is launched, so nothing waits across its border.
 func (o *Order) take(t cuda.Thread, q Queue, s cuda.Stream) error {
-	w := &o.turns[q]
+	w := &o.tails[q]
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true
 	if !begun || before == s && !w.left.open {

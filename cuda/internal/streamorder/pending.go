@@ -25,7 +25,7 @@ func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w timer) (pg.Pend
 		return nil, err
 	}
 	if captured {
-		return &pending{o: o, queue: q, captured: true}, t.Record(o.turns[q].captured, s)
+		return &pending{o: o, queue: q, captured: true}, t.Record(o.tails[q].captured, s)
 	}
 	if err := o.stopTimer(t, w, s); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (p *pending) Wait(ctx context.Context) error {
 // event returns the event to wait for, unless the operation is known to be done. The caller holds o.asking.
 func (p *pending) event() (cuda.Event, bool) {
 	if p.captured {
-		return p.o.turns[p.queue].captured, true
+		return p.o.tails[p.queue].captured, true
 	}
 	return p.o.ends.all[p.slot], !p.o.closing && p.o.ends.generations[p.slot] == p.generation
 }

@@ -9,10 +9,10 @@ import (
 
 // progress is how far the device has come with a queue, as far as it was asked.
 type progress struct {
-	ran, marked uint64        // calls of Run, and those that had run when the event was recorded; under Order.mu, as are event and open
-	done        atomic.Uint64 // calls known to be done
-	event       cuda.Event
-	open        bool
+	ran, watched uint64        // calls of Run, and those that had run when the event was recorded; under Order.mu, as are event and open
+	done         atomic.Uint64 // calls known to be done
+	event        cuda.Event
+	open         bool
 }
 
 // Finished implements pg.Tracker. Each time it is asked it looks at its event, or records one behind all operations if there is
@@ -29,7 +29,7 @@ func (o *Order) Finished(c plan.Coll) uint64 {
 		p.done.Store(p.ran)
 	case p.open || p.done.Load() < p.ran:
 		// An error shows at the next call, or to the watchdog.
-		_ = OnDevice(o.device, func(t cuda.Thread) error { return o.advance(t, p, o.turns[QueueOf(c)].stream) })
+		_ = OnDevice(o.device, func(t cuda.Thread) error { return o.advance(t, p, o.tails[QueueOf(c)].stream) })
 	}
 	return p.done.Load()
 }
@@ -41,7 +41,7 @@ func (o *Order) advance(t cuda.Thread, p *progress, s cuda.Stream) error {
 		if p.open = err == nil && !done; p.open || err != nil || o.Failure.Raised() { // a capture can have taken the event
 			return err
 		}
-		p.done.Store(p.marked)
+		p.done.Store(p.watched)
 	}
 	if p.done.Load() == p.ran {
 		return nil
@@ -54,6 +54,6 @@ func (o *Order) advance(t cuda.Thread, p *progress, s cuda.Stream) error {
 		p.done.Store(p.ran)
 		return nil
 	}
-	p.marked, p.open = p.ran, true
+	p.watched, p.open = p.ran, true
 	return nil
 }

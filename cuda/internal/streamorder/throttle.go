@@ -9,10 +9,10 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// A stream takes about a thousand commands before the call that enqueues another blocks. openMarks times throttleWeight
+// A stream takes about a thousand commands before the call that enqueues another blocks. throttleEvents times throttleWeight
 // commands stay well below.
 const (
-	openMarks      = 4
+	throttleEvents = 4
 	throttleWeight = 128
 )
 
@@ -74,7 +74,7 @@ func (o *Order) Throttle(t cuda.Thread, s cuda.Stream, commands int) error {
 	if err != nil || captured {
 		return err
 	}
-	_, err = o.put(t, &o.marks, s)
+	_, err = o.put(t, &o.throttle, s)
 	return err
 }
 

@@ -66,12 +66,12 @@ func (o *Order) LookAt(t cuda.Thread, q Queue) (open time.Duration, err error) {
 	if w.ran == o.progress[q].ran {
 		return 0, nil
 	}
-	if apart, err := recordApart(t, w.event, o.turns[q].stream); !apart || err != nil {
+	if apart, err := recordApart(t, w.event, o.tails[q].stream); !apart || err != nil {
 		return 0, err
 	}
 	w.open, w.since, w.ran = true, time.Now(), o.progress[q].ran
-	if o.Marked != nil {
-		o.Marked(q)
+	if o.Watched != nil {
+		o.Watched(q)
 	}
 	return 0, nil
 }

@@ -7,7 +7,7 @@
 //	reach.go     what the ranks find out together about the links between their devices
 //	selftest.go  every rank writes into every heap and verifies what arrived in its own
 //	window.go    registered memory: tensors of the program that all ranks have mapped
-//	family.go    the ranks of a group in one process
+//	processpeers.go  the ranks of a group in one process
 //	leave.go     ranks unmap before anybody frees
 //
 // Invariants:

@@ -19,18 +19,18 @@ type Kernels struct {
 type Heap struct {
 	Layout   Layout
 	At       cuda.Pointer // on this rank
-	Sentinel [4]uint32    // 16 bytes of line memory to which nothing has come; random, and equal on all ranks
+	Sentinel [4]uint32    // 16 bytes of sentinel memory to which nothing has come; random, and equal on all ranks
 
-	group      *pg.Group
-	driver     *cuda.Driver
-	device     *cuda.Device
-	rank, size int
-	kernels    Kernels
-	peers      []mapping // by rank; the own heap at this rank's index
-	windows    []*Window
-	registered uint32 // windows so far
-	family     string // of this rank, empty if no peer has been told of the heap
-	leaving    string // key of the group's store at which ranks count that leave
+	group        *pg.Group
+	driver       *cuda.Driver
+	device       *cuda.Device
+	rank, size   int
+	kernels      Kernels
+	peers        []mapping // by rank; the own heap at this rank's index
+	windows      []*Window
+	registered   uint32 // windows so far
+	processPeers string // the name of this rank's, empty if no peer has been told of the heap
+	leaving      string // key of the group's store at which ranks count that leave
 }
 
 // mapping is a rank's heap as this device sees it.
@@ -78,7 +78,7 @@ func (h *Heap) Place(at int) cuda.Pointer { return h.At + cuda.Pointer(at) }
 // PeerPlace returns where an offset of a rank's heap lies.
 func (h *Heap) PeerPlace(rank, at int) cuda.Pointer { return h.peers[rank].at + cuda.Pointer(at) }
 
-// FillSentinel enqueues that some bytes of the heap become sentinels, as line memory is while nothing is on its way.
+// FillSentinel enqueues that some bytes of the heap become sentinels, as sentinel memory is while nothing is on its way.
 func (h *Heap) FillSentinel(t cuda.Thread, at, bytes int, s cuda.Stream) error {
 	a := &ptx.FillArgs{Out: uint64(h.At) + uint64(at), Lines: uint64(up(bytes, 16) / 16), Line: h.Sentinel}
 	return t.Launch(h.kernels.Fill, cuda.Grid{Blocks: uint32(min(bytes>>18+1, 128)), Threads: 512}, unsafe.Pointer(a), s)

@@ -14,9 +14,9 @@ const (
 
 	RingSlots       = 2 // of a copy-engine ring, on each rank
 	EagerSlots      = 8 // of an eager buffer
-	RendezvousSlots = 2 // of each warp's line memory for long messages
+	RendezvousSlots = 2 // of each warp's sentinel memory for long messages
 
-	EagerMost = 128 << 10 // bytes of an eager slot where long messages have line memory of their own
+	EagerMost = 128 << 10 // bytes of an eager slot where long messages have sentinel memory of their own
 
 	rendezvousBlocks = 64       // at most, of ptx.SentinelWarps
 	fewBytes         = 24 << 20 // of a heap: eager buffers get little of so few, for kernels need them
@@ -31,7 +31,7 @@ const (
 // Layout is where things lie in a heap, in bytes from its beginning, and how large they are. All ranks compute the same.
 //
 //	tiles       for each block, phase and peer a circle of tiles
-//	sentinel    line memory of the sentinel protocol: slots for each warp of some blocks
+//	sentinel    sentinel memory of the sentinel protocol: slots for each warp of some blocks
 //	ring        slots of copy-engine rings, over tiles, sentinel and all that is left
 //	state       counters of this rank's kernels
 //	flags       flag words of the tile kernels, then marks by which the direct kernels compare what they mean
@@ -41,12 +41,12 @@ const (
 //	LL128       the same
 //	counts      of the warps of the sentinel protocol, then their credits
 //	fused       counts of the blocks of a fused ring, then how far the next rank has freed its slots
-//	eager       for each peer an eager buffer: a circle of slots, then line memory for long messages
+//	eager       for each peer an eager buffer: a circle of slots, then sentinel memory for long messages
 //	rendezvous  for each peer counts of the warps that send to it and receive from it, then the credits of both
 //
 // Tiles, sentinel and ring share one memory, one after the other, for each is better the more it has. None leaves anything
 // there that an operation after it would read. Tile kernels keep their counters in state and flags. A word of a ring is 0 when
-// the ring is over. A ring that had data in line memory fills it with sentinels again. That the three never meet there,
+// the ring is over. A ring that had data in sentinel memory fills it with sentinels again. That the three never meet there,
 // copyring.go of package peer proves.
 //
 // LL, LL128 and eager buffers share with nobody: their flags are among the data, or slots stay full from one operation to the
@@ -56,7 +56,7 @@ type Layout struct {
 
 	// How large the slots of the protocols are.
 	LLSlot, LL128Slot, TileSlot, RingSlot, EagerSlot int
-	eagerBuffer, RendezvousBlocks                    int // of a pair one way, line memory of so many blocks among it
+	eagerBuffer, RendezvousBlocks                    int // of a pair one way, sentinel memory of so many blocks among it
 	SentinelSlots, SentinelBlocks                    int
 
 	// Where the parts begin.
@@ -87,7 +87,7 @@ func NewLayout(size, memory int) (Layout, error) {
 	return l, nil
 }
 
-// SentinelBytes returns how much line memory the sentinel protocol has.
+// SentinelBytes returns how much sentinel memory the sentinel protocol has.
 func (l *Layout) SentinelBytes() int { return ptx.SentinelBytes(l.SentinelSlots, l.SentinelBlocks) }
 
 // sentinelMemory adds the counts and the credits.
@@ -156,7 +156,7 @@ func (l *Layout) RingAt(to, slot int) (data, arrived, free int) {
 // FusedCredit returns where the next rank of a fused ring tells how far its slots are free.
 func (l *Layout) FusedCredit() int { return l.Fused + fusedBytes }
 
-// OverSentinel returns how many bytes of line memory the first n bytes of the second ring slot cover.
+// OverSentinel returns how many bytes of sentinel memory the first n bytes of the second ring slot cover.
 func (l *Layout) OverSentinel(n int) int {
 	return min(max(l.Ring+l.RingSlot+n-l.Sentinel, 0), l.SentinelBytes())
 }
@@ -185,7 +185,7 @@ func among(peer, rank int) int {
 // eagerBufferAt returns where the eager buffer that rank from fills on rank to begins.
 func (l *Layout) eagerBufferAt(from, to int) int { return l.Eager + among(from, to)*l.eagerBuffer }
 
-// shareEager shares memory bytes out among the eager buffers of a rank, and each among slots and line memory.
+// shareEager shares memory bytes out among the eager buffers of a rank, and each among slots and sentinel memory.
 func (l *Layout) shareEager(memory int) {
 	box := memory / max(l.size-1, 1)
 	l.EagerSlot = roughly(min(max(box/16, 1<<10), EagerMost), 1<<10, 8<<10)
@@ -200,7 +200,7 @@ func (l *Layout) shareEager(memory int) {
 // WithoutRendezvous gives the slots of eager buffers all memory: no message is long.
 func (l *Layout) WithoutRendezvous() { l.EagerSlot, l.RendezvousBlocks = l.eagerBuffer/EagerSlots, 0 }
 
-// RendezvousAt returns where the line memory of long messages from a rank to another lies on the other.
+// RendezvousAt returns where the sentinel memory of long messages from a rank to another lies on the other.
 func (l *Layout) RendezvousAt(from, to int) int {
 	return l.eagerBufferAt(from, to) + EagerSlots*l.EagerSlot
 }

@@ -48,7 +48,7 @@ func (h *Heap) Meet(ctx context.Context, t cuda.Thread, s cuda.Stream, rules str
 	if err != nil {
 		return r, err
 	}
-	h.joinFamily(own.Process + all[0].Nonce)
+	h.joinProcess(own.Process + all[0].Nonce)
 	h.leaving = "peer/leaving/" + all[0].Nonce
 	h.Sentinel = all[0].Sentinel
 	if err := h.fill(t, s); err != nil {

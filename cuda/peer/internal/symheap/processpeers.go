@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// family is the ranks of a group that share a process. They use one another's heaps by address, so the last rank that closes
+// processPeers are the ranks of a group that share a process. They use one another's heaps by address, so the last rank that closes
 // gives all of them back. Until then a peer may still write into the heap of a rank that has left.
-type family struct {
+type processPeers struct {
 	present int
 	leaving []func() error // of the ranks that have left
 }
@@ -15,17 +15,17 @@ type family struct {
 // registry finds processes by name.
 type registry struct {
 	sync.Mutex
-	by map[string]*family
+	by map[string]*processPeers
 }
 
-var processes = &registry{by: map[string]*family{}}
+var processes = &registry{by: map[string]*processPeers{}}
 
 // join makes a rank a member.
 func (r *registry) join(name string) {
 	r.Lock()
 	defer r.Unlock()
 	if r.by[name] == nil {
-		r.by[name] = &family{}
+		r.by[name] = &processPeers{}
 	}
 	r.by[name].present++
 }
@@ -43,19 +43,19 @@ func (r *registry) leave(name string, giveBack func() error) []func() error {
 	return f.leaving
 }
 
-// joinFamily makes this rank a member. All ranks have joined before one writes into another's heap.
-func (h *Heap) joinFamily(name string) {
+// joinProcess makes this rank a member. All ranks have joined before one writes into another's heap.
+func (h *Heap) joinProcess(name string) {
 	processes.join(name)
-	h.family = name
+	h.processPeers = name
 }
 
 // Leave runs giveBack when no rank of the group is present in this process any more, after that of every rank that has left.
 func (h *Heap) Leave(giveBack func() error) error {
-	if h.family == "" { // no peer has been told of the heap
+	if h.processPeers == "" { // no peer has been told of the heap
 		return giveBack()
 	}
-	name := h.family
-	h.family = ""
+	name := h.processPeers
+	h.processPeers = ""
 	var errs []error
 	for _, g := range processes.leave(name, giveBack) {
 		errs = append(errs, g())
