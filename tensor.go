@@ -17,13 +17,21 @@ type Element interface {
 
 // Tensor is a view of elements: device, address, element type, shape, strides. It owns nothing. The zero value is
 // invalid; make one with Of, FromBits, Raw or OnDevice. Tensors are small values, copied freely.
+//
+// A Tensor has 40 bytes, for every operation keeps two of them.
 type Tensor struct {
-	mem     unsafe.Pointer // on the CPU, keeps Go memory alive
-	addr    uintptr        // on a device
-	device  Device
-	dtype   DType
-	count   int
-	shape   []int // nil for one contiguous dimension
+	mem    unsafe.Pointer // on the CPU, keeps Go memory alive
+	addr   uintptr        // on a device
+	count  int
+	layout *layout // nil for one contiguous dimension
+	index  int32   // of the device
+	kind   DeviceKind
+	dtype  DType
+}
+
+// layout is the shape of a tensor that has not one dimension, and its strides. It is never changed once a tensor has it.
+type layout struct {
+	shape   []int
 	strides []int // in elements; nil when contiguous
 }
 
@@ -64,8 +72,11 @@ func OnDevice(dev Device, addr uintptr, count int, d DType, shape ...int) Tensor
 	if dev.Kind == CPU {
 		panic("colligo: OnDevice: the device is the CPU; use Of, Bytes or Raw")
 	}
+	if dev.Index != int(int32(dev.Index)) {
+		panic(fmt.Sprintf("colligo: OnDevice: there is no device %v", dev))
+	}
 	t := fromMemory(nil, count, d, shape)
-	t.device, t.addr = dev, addr
+	t.kind, t.index, t.addr = dev.Kind, int32(dev.Index), addr
 	return t
 }
 
@@ -78,7 +89,7 @@ func fromMemory(p unsafe.Pointer, count int, d DType, shape []int) Tensor {
 		if product(shape) != count {
 			panic(fmt.Sprintf("colligo: shape %v has %d elements, the memory has %d", shape, product(shape), count))
 		}
-		t.shape = append([]int(nil), shape...)
+		t.layout = &layout{shape: append([]int(nil), shape...)}
 	}
 	return t
 }
@@ -113,9 +124,9 @@ func (t Tensor) Strided(offset int, shape, strides []int) Tensor {
 		panic(fmt.Sprintf("colligo: view offset %d shape %v strides %v leaves the %d elements of its base", offset, shape, strides, t.count))
 	}
 	v := t.at(offset, n)
-	v.shape, v.strides = append([]int{}, shape...), append([]int{}, strides...)
-	if n == 0 || contiguous(shape, strides) {
-		v.strides = nil
+	v.layout = &layout{shape: append([]int{}, shape...)}
+	if n > 0 && !contiguous(shape, strides) {
+		v.layout.strides = append([]int{}, strides...)
 	}
 	return v
 }
@@ -145,7 +156,7 @@ func (t Tensor) Slice(from, to int) Tensor {
 		panic(fmt.Sprintf("colligo: elements [%d:%d) of %v", from, to, t))
 	}
 	v := t.at(from, to-from)
-	v.shape, v.strides = nil, nil
+	v.layout = nil
 	return v
 }
 
@@ -157,7 +168,7 @@ func (t Tensor) at(offset, n int) Tensor {
 		return t
 	}
 	bytes := offset * t.dtype.Size()
-	if t.device.Kind == CPU {
+	if t.kind == CPU {
 		t.mem = unsafe.Add(t.mem, bytes)
 	} else {
 		t.addr += uintptr(bytes)
@@ -183,7 +194,7 @@ func (t Tensor) Valid() bool { return t.dtype.Valid() }
 func (t Tensor) DType() DType { return t.dtype }
 
 // Device returns where the elements lie.
-func (t Tensor) Device() Device { return t.device }
+func (t Tensor) Device() Device { return Device{t.kind, int(t.index)} }
 
 // Len returns the number of elements.
 func (t Tensor) Len() int { return t.count }
@@ -192,20 +203,20 @@ func (t Tensor) Len() int { return t.count }
 func (t Tensor) Size() int { return t.count * t.dtype.Size() }
 
 // Contiguous reports whether the elements follow one another in row-major order without gaps.
-func (t Tensor) Contiguous() bool { return t.strides == nil }
+func (t Tensor) Contiguous() bool { return t.layout == nil || t.layout.strides == nil }
 
 // Shape returns the dimensions, outermost first. The slice must not be changed.
 func (t Tensor) Shape() []int {
-	if t.shape == nil {
+	if t.layout == nil {
 		return []int{t.count}
 	}
-	return t.shape
+	return t.layout.shape
 }
 
 // Strides returns the distance between neighbours of each dimension, in elements. The slice must not be changed.
 func (t Tensor) Strides() []int {
-	if t.strides != nil {
-		return t.strides
+	if !t.Contiguous() {
+		return t.layout.strides
 	}
 	shape := t.Shape()
 	strides, n := make([]int, len(shape)), 1
@@ -221,7 +232,7 @@ func (t Tensor) Pointer() unsafe.Pointer { return t.mem }
 
 // Addr returns the address of the first element as a number, on any device.
 func (t Tensor) Addr() uintptr {
-	if t.device.Kind == CPU {
+	if t.kind == CPU {
 		return uintptr(t.mem)
 	}
 	return t.addr
@@ -229,7 +240,7 @@ func (t Tensor) Addr() uintptr {
 
 // CPUBytes returns the memory of a contiguous CPU tensor. It panics for any other.
 func (t Tensor) CPUBytes() []byte {
-	if t.device.Kind != CPU || !t.Contiguous() {
+	if t.kind != CPU || !t.Contiguous() {
 		panic(fmt.Sprintf("colligo: bytes of %v, which is not a contiguous CPU tensor", t))
 	}
 	return unsafe.Slice((*byte)(t.mem), t.Size())
@@ -241,7 +252,7 @@ func (t Tensor) View(d DType) Tensor {
 	if !t.Contiguous() || !d.Valid() || t.Size()%d.Size() != 0 {
 		panic(fmt.Sprintf("colligo: %v viewed as %v", t, d))
 	}
-	t.count, t.dtype, t.shape = t.Size()/d.Size(), d, nil
+	t.count, t.dtype, t.layout = t.Size()/d.Size(), d, nil
 	return t
 }
 
@@ -251,9 +262,9 @@ func (t Tensor) String() string {
 		return "invalid tensor"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v%v %v", t.dtype, t.Shape(), t.device)
-	if t.strides != nil {
-		fmt.Fprintf(&b, " strides %v", t.strides)
+	fmt.Fprintf(&b, "%v%v %v", t.dtype, t.Shape(), t.Device())
+	if !t.Contiguous() {
+		fmt.Fprintf(&b, " strides %v", t.layout.strides)
 	}
 	return b.String()
 }

@@ -65,7 +65,7 @@ func (b *binding) bindMove(in, out colligo.Tensor, want func(r int) numbers, cal
 func bindAllGather(b *binding) trial {
 	in, out := b.input(b.count), b.output(b.count*b.ranks)
 	return b.bindMove(in, out, func(r int) numbers { return b.from(r, 0) },
-		func(ctx context.Context) error { return b.group.AllGatherInto(ctx, out, in) })
+		func(ctx context.Context) error { return b.group.AllGatherIntoTensor(ctx, out, in) })
 }
 
 func bindReduceScatter(b *binding) trial {

@@ -148,7 +148,7 @@ func (r *session) serve(ctx context.Context, g *pg.Group, v *variant) (*seat, er
 	}
 	failed := err != nil && !errors.Is(err, errWrong)
 	if failed && s.gpu != nil {
-		g.Fail(err) // peers may wait on their devices for what this one was to enqueue
+		g.Abort(err) // peers may wait on their devices for what this one was to enqueue
 	}
 	return s, errors.Join(err, s.leave(failed))
 }

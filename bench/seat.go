@@ -64,7 +64,7 @@ func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p proce
 func (s *seat) register(ctx context.Context, g *pg.Group, bytes int) error {
 	for _, at := range s.gpu.stretches {
 		t := colligo.OnDevice(s.gpu.device.Place(), uintptr(at), bytes, colligo.Uint8)
-		if _, err := peer.Register(ctx, g, t); err != nil {
+		if _, err := g.Register(ctx, t); err != nil {
 			return err
 		}
 		if s.rival == nil {

@@ -18,15 +18,15 @@ func (g *Group) AllGatherAsync(ctx context.Context, outs []colligo.Tensor, in co
 	return g.start(ctx, g.allGather(outs, in))
 }
 
-// AllGatherInto is AllGather into one tensor that holds the ranks' parts one after the other, all as long as in. In may
+// AllGatherIntoTensor is AllGather into one tensor that holds the ranks' parts one after the other, all as long as in. In may
 // be this rank's part of out. c10d: all_gather_into_tensor.
-func (g *Group) AllGatherInto(ctx context.Context, out, in colligo.Tensor) error {
+func (g *Group) AllGatherIntoTensor(ctx context.Context, out, in colligo.Tensor) error {
 	r := g.allGatherInto(out, in)
 	return g.runOf(ctx, &r)
 }
 
-// AllGatherIntoAsync starts an AllGatherInto.
-func (g *Group) AllGatherIntoAsync(ctx context.Context, out, in colligo.Tensor) *Work {
+// AllGatherIntoTensorAsync starts an AllGatherIntoTensor.
+func (g *Group) AllGatherIntoTensorAsync(ctx context.Context, out, in colligo.Tensor) *Work {
 	return g.start(ctx, g.allGatherInto(out, in))
 }
 

@@ -37,7 +37,7 @@ func TestAlone(t *testing.T) {
 		copy(in[0], filled(0, 5, 0))
 		for _, call := range []func() error{
 			func() error { return g.AllGather(ctx, tensors(out), colligo.Of(in[0])) },
-			func() error { return g.AllGatherInto(ctx, colligo.Of(out[0]), colligo.Of(in[0])) },
+			func() error { return g.AllGatherIntoTensor(ctx, colligo.Of(out[0]), colligo.Of(in[0])) },
 			func() error { return g.ReduceScatter(ctx, colligo.Of(out[0]), tensors(in), colligo.Avg) },
 			func() error { return g.AllToAll(ctx, tensors(out), tensors(in)) },
 			func() error { return g.AllToAllSingle(ctx, colligo.Of(out[0]), colligo.Of(in[0]), []int{5}, nil) },
@@ -80,7 +80,7 @@ func TestAloneDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, err := range [...]error{
 			g.AllReduce(ctx, x, colligo.Sum), g.AllReduce(ctx, x, colligo.PremulSum(0.5)), g.Broadcast(ctx, x, 0),
-			g.AllGatherInto(ctx, y, x), g.ReduceScatterTensor(ctx, y, x, colligo.Max), g.Barrier(ctx),
+			g.AllGatherIntoTensor(ctx, y, x), g.ReduceScatterTensor(ctx, y, x, colligo.Max), g.Barrier(ctx),
 		} {
 			if err != nil {
 				t.Error(err)

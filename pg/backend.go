@@ -4,68 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// Call is one operation as a backend gets it: its arguments are checked and it has its place in the group's order.
-// Counts are those of plan.Shape, in elements of DType.
-type Call struct {
-	Coll               plan.Coll
-	DType              colligo.DType
-	Op                 colligo.ReduceOp // of collectives that reduce
-	Root, Peer, Tag    int
-	Count              int
-	Counts, RecvCounts []int
-	In, Out            colligo.Tensor   // contiguous; invalid where the rank has none, or a list
-	Ins, Outs          []colligo.Tensor // one contiguous tensor for each rank, or nil
-	Seq                uint64
-	Async              bool // the caller wants a Work
-	Timed              bool // with Async: the Pending is to be a Timed that knows
-}
-
-// Pending is an operation that a backend has enqueued.
-type Pending interface {
-	// Wait makes what the caller does next on its device wait for the operation; which stream that is, the context tells.
-	Wait(ctx context.Context) error
-	// Synchronize blocks until the operation is done.
-	Synchronize(ctx context.Context) error
-	// Done reports without blocking whether it is done.
-	Done() bool
-}
-
-// Backend carries out a group's operations on tensors of one device. Its methods may be called from any goroutine; Run is
-// called in the order of the operations.
-type Backend interface {
-	// Run enqueues a call, on the caller's stream unless it is Async. It returns a Pending for Async calls only. A Barrier is
-	// always Async, and its Pending a mark: done when what came before it on this rank is.
-	Run(ctx context.Context, c *Call) (Pending, error)
-	// Abort ends what is pending because the group has failed, and everything that comes later. It does not wait.
-	Abort(cause error)
-	// Close gives everything back, after Abort or when nothing is pending. It may wait for goroutines that call Fail.
-	Close() error
-}
-
-// Opener makes a group's backend for the device of the first tensor that the group sees. All ranks call it at the same
-// operation. The group's CPU collectives, Aside, Store, Fail and Err are the backend's to use.
-type Opener func(ctx context.Context, g *Group, d colligo.Device) (Backend, error)
-
-// Log returns the group's logger, for backends.
-func (g *Group) Log() *slog.Logger { return g.orOutside().log }
-
-// Fail ends the group with an error that a backend has met; the peers hear of it.
-func (g *Group) Fail(err error) {
-	if g.IsMember() {
-		g.fail(err, true)
-	}
-}
-
 // backendFor returns the group's backend for a device, and opens it at first use. The caller holds g.order.
-func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, error) {
+func (g *Group) backendFor(ctx context.Context, d colligo.Device) (backend.Backend, error) {
 	if b := g.backends.get(d); b != nil {
 		return b, nil
 	}
@@ -73,7 +21,7 @@ func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, erro
 	if err != nil {
 		return nil, err
 	}
-	b, err := open(asOwn(ctx), g, d)
+	b, err := open(asOwn(ctx), &seam{g}, d)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backend of %v: %w", d, err)
 	}
@@ -85,7 +33,7 @@ func (g *Group) backendFor(ctx context.Context, d colligo.Device) (Backend, erro
 }
 
 // openedFor is backendFor a call.
-func (g *Group) openedFor(ctx context.Context, r *request) (Backend, error) {
+func (g *Group) openedFor(ctx context.Context, r *request) (backend.Backend, error) {
 	if err := g.Err(); err != nil {
 		return nil, g.explain(r, 0, err, true)
 	}
@@ -96,49 +44,35 @@ func (g *Group) openedFor(ctx context.Context, r *request) (Backend, error) {
 	return b, g.refuseAfterDeath(r) // of a peer that died before there was a backend to tell
 }
 
-// BackendFor returns the group's backend for a device, opened if no operation has opened it yet: all ranks call it
-// together, then. What a backend offers beside operations, such as registration of memory, begins with it.
-func (g *Group) BackendFor(ctx context.Context, d colligo.Device) (Backend, error) {
-	if !g.IsMember() {
-		return nil, ErrNotMember
-	}
-	g.order.Lock()
-	defer g.order.Unlock()
-	if err := g.Err(); err != nil {
-		return nil, err
-	}
-	return g.backendFor(ctx, d)
-}
-
 // backends are those that a group has opened, by device.
 type backends struct {
 	sync.Mutex
-	by    map[colligo.Device]Backend
-	order []Backend // as they were opened, which is the same on all ranks
+	by    map[colligo.Device]backend.Backend
+	order []backend.Backend // as they were opened, which is the same on all ranks
 	// The backend of the last operation, under Group.order: most programs have one, which then takes neither lock nor map.
-	last       Backend
+	last       backend.Backend
 	lastDevice colligo.Device
 }
 
 // get returns the backend of a device, nil if none is open. The caller holds g.order.
-func (bs *backends) get(d colligo.Device) Backend {
+func (bs *backends) get(d colligo.Device) backend.Backend {
 	if bs.last == nil || bs.lastDevice != d {
 		bs.last, bs.lastDevice = bs.opened(d), d
 	}
 	return bs.last
 }
 
-func (bs *backends) opened(d colligo.Device) Backend {
+func (bs *backends) opened(d colligo.Device) backend.Backend {
 	bs.Lock()
 	defer bs.Unlock()
 	return bs.by[d]
 }
 
-func (bs *backends) put(d colligo.Device, b Backend) {
+func (bs *backends) put(d colligo.Device, b backend.Backend) {
 	bs.Lock()
 	defer bs.Unlock()
 	if bs.by == nil {
-		bs.by = map[colligo.Device]Backend{}
+		bs.by = map[colligo.Device]backend.Backend{}
 	}
 	bs.by[d] = b
 	bs.order = append(bs.order, b)
@@ -175,7 +109,7 @@ func (bs *backends) close() error {
 }
 
 // onDevice gives a call to the backend of its device.
-func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, error) {
+func (g *Group) onDevice(ctx context.Context, r *request, async bool) (backend.Pending, error) {
 	g.order.Lock()
 	defer g.order.Unlock()
 	b := g.backends.get(r.device)
@@ -198,7 +132,7 @@ func (g *Group) onDevice(ctx context.Context, r *request, async bool) (Pending, 
 }
 
 // give runs a call on a backend, with the sequence number that it has got. The caller holds g.order.
-func (g *Group) give(ctx context.Context, b Backend, r *request, seq uint64, async bool) (Pending, error) {
+func (g *Group) give(ctx context.Context, b backend.Backend, r *request, seq uint64, async bool) (backend.Pending, error) {
 	if r.coll != plan.Send && r.coll != plan.Recv { // which have the place of the collective before them
 		g.entered.call(g, r, seq)
 	}
@@ -213,7 +147,7 @@ func (g *Group) give(ctx context.Context, b Backend, r *request, seq uint64, asy
 		called = time.Now()
 	}
 	g.inside.Context = ctx
-	g.deviceCall.of(r, seq, async)
+	r.fill(&g.deviceCall, seq, async)
 	g.deviceCall.Timed = async && g.ledger.timing.Load()
 	g.vitals.call.Store(called.UnixNano())
 	p, err := b.Run(&g.inside, &g.deviceCall)
@@ -229,8 +163,8 @@ func (g *Group) give(ctx context.Context, b Backend, r *request, seq uint64, asy
 	return p, nil
 }
 
-// of makes c the call of a request. Field by field: a struct of this size that is assigned as a whole is made elsewhere first.
-func (c *Call) of(r *request, seq uint64, async bool) {
+// fill makes c the call of a request. Field by field: a struct of this size that is assigned as a whole is made elsewhere first.
+func (r *request) fill(c *backend.Call, seq uint64, async bool) {
 	c.Coll, c.DType, c.Op = r.coll, r.dtype, r.op
 	c.Root, c.Peer, c.Tag, c.Count = r.root, r.peer, r.tag, r.count
 	c.Counts, c.RecvCounts = r.counts, r.recv
@@ -251,4 +185,12 @@ func (g *Group) number(ctx context.Context, r *request) (uint64, error) {
 	}
 	g.admit(r, within(ctx, g.Timeout()), 2)
 	return g.seq, nil
+}
+
+// opener returns what opens the group's backend for a device.
+func (g *Group) opener(d colligo.Device) (backend.Opener, error) {
+	if bound := g.config.Device; bound.Kind != colligo.CPU && d != bound {
+		return nil, fmt.Errorf("a tensor on %v, and the group is bound to %v", d, bound)
+	}
+	return g.form.backends.Opener(d.Kind)
 }

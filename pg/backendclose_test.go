@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -50,7 +51,7 @@ func TestFailBesideClose(t *testing.T) {
 	b := &attended{closing: make(chan struct{}), ended: make(chan struct{})}
 	g.backends.put(colligo.Device{Kind: hanging}, b)
 	go func() {
-		g.Fail(errors.New("met by the backend"))
+		g.fail(errors.New("met by the backend"), true)
 		close(b.ended)
 	}()
 	<-log.writes
@@ -73,7 +74,7 @@ func TestCloseBesideFailure(t *testing.T) {
 	g.answers.mu.Lock() // on the way from the error to the dump
 	failed, closed := make(chan struct{}), make(chan struct{})
 	go func() {
-		g.Fail(errors.New("enough"))
+		g.fail(errors.New("enough"), true)
 		close(failed)
 	}()
 	for g.Err() == nil {
@@ -95,15 +96,20 @@ func TestCloseBesideFailure(t *testing.T) {
 	require.Len(t, files, 1)
 }
 
+// Kinds of device whose backends are opened once, by one test each.
+const (
+	lostWhileOpening   colligo.DeviceKind = 201
+	failedWhileOpening colligo.DeviceKind = 202
+)
+
 // TestLostWhileOpening has a peer die while the backend for the first call is being opened: the call, which would wait for
 // the peer on the device, fails, and does not wait for its timeout.
 func TestLostWhileOpening(t *testing.T) {
-	RegisterBackend(hanging, func(_ context.Context, g *Group, _ colligo.Device) (Backend, error) {
-		g.onLost(1, transport.ErrLost)
+	backend.Register(lostWhileOpening, backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
+		h.(*seam).g.onLost(1, transport.ErrLost)
 		return &still{}, nil
 	})
-	t.Cleanup(forgetHanging)
-	x := colligo.OnDevice(colligo.Device{Kind: hanging}, 4096, 4, colligo.Float32)
+	x := colligo.OnDevice(colligo.Device{Kind: lostWhileOpening}, 4096, 4, colligo.Float32)
 	for _, call := range []func(g *Group) *Work{
 		func(g *Group) *Work { return g.AllReduceAsync(t.Context(), x, colligo.Sum) },
 		func(g *Group) *Work {
@@ -117,26 +123,19 @@ func TestLostWhileOpening(t *testing.T) {
 	}
 }
 
-func forgetHanging() {
-	openers.Lock()
-	defer openers.Unlock()
-	delete(openers.by, hanging)
-}
-
 // TestFailedWhileOpening has the group fail while a backend is being opened: it is told, unless devices are to stay as they are.
 func TestFailedWhileOpening(t *testing.T) {
 	var s *still
-	RegisterBackend(hanging, func(_ context.Context, g *Group, _ colligo.Device) (Backend, error) {
-		g.Fail(errors.New("too soon"))
+	backend.Register(failedWhileOpening, backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
+		h.Fail(errors.New("too soon"))
 		s = &still{}
 		return s, nil
 	})
-	t.Cleanup(forgetHanging)
 	for mode, told := range map[ErrorMode]bool{CleanUp: true, NoHandling: false} {
 		c := quiet
 		c.Watch.OnError = mode
 		g := inProcess(t, 1, c)[0]
-		_, err := g.BackendFor(t.Context(), colligo.Device{Kind: hanging})
+		_, err := BackendOf(t.Context(), g, colligo.Device{Kind: failedWhileOpening})
 		require.NoError(t, err)
 		require.Equal(t, told, s.err.Load() != nil, mode)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
@@ -25,8 +26,8 @@ var gadgets struct {
 // gadgetBackend carries nothing out.
 type gadgetBackend struct{ name string }
 
-func (b *gadgetBackend) Run(context.Context, *pg.Call) (pg.Pending, error) { return nil, nil }
-func (b *gadgetBackend) Abort(error)                                       {}
+func (b *gadgetBackend) Run(context.Context, *backend.Call) (backend.Pending, error) { return nil, nil }
+func (b *gadgetBackend) Abort(error)                                                 {}
 func (b *gadgetBackend) Close() error {
 	count(&gadgets.closed, b.name)
 	return nil
@@ -41,8 +42,8 @@ func count(m *map[string]int, name string) {
 	(*m)[name]++
 }
 
-func gadgetOpener(name string) pg.Opener {
-	return func(_ context.Context, _ *pg.Group, d colligo.Device) (pg.Backend, error) {
+func gadgetOpener(name string) backend.Opener {
+	return func(_ context.Context, _ backend.Host, d colligo.Device) (backend.Backend, error) {
 		full := name + " " + d.String()
 		count(&gadgets.opened, full)
 		return &gadgetBackend{full}, nil
@@ -50,8 +51,8 @@ func gadgetOpener(name string) pg.Opener {
 }
 
 func init() {
-	pg.RegisterNamedBackend(gadget, "another", gadgetOpener("another"))
-	pg.RegisterBackend(gadget, gadgetOpener("peer"))
+	backend.Register(gadget, "another", gadgetOpener("another"))
+	backend.Register(gadget, backend.Native, gadgetOpener("peer"))
 }
 
 // onGadget is two elements of a device.
@@ -62,11 +63,11 @@ func onGadget(index int) colligo.Tensor {
 // TestBackendNames says what groups use for a device: the native backend, or what they, or the group that they were made
 // of, were told to.
 func TestBackendNames(t *testing.T) {
-	require.Equal(t, []string{"peer", "another"}, pg.Backends(gadget))
-	require.Equal(t, []string{"host"}, pg.Backends(colligo.CPU))
-	require.Panics(t, func() { pg.RegisterBackend(gadget, gadgetOpener("")) })
-	require.Panics(t, func() { pg.RegisterNamedBackend(gadget, "a:b", gadgetOpener("")) })
-	require.Panics(t, func() { pg.RegisterBackend(colligo.CPU, gadgetOpener("")) })
+	require.Equal(t, []string{"peer", "another"}, backend.Names(gadget))
+	require.Equal(t, []string{"host"}, backend.Names(colligo.CPU))
+	require.Panics(t, func() { backend.Register(gadget, backend.Native, gadgetOpener("")) })
+	require.Panics(t, func() { backend.Register(gadget, "a:b", gadgetOpener("")) })
+	require.Panics(t, func() { backend.Register(colligo.CPU, backend.Native, gadgetOpener("")) })
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		ctx := t.Context()
 		for _, c := range []struct{ backends, want, config string }{

@@ -104,8 +104,8 @@ func (b *Batch) Reduce(t colligo.Tensor, root int, op colligo.ReduceOp) {
 // AllGather adds a Group.AllGather.
 func (b *Batch) AllGather(outs []colligo.Tensor, in colligo.Tensor) { b.add(b.g.allGather(outs, in)) }
 
-// AllGatherInto adds a Group.AllGatherInto.
-func (b *Batch) AllGatherInto(out, in colligo.Tensor) { b.add(b.g.allGatherInto(out, in)) }
+// AllGatherIntoTensor adds a Group.AllGatherIntoTensor.
+func (b *Batch) AllGatherIntoTensor(out, in colligo.Tensor) { b.add(b.g.allGatherInto(out, in)) }
 
 // ReduceScatter adds a Group.ReduceScatter.
 func (b *Batch) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) {

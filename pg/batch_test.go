@@ -44,7 +44,7 @@ var coalesced = map[string]func(t *testing.T, g *pg.Group, ns []int){
 		for i, n := range ns {
 			ins, outs = append(ins, filled(g.Rank(), n, i)), append(outs, make([]float32, n*g.Size()))
 		}
-		require.NoError(t, g.AllGatherIntoCoalesced(t.Context(), tensors(outs), tensors(ins)))
+		require.NoError(t, g.AllGatherIntoTensorCoalesced(t.Context(), tensors(outs), tensors(ins)))
 		for i, n := range ns {
 			want := []float32{}
 			for r := range g.Size() {
@@ -143,7 +143,7 @@ func TestCoalescedStrided(t *testing.T) {
 			wide = append(wide, here(i, ones(n*size)))
 		}
 		require.NoError(t, g.AllReduceCoalesced(t.Context(), reduced, colligo.Sum))
-		require.NoError(t, g.AllGatherIntoCoalesced(t.Context(), gathered, ins))
+		require.NoError(t, g.AllGatherIntoTensorCoalesced(t.Context(), gathered, ins))
 		require.NoError(t, g.ReduceScatterTensorCoalesced(t.Context(), scattered, wide, colligo.Sum))
 		for i := range xs {
 			for j := range n {
@@ -202,7 +202,7 @@ func mix(t *testing.T, g *pg.Group, b *pg.Batch) func() {
 	b.AllReduce(colligo.Of(x), colligo.Sum)
 	b.AllReduce(colligo.Of(y), colligo.Sum)
 	b.Broadcast(colligo.Of(z), size-1)
-	b.AllGatherInto(colligo.Of(all), colligo.Of(filled(me, n, 3)))
+	b.AllGatherIntoTensor(colligo.Of(all), colligo.Of(filled(me, n, 3)))
 	b.Recv(colligo.Of(got), (me+size-1)%size, 7)
 	b.ReduceScatterTensor(colligo.Of(sums), colligo.Of(filled(me, n*size, 4)), colligo.Sum)
 	b.Send(colligo.Of(filled(me, n, 5)), (me+1)%size, 7)
@@ -269,7 +269,7 @@ func TestBlockOfOneRank(t *testing.T) {
 		x, out := filled(0, 9, 0), make([]float32, 9)
 		require.NoError(t, g.Coalesce(t.Context(), func(b *pg.Batch) error {
 			b.AllReduce(colligo.Of(x), colligo.Sum)
-			b.AllGatherInto(colligo.Of(out), colligo.Of(x))
+			b.AllGatherIntoTensor(colligo.Of(out), colligo.Of(x))
 			return nil
 		}))
 		equal(t, filled(0, 9, 0), out)
@@ -379,7 +379,7 @@ func TestBlockRecorded(t *testing.T) {
 		square := func() colligo.Tensor { return colligo.Of(make([]float32, 4), 2, 2) }
 		ts := func(f func() colligo.Tensor) []colligo.Tensor { return []colligo.Tensor{f(), f()} }
 		require.NoError(t, g.ReduceScatterTensorCoalesced(ctx, ts(row), ts(square), colligo.Sum))
-		require.NoError(t, g.AllGatherIntoCoalescedAsync(ctx, ts(square), ts(row)).Wait(ctx))
+		require.NoError(t, g.AllGatherIntoTensorCoalescedAsync(ctx, ts(square), ts(row)).Wait(ctx))
 		require.NoError(t, g.AllReduceCoalesced(ctx, ts(row), colligo.Sum))
 		require.NoError(t, g.Coalesce(ctx, func(b *pg.Batch) error {
 			b.AllReduce(row(), colligo.Sum)

@@ -101,17 +101,17 @@ var moves = []refused{
 		return g.AllGather(ctx, list(2, 1), f32(2))
 	}},
 	{"all_gather_into_tensor of another length", "the output has 3 elements, 2 ranks of 2 elements need 4", func(ctx context.Context, g *pg.Group) error {
-		return g.AllGatherInto(ctx, f32(3), f32(2))
+		return g.AllGatherIntoTensor(ctx, f32(3), f32(2))
 	}},
 	{"all_gather_into_tensor of another type", "tensors of int64 and float32 in one call", func(ctx context.Context, g *pg.Group) error {
-		return g.AllGatherInto(ctx, f32(2), colligo.Of([]int64{1}))
+		return g.AllGatherIntoTensor(ctx, f32(2), colligo.Of([]int64{1}))
 	}},
 	{"all_gather_into_tensor from the other's part", "share memory", func(ctx context.Context, g *pg.Group) error {
 		x := colligo.Of(shared)
-		return g.AllGatherInto(ctx, x, x.Slice(10, 20))
+		return g.AllGatherIntoTensor(ctx, x, x.Slice(10, 20))
 	}},
 	{"all_gather_into_tensor coalesced, nothing", "the list of tensors is empty", func(ctx context.Context, g *pg.Group) error {
-		return g.AllGatherIntoCoalesced(ctx, nil, nil)
+		return g.AllGatherIntoTensorCoalesced(ctx, nil, nil)
 	}},
 	{"all_gather_coalesced, a list too short", "operation 2 of 2 in a block: 1 tensors for 2 ranks", func(ctx context.Context, g *pg.Group) error {
 		return g.AllGatherCoalesced(ctx, [][]colligo.Tensor{list(2, 1), list(1, 1)}, list(2, 1))
@@ -186,7 +186,7 @@ var moves = []refused{
 		return g.Send(ctx, f32(1), 1, 1<<40)
 	}},
 	{"two devices", "tensors on cuda:0 and cpu in one call", func(ctx context.Context, g *pg.Group) error {
-		return g.AllGatherInto(ctx, f32(2), colligo.OnDevice(gpu, 4096, 1, colligo.Float32))
+		return g.AllGatherIntoTensor(ctx, f32(2), colligo.OnDevice(gpu, 4096, 1, colligo.Float32))
 	}},
 	{"strided on a device", "is not contiguous, as tensors on a device must be", func(ctx context.Context, g *pg.Group) error {
 		return g.Recv(ctx, colligo.OnDevice(gpu, 4096, 4, colligo.Float32).Strided(0, []int{2}, []int{2}), 1, 0)
@@ -254,7 +254,7 @@ func TestTaken(t *testing.T) {
 		}
 		require.NoError(t, g.AllReduceCoalesced(ctx, []colligo.Tensor{f32(0), f32(0)}, colligo.Sum), "nothing but empty tensors")
 		in, own := colligo.Of(make([]float32, 8)), 4*g.Rank()
-		require.NoError(t, g.AllGatherInto(ctx, in, in.Slice(own, own+4)), "the own part, in place")
+		require.NoError(t, g.AllGatherIntoTensor(ctx, in, in.Slice(own, own+4)), "the own part, in place")
 		require.NoError(t, g.ReduceScatterTensor(ctx, in.Slice(own, own+4), in, colligo.Sum))
 	})
 }

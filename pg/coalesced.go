@@ -23,9 +23,9 @@ func (g *Group) AllReduceCoalescedAsync(ctx context.Context, ts []colligo.Tensor
 	return g.startAll(ctx, rs, err)
 }
 
-// AllGatherIntoCoalesced is AllGatherInto of each ins[i] to outs[i]; all have one element type.
+// AllGatherIntoTensorCoalesced is AllGatherIntoTensor of each ins[i] to outs[i]; all have one element type.
 // c10d: all_gather_into_tensor in a block, allgather_into_tensor_coalesced.
-func (g *Group) AllGatherIntoCoalesced(ctx context.Context, outs, ins []colligo.Tensor) error {
+func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor) error {
 	rs, err := g.allGatherIntoCoalesced(outs, ins)
 	if err != nil {
 		return err
@@ -33,8 +33,8 @@ func (g *Group) AllGatherIntoCoalesced(ctx context.Context, outs, ins []colligo.
 	return g.runAll(ctx, rs)
 }
 
-// AllGatherIntoCoalescedAsync starts an AllGatherIntoCoalesced.
-func (g *Group) AllGatherIntoCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor) *Work {
+// AllGatherIntoTensorCoalescedAsync starts an AllGatherIntoTensorCoalesced.
+func (g *Group) AllGatherIntoTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor) *Work {
 	rs, err := g.allGatherIntoCoalesced(outs, ins)
 	return g.startAll(ctx, rs, err)
 }

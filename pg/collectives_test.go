@@ -85,7 +85,7 @@ var collectives = map[plan.Coll]collective{
 	},
 	plan.AllGather: func(t *testing.T, g *pg.Group, n int) {
 		out := make([]float32, n*g.Size())
-		require.NoError(t, g.AllGatherInto(t.Context(), colligo.Of(out), colligo.Of(filled(g.Rank(), n, 0))))
+		require.NoError(t, g.AllGatherIntoTensor(t.Context(), colligo.Of(out), colligo.Of(filled(g.Rank(), n, 0))))
 		var want []float32
 		outs := make([][]float32, g.Size())
 		for r := range outs { // part r has n+r elements

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/store"
 )
 
@@ -16,7 +17,7 @@ type none string
 
 // twins is every name that torch.distributed.distributed_c10d exports, and what it is here.
 var twins = map[string]any{
-	"Backend":                      pg.RegisterNamedBackend,
+	"Backend":                      backend.Register,
 	"BackendConfig":                (*pg.Group).BackendConfig,
 	"GroupMember":                  (*pg.Group).IsMember,
 	"P2POp":                        pg.P2P{},
@@ -44,13 +45,13 @@ var twins = map[string]any{
 	"group":                        none("there is no default group by name: Init returns it"),
 	"init_process_group":           pg.Init,
 	"irecv":                        (*pg.Group).RecvAsync,
-	"is_gloo_available":            pg.Backends,
+	"is_gloo_available":            backend.Names,
 	"is_initialized":               none("whoever has a Group has it from Init"),
-	"is_mpi_available":             pg.Backends,
-	"is_backend_available":         pg.Backends,
-	"is_nccl_available":            pg.Backends,
+	"is_mpi_available":             backend.Names,
+	"is_backend_available":         backend.Names,
+	"is_nccl_available":            backend.Names,
 	"is_torchelastic_launched":     none("Init reads the environment of launchers by itself"),
-	"is_ucc_available":             pg.Backends,
+	"is_ucc_available":             backend.Names,
 	"isend":                        (*pg.Group).SendAsync,
 	"monitored_barrier":            (*pg.Group).MonitoredBarrier,
 	"new_group":                    (*pg.Group).NewGroup,
@@ -84,12 +85,12 @@ var twins = map[string]any{
 	"get_global_rank":              (*pg.Group).GlobalRank,
 	"get_process_group_ranks":      (*pg.Group).Ranks,
 	"reduce_op":                    none("an older name of ReduceOp"),
-	"all_gather_into_tensor":       (*pg.Group).AllGatherInto,
+	"all_gather_into_tensor":       (*pg.Group).AllGatherIntoTensor,
 	"reduce_scatter_tensor":        (*pg.Group).ReduceScatterTensor,
 	"get_node_local_rank":          none("launchers set LOCAL_RANK; which device a rank has is the program's choice"),
 	"ProcessGroupMPI":              none("there is no MPI"),
-	"ProcessGroupNCCL":             pg.RegisterNamedBackend,
-	"ProcessGroupGloo":             pg.HostBackend,
+	"ProcessGroupNCCL":             backend.Register,
+	"ProcessGroupGloo":             backend.CPU,
 	"ProcessGroupUCC":              none("there is no UCC"),
 	"_ProcessGroupWrapper":         pg.DebugDetail,
 }

@@ -14,7 +14,7 @@ import (
 // searched is a still backend whose memory holds a NaN in the fourth element of tensors at an odd address.
 type searched struct{ still }
 
-// Read implements Reader, in pieces of two elements.
+// Read implements backend.Reader, in pieces of two elements.
 func (*searched) Read(_ context.Context, t colligo.Tensor, see func(piece []byte) bool) error {
 	memory := make([]float32, t.Len())
 	if t.Addr()%8192 != 0 {

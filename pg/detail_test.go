@@ -67,7 +67,7 @@ func TestDetailAgrees(t *testing.T) {
 			}
 			require.NoError(t, g.Gather(ctx, outs, in, 1))
 			require.NoError(t, g.Scatter(ctx, zeros[float32](5), ins, 1))
-			require.NoError(t, g.AllGatherInto(ctx, zeros[float32](15), in))
+			require.NoError(t, g.AllGatherIntoTensor(ctx, zeros[float32](15), in))
 			require.NoError(t, g.AllToAllSingle(ctx, zeros[float32](6), zeros[float32](6), nil, nil))
 			var works []*pg.Work
 			for range 10 {

@@ -7,27 +7,10 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/plan"
 )
-
-// Tracker is a Backend that can tell how far its device has come with calls that gave no Pending.
-type Tracker interface {
-	Backend
-	// Finished returns without blocking how many calls of Run the device is through with: of collectives, of sends or of
-	// receives, by what coll is. It may lag behind, for it is asked again. After Close it is final.
-	Finished(coll plan.Coll) uint64
-}
-
-// Timed is a Pending that can tell how long its operation took on the device.
-type Timed interface {
-	Pending
-	// Took returns the time between the operation's turn and its end once it is done; false if that was not measured.
-	Took() (time.Duration, bool)
-}
-
-// ErrCaptured is the error of a Pending whose operation was captured by a graph, so that nobody can say when it is done.
-var ErrCaptured = errors.New("the operation was captured by a graph; it is done when the graph is")
 
 // follower looks at what devices do, so that the recorder, the metrics and the hooks hear of what nobody waits for. Its
 // goroutine lives while there is something to look at.
@@ -35,8 +18,8 @@ type follower struct {
 	mu      sync.Mutex
 	queues  [3][]followed // of collectives, sends, receives, the oldest first
 	heads   [3]int        // those before are gone
-	runs    map[Backend]*runs
-	last    Backend // the one asked for last, and its runs
+	runs    map[backend.Backend]*runs
+	last    backend.Backend // the one asked for last, and its runs
 	lastOf  *runs
 	held    bool // calls since hold have their Pending to come
 	looking bool
@@ -65,7 +48,7 @@ type followed struct {
 // followedMore is the rest of what is known of an operation that has a Pending or that hooks hear of; nil for the others.
 type followedMore struct {
 	rec     record
-	pending Pending // nil: the backend is asked
+	pending backend.Pending // nil: the backend is asked
 }
 
 // record is what conclude takes.
@@ -79,9 +62,9 @@ func (op *followed) record() record {
 // runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of
 // who enqueues, so it is asked once for all that are over, not for each.
 type runs struct {
-	ran     [3]uint64 // under follower.mu
-	over    [3]uint64 // of who looks
-	tracker Tracker   // the backend, nil if it is none
+	ran     [3]uint64       // under follower.mu
+	over    [3]uint64       // of who looks
+	tracker backend.Tracker // the backend, nil if it is none
 }
 
 // The first and the longest pause between two looks.
@@ -101,7 +84,7 @@ func followedQueue(coll plan.Coll) int {
 }
 
 // follow takes over an operation that a backend has enqueued. The caller holds g.order.
-func (g *Group) follow(b Backend, r *request, p Pending) {
+func (g *Group) follow(b backend.Backend, r *request, p backend.Pending) {
 	f, q := &g.ledger.devices, followedQueue(r.coll)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,17 +105,17 @@ func (g *Group) follow(b Backend, r *request, p Pending) {
 }
 
 // runsOf returns a backend's runs. The caller holds f.mu.
-func (f *follower) runsOf(b Backend) *runs {
+func (f *follower) runsOf(b backend.Backend) *runs {
 	if f.last == b {
 		return f.lastOf
 	}
 	r := f.runs[b]
 	if r == nil {
 		if f.runs == nil {
-			f.runs = map[Backend]*runs{}
+			f.runs = map[backend.Backend]*runs{}
 		}
 		r = &runs{}
-		r.tracker, _ = b.(Tracker)
+		r.tracker, _ = b.(backend.Tracker)
 		f.runs[b] = r
 	}
 	f.last, f.lastOf = b, r
@@ -152,7 +135,7 @@ func (f *follower) hold() {
 }
 
 // release gives the calls since hold their Pending, nil if there is none.
-func (g *Group) release(p Pending) {
+func (g *Group) release(p backend.Pending) {
 	f := &g.ledger.devices
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -287,7 +270,7 @@ func (g *Group) over(op *followed) (bool, error) {
 
 // concludeDevice concludes an operation on a device, whose duration only the device knows. It goes on to count as pending.
 func (g *Group) concludeDevice(op *followed, err error, now time.Time) {
-	if errors.Is(err, ErrCaptured) {
+	if errors.Is(err, backend.ErrCaptured) {
 		g.ledger.recorder.Retire(op.id)
 		return
 	}
@@ -302,7 +285,7 @@ func (g *Group) concludeDevice(op *followed, err error, now time.Time) {
 		g.ledger.metrics.add(&rec, -1, err)
 		return
 	}
-	if t, ok := op.more.pending.(Timed); ok && err == nil {
+	if t, ok := op.more.pending.(backend.Timed); ok && err == nil {
 		if d, ok := t.Took(); ok {
 			rec.began = rec.ended.Add(-d)
 		}

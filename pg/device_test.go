@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -21,9 +22,9 @@ type machine struct {
 	err  error
 }
 
-func (m *machine) Run(context.Context, *Call) (Pending, error) { return nil, nil }
-func (m *machine) Abort(error)                                 {}
-func (m *machine) Close() error                                { return nil }
+func (m *machine) Run(context.Context, *backend.Call) (backend.Pending, error) { return nil, nil }
+func (m *machine) Abort(error)                                                 {}
+func (m *machine) Close() error                                                { return nil }
 
 // tracked is a machine that tells how far it is.
 type tracked struct{ machine }
@@ -57,7 +58,7 @@ func following(t *testing.T) (*Group, *[]WorkInfo) {
 }
 
 // calls takes a place in the order for a call and gives it to a backend.
-func (g *Group) calls(b Backend, coll plan.Coll, p Pending) {
+func (g *Group) calls(b backend.Backend, coll plan.Coll, p backend.Pending) {
 	r := &request{coll: coll, size: 2, peer: 1}
 	g.number(context.Background(), r)
 	g.follow(b, r, p)
@@ -144,7 +145,7 @@ func TestFollowBlock(t *testing.T) {
 func TestFollowToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, heard := following(t)
-		m, graph := &tracked{}, &machine{err: ErrCaptured}
+		m, graph := &tracked{}, &machine{err: backend.ErrCaptured}
 		g.calls(m, plan.Barrier, nil)
 		g.calls(m, plan.Barrier, nil)
 		g.calls(graph, plan.Send, &job{m: graph})

@@ -87,8 +87,8 @@ func TestDumpTellsWhen(t *testing.T) {
 		end       func(g *pg.Group)
 		want      int
 	}{
-		"error":            {pg.On, pg.Off, func(g *pg.Group) { g.Fail(errors.New("enough")) }, 2},
-		"error, off":       {pg.Off, pg.Off, func(g *pg.Group) { g.Fail(errors.New("enough")) }, 0},
+		"error":            {pg.On, pg.Off, func(g *pg.Group) { pg.FailForTest(g, errors.New("enough")) }, 2},
+		"error, off":       {pg.Off, pg.Off, func(g *pg.Group) { pg.FailForTest(g, errors.New("enough")) }, 0},
 		"abort":            {pg.On, pg.Off, func(g *pg.Group) { g.Abort(nil) }, 0},
 		"abort, asked for": {pg.Off, pg.On, func(g *pg.Group) { g.Abort(nil) }, 2},
 		"close":            {pg.On, pg.On, func(g *pg.Group) {}, 0},

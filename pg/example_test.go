@@ -38,7 +38,7 @@ func Example() {
 }
 
 // An operation is started, other work is done, and then its result is awaited.
-func ExampleGroup_AllGatherIntoAsync() {
+func ExampleGroup_AllGatherIntoTensorAsync() {
 	groups, err := pg.InProcess(context.Background(), 2, pg.Config{})
 	if err != nil {
 		fmt.Println(err)
@@ -47,7 +47,7 @@ func ExampleGroup_AllGatherIntoAsync() {
 	ctx, outs := context.Background(), [2][]int32{{0, 0}, {0, 0}}
 	var works []*pg.Work
 	for rank, g := range groups {
-		works = append(works, g.AllGatherIntoAsync(ctx, colligo.Of(outs[rank]), colligo.Of([]int32{int32(rank + 1)})))
+		works = append(works, g.AllGatherIntoTensorAsync(ctx, colligo.Of(outs[rank]), colligo.Of([]int32{int32(rank + 1)})))
 	}
 	for rank, w := range works {
 		fmt.Println(rank, outs[rank], w.Wait(ctx))

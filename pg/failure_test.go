@@ -178,7 +178,7 @@ func TestPropagate(t *testing.T) {
 		t.Run("propagate="+on.String(), func(t *testing.T) {
 			pgtest.RunWith(t, 3, pgtest.Options{Config: propagating(on)}, func(t *testing.T, g *pg.Group) {
 				if g.Rank() == 0 {
-					g.Fail(errors.New("out of luck"))
+					pg.FailForTest(g, errors.New("out of luck"))
 				}
 				time.Sleep(5 * time.Second)
 				switch {
@@ -222,7 +222,7 @@ func TestPropagatedIsOfThisRun(t *testing.T) {
 			require.NoError(t, g.Err(), "run %d", run)
 			time.Sleep(time.Second)
 			if g.Rank() == 0 {
-				g.Fail(fmt.Errorf("failure %d", run))
+				pg.FailForTest(g, fmt.Errorf("failure %d", run))
 			}
 			time.Sleep(5 * time.Second)
 			require.ErrorContains(t, g.Err(), fmt.Sprintf("failure %d", run))

@@ -202,7 +202,7 @@ var lossy = map[string]func(ctx context.Context, g *pg.Group) error{
 		return g.Broadcast(ctx, colligo.Of(make([]float32, 100_000)), 2)
 	},
 	"all_gather": func(ctx context.Context, g *pg.Group) error {
-		return g.AllGatherInto(ctx, colligo.Of(make([]float32, 4000)), colligo.Of(make([]float32, 1000)))
+		return g.AllGatherIntoTensor(ctx, colligo.Of(make([]float32, 4000)), colligo.Of(make([]float32, 1000)))
 	},
 	"all_to_all": func(ctx context.Context, g *pg.Group) error {
 		return g.AllToAllSingle(ctx, colligo.Of(make([]float32, 4000)), colligo.Of(make([]float32, 4000)), nil, nil)
@@ -220,13 +220,13 @@ func TestMisuse(t *testing.T) {
 			"invalid tensor":                                       g.AllReduce(ctx, colligo.Tensor{}, colligo.Sum),
 			"such as colligo's cuda/peer":                          g.AllReduce(ctx, gpu, colligo.Sum),
 			"band of float32":                                      g.AllReduce(ctx, x, colligo.BAnd),
-			"2 ranks of 3 elements need 6":                         g.AllGatherInto(ctx, x, x),
+			"2 ranks of 3 elements need 6":                         g.AllGatherIntoTensor(ctx, x, x),
 			"1 tensors for 2 ranks":                                g.AllGather(ctx, []colligo.Tensor{x}, x),
 			"3 elements cannot be split evenly":                    g.AllToAllSingle(ctx, x, x, nil, []int{1, 2}),
 			"2 splits of 4 elements together":                      g.AllToAllSingle(ctx, x, x, []int{1, 2}, []int{2, 2}),
 			fmt.Sprintf("rank %d is this rank itself", g.Rank()):   g.Send(ctx, x, g.Rank(), 0),
 			"peer 7 of a group of 2 ranks":                         g.Recv(ctx, x, 7, 0),
-			"tensors of float32 and int32 in one call":             g.AllGatherInto(ctx, colligo.Of(make([]int32, 6)), x),
+			"tensors of float32 and int32 in one call":             g.AllGatherIntoTensor(ctx, colligo.Of(make([]int32, 6)), x),
 			"the factor of premul_sum is int32[1] cpu, it must be": g.AllReduce(ctx, x, colligo.PremulSumBy(colligo.Of([]int32{1}))),
 		} {
 			require.ErrorContains(t, err, says)
@@ -246,7 +246,7 @@ func TestQuietMismatch(t *testing.T) {
 		if g.Rank() == 2 {
 			err = g.Gather(t.Context(), nil, in, 0)
 		} else {
-			err = g.AllGatherInto(t.Context(), colligo.Of(make([]float32, 32)), in)
+			err = g.AllGatherIntoTensor(t.Context(), colligo.Of(make([]float32, 32)), in)
 		}
 		if err == nil {
 			err = g.Barrier(t.Context())
@@ -287,6 +287,6 @@ func TestToldBeforeClosing(t *testing.T) {
 			require.ErrorIs(t, g.Barrier(t.Context()), colligo.ErrMismatch)
 			return
 		}
-		require.ErrorIs(t, g.AllGatherInto(t.Context(), colligo.Of(make([]float32, 32)), in), colligo.ErrMismatch)
+		require.ErrorIs(t, g.AllGatherIntoTensor(t.Context(), colligo.Of(make([]float32, 32)), in), colligo.ErrMismatch)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -30,7 +31,7 @@ type origin struct {
 // formation is what a group keeps of its forming, and of groups formed of it.
 type formation struct {
 	desc, tag string
-	backends  backendNames
+	backends  backend.Selection
 	root      string
 	epoch     int
 	expected  []int          // ranks of the default group that went on at the last try to shrink this group; nil before

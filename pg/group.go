@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -45,7 +46,7 @@ type Group struct {
 	mu      sync.Mutex
 	seq     uint64 // place of the last collective
 	made    int    // calls of NewGroup
-	asides  int    // calls of Aside
+	dups    int    // calls of dup
 	queue   []*operation
 	fresh   atomic.Bool // queue is not empty
 	spare   *operation  // of a blocking call, reused
@@ -89,8 +90,8 @@ type Group struct {
 
 	order      sync.Mutex // held while an operation is given to a backend; taken before mu
 	backends   backends
-	deviceCall Call       // the call at hand, reused
-	inside     ownContext // its context, for what the backend does of itself
+	deviceCall backend.Call // the call at hand, reused
+	inside     ownContext   // its context, for what the backend does of itself
 }
 
 // Rank returns this rank's number in the group, colligo.NoRank for a rank outside it. c10d: get_rank.

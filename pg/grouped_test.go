@@ -9,16 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // oneLaunch is a still backend that launches blocks as one.
 type oneLaunch struct{ still }
 
-func (*oneLaunch) Run(context.Context, *Call) (Pending, error) { return nil, nil }
+func (*oneLaunch) Run(context.Context, *backend.Call) (backend.Pending, error) { return nil, nil }
 
 func (*oneLaunch) Begin(context.Context, int, bool) error { return nil }
 
-func (o *oneLaunch) End(context.Context) (Pending, error) { return &o.still, nil }
+func (o *oneLaunch) End(context.Context) (backend.Pending, error) { return &o.still, nil }
 
 // TestWatchdogOfBlock finds a block that was launched as one and that nobody waits for, and ends a blocking wait for it.
 func TestWatchdogOfBlock(t *testing.T) {

@@ -4,27 +4,19 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
-// Grouper is a Backend that can launch several calls as one, as ncclGroupStart and ncclGroupEnd do.
-type Grouper interface {
-	Backend
-	// Begin opens a block of n calls. Until End, Run may leave everything undone, and need not return a Pending.
-	Begin(ctx context.Context, n int, async bool) error
-	// End launches what Run has been given since Begin, also after a Run has failed, and returns one Pending for all if the
-	// block is async.
-	End(ctx context.Context) (Pending, error)
-}
-
 // onDeviceAll gives the calls of a block to the backend of their device, with no other between them.
-func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pending, error) {
+func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (backend.Pending, error) {
 	g.order.Lock()
 	defer g.order.Unlock()
 	b, err := g.openedFor(ctx, &rs[0])
 	if err != nil {
 		return nil, err
 	}
-	all, grouped := b.(Grouper)
+	all, grouped := b.(backend.Grouper)
 	if grouped {
 		if err := all.Begin(ctx, len(rs), async); err != nil {
 			return nil, g.blame(&rs[0], 0, err)
@@ -69,7 +61,7 @@ func (g *Group) onDeviceAll(ctx context.Context, rs []request, async bool) (Pend
 }
 
 // giveNext is give with the next sequence number.
-func (g *Group) giveNext(ctx context.Context, b Backend, r *request, async bool) (uint64, Pending, error) {
+func (g *Group) giveNext(ctx context.Context, b backend.Backend, r *request, async bool) (uint64, backend.Pending, error) {
 	seq, err := g.number(ctx, r)
 	if err != nil {
 		return 0, nil, err
@@ -86,19 +78,19 @@ func (g *Group) blame(r *request, seq uint64, err error) error {
 }
 
 // pendings is the operations of a block that were launched one by one.
-type pendings []Pending
+type pendings []backend.Pending
 
-// Wait implements Pending.
+// Wait implements backend.Pending.
 func (ps pendings) Wait(ctx context.Context) error {
-	return ps.each(func(p Pending) error { return p.Wait(ctx) })
+	return ps.each(func(p backend.Pending) error { return p.Wait(ctx) })
 }
 
-// Synchronize implements Pending.
+// Synchronize implements backend.Pending.
 func (ps pendings) Synchronize(ctx context.Context) error {
-	return ps.each(func(p Pending) error { return p.Synchronize(ctx) })
+	return ps.each(func(p backend.Pending) error { return p.Synchronize(ctx) })
 }
 
-func (ps pendings) each(f func(Pending) error) error {
+func (ps pendings) each(f func(backend.Pending) error) error {
 	for _, p := range ps {
 		if err := f(p); err != nil {
 			return err
@@ -107,7 +99,7 @@ func (ps pendings) each(f func(Pending) error) error {
 	return nil
 }
 
-// Done implements Pending.
+// Done implements backend.Pending.
 func (ps pendings) Done() bool {
 	for _, p := range ps {
 		if !p.Done() {

@@ -12,13 +12,14 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/pgtest"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // onHost is a backend whose device is the memory of the process. It carries out all-reduces with the group's own.
 type onHost struct {
-	g  *pg.Group
+	h  backend.Host
 	mu sync.Mutex
 	// said is what was called, such as "begin 2 async", "all_reduce 1", "end".
 	said []string
@@ -38,14 +39,14 @@ func (b *onHost) take() []string {
 	return said
 }
 
-func (b *onHost) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
+func (b *onHost) Run(ctx context.Context, c *backend.Call) (backend.Pending, error) {
 	b.say("%v %d", c.Coll, c.Count)
 	if c.Count == 13 {
 		return nil, errors.New("thirteen")
 	}
 	if c.Coll == plan.AllReduce {
 		p := *(*unsafe.Pointer)(unsafe.Pointer(&[]uintptr{c.In.Addr()}[0])) // the test keeps the memory
-		if err := b.g.AllReduce(ctx, colligo.Raw(p, c.Count, c.DType), c.Op); err != nil {
+		if err := b.h.Do(ctx, &backend.Call{Coll: c.Coll, Op: c.Op, Out: colligo.Raw(p, c.Count, c.DType)}); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +73,7 @@ func (b *grouping) Begin(_ context.Context, n int, async bool) error {
 	return nil
 }
 
-func (b *grouping) End(context.Context) (pg.Pending, error) {
+func (b *grouping) End(context.Context) (backend.Pending, error) {
 	b.say("end")
 	return over{}, nil
 }
@@ -80,25 +81,20 @@ func (b *grouping) End(context.Context) (pg.Pending, error) {
 // kinds are devices that there are not, for backends of these tests.
 var kinds = map[string]colligo.DeviceKind{"one_by_one": 101, "grouping": 102}
 
-var hosts sync.Map // *pg.Group to *onHost
-
 func init() {
-	pg.RegisterBackend(kinds["one_by_one"], func(_ context.Context, g *pg.Group, _ colligo.Device) (pg.Backend, error) {
-		b := &onHost{g: g}
-		hosts.Store(g, b)
-		return b, nil
+	backend.Register(kinds["one_by_one"], backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
+		return &onHost{h: h}, nil
 	})
-	pg.RegisterBackend(kinds["grouping"], func(_ context.Context, g *pg.Group, _ colligo.Device) (pg.Backend, error) {
-		b := &grouping{onHost{g: g}}
-		hosts.Store(g, &b.onHost)
-		return b, nil
+	backend.Register(kinds["grouping"], backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
+		return &grouping{onHost{h: h}}, nil
 	})
 }
 
-func said(t *testing.T, g *pg.Group) []string {
-	b, ok := hosts.Load(g)
-	require.True(t, ok)
-	return b.(*onHost).take()
+// said returns what a group's backend was called with since the last time.
+func said(t *testing.T, g *pg.Group, gpu colligo.Device) []string {
+	b, err := pg.BackendOf(t.Context(), g, gpu)
+	require.NoError(t, err)
+	return b.(interface{ take() []string }).take()
 }
 
 // TestBlockOnDevice launches blocks on backends that can launch them as one and those that cannot.
@@ -131,24 +127,24 @@ func TestBlockOnDevice(t *testing.T) {
 				require.NoError(t, g.Coalesce(t.Context(), fill))
 				equal(t, sum(2, 5, 0), x)
 				equal(t, sum(2, 7, 1), y)
-				require.Equal(t, expected(false), said(t, g))
+				require.Equal(t, expected(false), said(t, g, gpu))
 				w := g.CoalesceAsync(t.Context(), fill)
 				require.NoError(t, w.Wait(t.Context()))
 				require.NoError(t, w.Synchronize(t.Context()))
 				<-w.Done()
-				require.Equal(t, expected(true), said(t, g))
+				require.Equal(t, expected(true), said(t, g, gpu))
 
 				require.NoError(t, g.AllReduceCoalesced(t.Context(), []colligo.Tensor{onGPU(x), onGPU(y)}, colligo.Sum))
-				require.Contains(t, said(t, g), "all_reduce 7")
+				require.Contains(t, said(t, g, gpu), "all_reduce 7")
 				works, err := pg.BatchIsendIrecv(t.Context(), []pg.P2P{{Op: pg.Isend, Tensor: onGPU(x), Peer: 1 - g.Rank(), Group: g},
 					{Op: pg.Irecv, Tensor: onGPU(y), Peer: 1 - g.Rank(), Group: g}})
 				require.NoError(t, err)
 				require.Len(t, works, 1)
 				require.NoError(t, works[0].Wait(t.Context()))
-				said(t, g)
+				said(t, g, gpu)
 
 				require.NoError(t, g.BarrierOn(t.Context(), gpu))
-				require.Equal(t, []string{"barrier 0"}, said(t, g))
+				require.Equal(t, []string{"barrier 0"}, said(t, g, gpu))
 				require.NoError(t, g.BarrierOn(t.Context()))
 				require.NoError(t, g.BarrierOn(t.Context(), colligo.Device{}))
 				require.ErrorContains(t, g.BarrierOn(t.Context(), gpu, gpu), "a barrier on 2 devices, a rank has one")
@@ -167,7 +163,7 @@ func TestBlockOnDevice(t *testing.T) {
 				})
 				require.ErrorContains(t, err, "all_reduce")
 				require.Error(t, g.Err(), "what a backend cannot do ends the group")
-				if all := said(t, g); name == "grouping" && len(all) > 0 { // the other rank may have failed first
+				if all := said(t, g, gpu); name == "grouping" && len(all) > 0 { // the other rank may have failed first
 					require.Equal(t, "end", all[len(all)-1], "also after a failure")
 				}
 			})

@@ -80,7 +80,7 @@ func (g *Group) Backend(kind colligo.DeviceKind) string {
 	if g == nil {
 		return ""
 	}
-	return g.form.backends.of(kind)
+	return g.form.backends.Of(kind)
 }
 
 // BackendConfig returns the backends of all kinds of device, such as "cpu:host,cuda:peer". c10d: get_backend_config.

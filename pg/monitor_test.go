@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/store"
 )
 
@@ -28,7 +29,7 @@ type still struct {
 	looks atomic.Int64  // calls of Done
 }
 
-func (s *still) Run(context.Context, *Call) (Pending, error) {
+func (s *still) Run(context.Context, *backend.Call) (backend.Pending, error) {
 	if s.held != nil {
 		<-s.held
 	}

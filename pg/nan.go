@@ -6,16 +6,9 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
-
-// Reader is what a backend offers whose tensors the host can look into. Config.Watch.NaNCheck asks for it.
-type Reader interface {
-	Backend
-	// Read calls see with the bytes of a contiguous tensor, piece after piece of whole elements, until see returns false, when all
-	// that the caller's stream had to do before is done. See must not keep them.
-	Read(ctx context.Context, t colligo.Tensor, see func(piece []byte) bool) error
-}
 
 // nanFound says where the first NaN is.
 type nanFound struct {
@@ -101,11 +94,11 @@ func (g *Group) findNaNOnDevice(ctx context.Context, r *request) (*nanFound, err
 	if len(in) == 0 {
 		return nil, nil
 	}
-	b, err := g.BackendFor(ctx, r.device)
+	b, err := BackendOf(ctx, g, r.device)
 	if err != nil {
 		return nil, err
 	}
-	reader, ok := b.(Reader)
+	reader, ok := b.(backend.Reader)
 	if !ok {
 		g.log.Debug("the backend finds no NaN", "group", g.name, "rank", g.rank, "device", r.device.String())
 		return nil, nil
@@ -119,7 +112,7 @@ func (g *Group) findNaNOnDevice(ctx context.Context, r *request) (*nanFound, err
 }
 
 // readNaN returns the index of the first NaN of a tensor on a device, -1 if there is none.
-func readNaN(ctx context.Context, from Reader, t colligo.Tensor) (int, error) {
+func readNaN(ctx context.Context, from backend.Reader, t colligo.Tensor) (int, error) {
 	found, before := -1, 0
 	err := from.Read(ctx, t, func(piece []byte) bool {
 		if i := firstNaN(piece, t.DType()); i >= 0 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but
@@ -60,10 +61,10 @@ func (o *GroupOptions) config(g *Group) (Config, error) {
 }
 
 // backends reads what a configuration says of backends, and refuses a device that none of them is for.
-func (c *Config) backends() (backendNames, error) {
-	names, err := parseBackends(c.Backends)
-	if err == nil && c.Device.Kind != colligo.CPU && names.of(c.Device.Kind) == "" {
-		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, linked())
+func (c *Config) backends() (backend.Selection, error) {
+	names, err := backend.ParseSelection(c.Backends)
+	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
+		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
 	}
 	return names, err
 }

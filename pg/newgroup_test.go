@@ -126,7 +126,7 @@ func TestNotMember(t *testing.T) {
 		two, half := []colligo.Tensor{x, x}, colligo.Of([]float32{1})
 		for _, err := range []error{
 			n.AllReduce(ctx, x, colligo.Sum), n.Broadcast(ctx, x, 0), n.Reduce(ctx, x, 1, colligo.Sum),
-			n.AllGather(ctx, two, x), n.AllGatherInto(ctx, x, half), n.ReduceScatter(ctx, x, two, colligo.Sum),
+			n.AllGather(ctx, two, x), n.AllGatherIntoTensor(ctx, x, half), n.ReduceScatter(ctx, x, two, colligo.Sum),
 			n.ReduceScatterTensor(ctx, half, x, colligo.Sum), n.AllToAll(ctx, two, two),
 			n.AllToAllSingle(ctx, x, x, nil, nil), n.AllToAllSingle(ctx, x, x, []int{1, 1}, []int{2, 0}),
 			n.Gather(ctx, nil, x, 0), n.GatherV(ctx, nil, x, []int{2, 2}, 0), n.Scatter(ctx, x, nil, 0),

@@ -60,7 +60,7 @@ func TestNoteBeforeTheMesh(t *testing.T) {
 // TestLongReason fails a group with a reason that no note could hold; the peer hears of it all the same.
 func TestLongReason(t *testing.T) {
 	groups := inProcess(t, 2, quiet)
-	groups[0].Fail(errors.New(strings.Repeat("why \x00 ", 100_000)))
+	groups[0].fail(errors.New(strings.Repeat("why \x00 ", 100_000)), true)
 	for limit := time.Now().Add(5 * time.Second); groups[1].Err() == nil; time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(limit), "the peer has not heard of it")
 	}

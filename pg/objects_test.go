@@ -227,7 +227,7 @@ func TestHostileSizes(t *testing.T) {
 		var got errorsOf
 		pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 			if g.Rank() == 1 {
-				err := g.AllGatherInto(t.Context(), colligo.Of(make([]int64, 2)), colligo.Of([]int64{n}))
+				err := g.AllGatherIntoTensor(t.Context(), colligo.Of(make([]int64, 2)), colligo.Of([]int64{n}))
 				if err == nil {
 					err = g.Barrier(t.Context())
 				}

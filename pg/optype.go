@@ -12,7 +12,7 @@ const (
 	OpAllReduceCoalesced
 	OpReduce
 	OpAllGather
-	OpAllGatherBase // AllGatherInto
+	OpAllGatherBase // AllGatherIntoTensor
 	OpAllGatherCoalesced
 	OpGather
 	OpScatter
@@ -100,7 +100,7 @@ func (r *request) opType() OpType {
 	return OpUnknown
 }
 
-func either(c bool, yes, no OpType) OpType {
+func either[T any](c bool, yes, no T) T {
 	if c {
 		return yes
 	}

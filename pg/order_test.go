@@ -48,7 +48,7 @@ func everyResult(t *testing.T, g *pg.Group, n int) []uint32 {
 	x = rough(me, n)
 	keep(g.Broadcast(ctx, colligo.Of(x), (n+1)%size), x)
 	x = make([]float32, n*size)
-	keep(g.AllGatherInto(ctx, colligo.Of(x), colligo.Of(rough(me, n))), x)
+	keep(g.AllGatherIntoTensor(ctx, colligo.Of(x), colligo.Of(rough(me, n))), x)
 	keep(g.AllToAllSingle(ctx, colligo.Of(x), colligo.Of(rough(me, n*size)), nil, nil), x)
 	var outs, ins []colligo.Tensor
 	all := parts(size, n)

@@ -28,7 +28,7 @@ func TestOutside(t *testing.T) {
 			n, err := g.NewGroup(t.Context(), []int{0})
 			require.NoError(t, err)
 			if g.Rank() == 1 {
-				n.Fail(errors.New("a reason"))
+				pg.FailForTest(n, errors.New("a reason"))
 				callAll(t, n)
 			}
 		})

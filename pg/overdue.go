@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // overdue is the watchdog of asynchronous operations on devices, which nobody may be waiting for. Those whose deadlines
@@ -28,11 +29,11 @@ type overdue struct {
 // deviceWork is one operation on a device.
 type deviceWork struct {
 	op      operation // what was called, for the error
-	pending Pending
+	pending backend.Pending
 }
 
 // watchDevice begins to watch an operation. The caller holds g.order.
-func (g *Group) watchDevice(ctx context.Context, r *request, seq uint64, p Pending, called time.Time) {
+func (g *Group) watchDevice(ctx context.Context, r *request, seq uint64, p backend.Pending, called time.Time) {
 	w := &deviceWork{pending: p}
 	w.op = operation{request: *r, seq: seq, began: called, lease: g.lease()}
 	w.op.release()
@@ -54,7 +55,7 @@ func (g *Group) watchDevice(ctx context.Context, r *request, seq uint64, p Pendi
 var errLate = fmt.Errorf("deadline of the operation: %w", colligo.ErrTimeout)
 
 // waitBlocking holds the caller until an operation on a device is done, and no longer than the operation may take.
-func (g *Group) waitBlocking(ctx context.Context, p Pending, due *operation) error {
+func (g *Group) waitBlocking(ctx context.Context, p backend.Pending, due *operation) error {
 	limit, cancel := context.WithDeadlineCause(ctx, due.deadline, errLate)
 	defer cancel()
 	err := p.Synchronize(limit)

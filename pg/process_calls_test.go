@@ -55,7 +55,7 @@ func reduceTo(g *pg.Group, root int) func(context.Context) error {
 
 func allGather(g *pg.Group) func(context.Context) error {
 	in, out := make([]float32, large/4), make([]float32, large/4*g.Size())
-	return func(ctx context.Context) error { return g.AllGatherInto(ctx, colligo.Of(out), colligo.Of(in)) }
+	return func(ctx context.Context) error { return g.AllGatherIntoTensor(ctx, colligo.Of(out), colligo.Of(in)) }
 }
 
 func reduceScatter(g *pg.Group) func(context.Context) error {

@@ -196,7 +196,7 @@ func init() {
 			if _, err := p.hear(); err != nil {
 				return err
 			}
-			g.Fail(errors.New("no reason"))
+			pg.FailForTest(g, errors.New("no reason"))
 		}
 		err := g.Barrier(context.Background())
 		if err == nil || !strings.Contains(err.Error(), "no reason") {

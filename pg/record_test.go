@@ -254,7 +254,7 @@ var recordedCalls = []recordedCall{
 		pg.OpReduce, both([]int64{2, 3}), both([]int64{2, 3})},
 	{"nccl:all_gather", func(ctx context.Context, g *pg.Group) error { return g.AllGather(ctx, sixes(), six()) },
 		pg.OpAllGather, both([]int64{2, 3}), both([]int64{12})},
-	{"nccl:_all_gather_base", func(ctx context.Context, g *pg.Group) error { return g.AllGatherInto(ctx, twelve(), six()) },
+	{"nccl:_all_gather_base", func(ctx context.Context, g *pg.Group) error { return g.AllGatherIntoTensor(ctx, twelve(), six()) },
 		pg.OpAllGatherBase, both([]int64{2, 3}), both([]int64{12})},
 	{"nccl:reduce_scatter", func(ctx context.Context, g *pg.Group) error { return g.ReduceScatter(ctx, six(), sixes(), colligo.Sum) },
 		pg.OpReduceScatter, both([]int64{12}), both([]int64{2, 3})},

@@ -158,7 +158,7 @@ func (g *Group) sparseSizes(ctx context.Context, s *Sparse, bad error) ([]int, e
 		own[0], own[1], own[2] = int64(len(s.Indices)), int64(s.Rows), int64(s.width())
 	}
 	all := make([]int64, len(own)*g.size)
-	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil || bad != nil {
+	if err := g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(own)); err != nil || bad != nil {
 		if bad != nil {
 			err = bad
 		}

@@ -152,7 +152,7 @@ func TestSparseHostile(t *testing.T) {
 	for _, n := range []int64{-2, math.MaxInt64, 1 << 40, math.MinInt64} {
 		pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 			if g.Rank() == 1 {
-				require.NoError(t, g.AllGatherInto(t.Context(), colligo.Of(make([]int64, 8)), colligo.Of([]int64{n, 9, 2, math.MaxInt64})))
+				require.NoError(t, g.AllGatherIntoTensor(t.Context(), colligo.Of(make([]int64, 8)), colligo.Of([]int64{n, 9, 2, math.MaxInt64})))
 				return
 			}
 			_, err := g.AllReduceSparse(t.Context(), pg.Sparse{Rows: 9, Indices: []int64{1}, Values: colligo.Of(make([]float32, 2), 1, 2)}, colligo.Sum)

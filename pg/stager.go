@@ -1,23 +1,12 @@
 package pg
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 )
-
-// Stager is a Backend that can carry the objects of object collectives, see Config.ObjectDevice. Its methods are called in the
-// order of the operations around them.
-type Stager interface {
-	Backend
-	// Stage takes memory of the device for bytes of an element type, and copies them there before what the caller enqueues next.
-	Stage(ctx context.Context, b []byte, d colligo.DType) (colligo.Tensor, error)
-	// Unstage waits for what has been enqueued, copies the memory to b unless that is nil, and gives it back, also after an
-	// error.
-	Unstage(ctx context.Context, t colligo.Tensor, b []byte) error
-}
 
 // staged carries out a call whose inputs and outputs are on the CPU: there, or on the device on which objects travel. F makes
 // the call of tensors in their place.
@@ -27,11 +16,11 @@ func (o *objects) staged(ins, outs []colligo.Tensor, f func(ins, outs []colligo.
 		r := f(ins, outs)
 		return o.g.do(o.ctx, &r)
 	}
-	b, err := o.g.BackendFor(o.ctx, device)
+	b, err := BackendOf(o.ctx, o.g, device)
 	if err != nil {
 		return 0, err
 	}
-	s, ok := b.(Stager)
+	s, ok := b.(backend.Stager)
 	if !ok {
 		return 0, fmt.Errorf("the backend of %v cannot carry objects: see Config.ObjectDevice", device)
 	}

@@ -13,15 +13,15 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/pgtest"
-	"github.com/colligo-go/colligo/plan"
 )
 
 const stagerKind = colligo.DeviceKind(103)
 
 // carrier is a backend whose device is the memory of the process and that carries objects.
 type carrier struct {
-	g       *pg.Group
+	h       backend.Host
 	mu      sync.Mutex
 	memory  map[uintptr][]byte // that is staged
 	said    []string
@@ -42,27 +42,11 @@ func (c *carrier) hosts(ts []colligo.Tensor) (all []colligo.Tensor) {
 	return all
 }
 
-func (c *carrier) Run(ctx context.Context, r *pg.Call) (pg.Pending, error) {
+func (c *carrier) Run(ctx context.Context, r *backend.Call) (backend.Pending, error) {
 	c.said = append(c.said, fmt.Sprintf("%v %v", r.Coll, r.DType))
-	in, out := c.host(r.In), c.host(r.Out)
-	switch r.Coll {
-	case plan.AllGather:
-		return nil, c.g.AllGatherInto(ctx, out, in)
-	case plan.Gather:
-		return nil, c.g.Gather(ctx, c.hosts(r.Outs), in, r.Root)
-	case plan.Scatter:
-		return nil, c.g.Scatter(ctx, out, c.hosts(r.Ins), r.Root)
-	case plan.Broadcast:
-		if c.g.Rank() == r.Root {
-			out = in
-		}
-		return nil, c.g.Broadcast(ctx, out, r.Root)
-	case plan.Send:
-		return nil, c.g.Send(ctx, in, r.Peer, r.Tag)
-	case plan.Recv:
-		return nil, c.g.Recv(ctx, out, r.Peer, r.Tag)
-	}
-	return nil, fmt.Errorf("%v is not for objects", r.Coll)
+	there := *r
+	there.In, there.Out, there.Ins, there.Outs = c.host(r.In), c.host(r.Out), c.hosts(r.Ins), c.hosts(r.Outs)
+	return nil, c.h.Do(ctx, &there)
 }
 
 func (c *carrier) Abort(error) {}
@@ -94,13 +78,9 @@ func (c *carrier) Unstage(_ context.Context, t colligo.Tensor, b []byte) error {
 	return nil
 }
 
-var carriers sync.Map // *pg.Group to *carrier
-
 func init() {
-	pg.RegisterBackend(stagerKind, func(_ context.Context, g *pg.Group, _ colligo.Device) (pg.Backend, error) {
-		c := &carrier{g: g, memory: map[uintptr][]byte{}}
-		carriers.Store(g, c)
-		return c, nil
+	backend.Register(stagerKind, backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
+		return &carrier{h: h, memory: map[uintptr][]byte{}}, nil
 	})
 }
 
@@ -110,8 +90,8 @@ func TestObjectsOnDevice(t *testing.T) {
 	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
 		ctx, v := t.Context(), []any{"a", int64(g.Rank())}
 		own := func() *carrier {
-			c, ok := carriers.Load(g)
-			require.True(t, ok)
+			c, err := pg.BackendOf(t.Context(), g, colligo.Device{Kind: stagerKind})
+			require.NoError(t, err)
 			return c.(*carrier)
 		}
 		did := func(want ...string) {
@@ -176,7 +156,8 @@ func TestObjectsWithoutRoom(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, g.Barrier(t.Context()))
 		if g.Rank() == 1 {
-			c, _ := carriers.Load(g)
+			c, err := pg.BackendOf(t.Context(), g, colligo.Device{Kind: stagerKind})
+			require.NoError(t, err)
 			c.(*carrier).refuses = true
 		}
 		start := time.Now()

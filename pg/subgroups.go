@@ -96,7 +96,7 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	}
 	all := make([]int64, 2*g.size)
 	mine := []int64{int64(color), int64(key)}
-	if err := g.AllGatherInto(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
+	if err := g.AllGatherIntoTensor(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
 		return nil, fmt.Errorf("pg: split by color: %w", err)
 	}
 	lists := byColor(all)

@@ -57,7 +57,7 @@ func TestStrided(t *testing.T) {
 		}
 
 		wide := spread(make([]float32, 3*n))
-		require.NoError(t, g.AllGatherInto(ctx, columns(wide), columns(spread(filled(me, n, 0)))))
+		require.NoError(t, g.AllGatherIntoTensor(ctx, columns(wide), columns(spread(filled(me, n, 0)))))
 		var want []float32
 		for r := range 3 {
 			want = append(want, filled(r, n, 0)...)
@@ -188,7 +188,7 @@ func TestInPlace(t *testing.T) {
 			all := make([]float32, n*size)
 			own := all[me*n:][:n]
 			copy(own, filled(me, n, 0))
-			require.NoError(t, g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)))
+			require.NoError(t, g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(own)))
 			for r := range size {
 				require.Equal(t, filled(r, n, 0), append([]float32(nil), all[r*n:][:n]...))
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Work is one pending operation. Its buffers belong to the operation until it is done. c10d: Work.
@@ -15,7 +16,7 @@ type Work struct {
 	group   *Group
 	op      *operation
 	done    chan struct{}
-	device  Pending // in place of done for an operation on a device
+	device  backend.Pending // in place of done for an operation on a device
 	results []colligo.Tensor
 	room    [1]colligo.Tensor // of results, where it is one
 
@@ -172,7 +173,7 @@ func (w *Work) Duration() (time.Duration, error) {
 	if !w.IsCompleted() {
 		return 0, fmt.Errorf("%v: %w", w, errPending)
 	}
-	if t, ok := w.device.(Timed); ok {
+	if t, ok := w.device.(backend.Timed); ok {
 		if d, ok := t.Took(); ok {
 			return d, nil
 		}

@@ -60,7 +60,7 @@ func TestResults(t *testing.T) {
 			{g.BroadcastAsync(ctx, x, 0), []colligo.Tensor{x}},
 			{g.ReduceAsync(ctx, x, 0, colligo.Sum), []colligo.Tensor{x}},
 			{g.AllGatherAsync(ctx, list, x), list},
-			{g.AllGatherIntoAsync(ctx, y, x), []colligo.Tensor{y}},
+			{g.AllGatherIntoTensorAsync(ctx, y, x), []colligo.Tensor{y}},
 			{g.ReduceScatterAsync(ctx, x, list, colligo.Sum), []colligo.Tensor{x}},
 			{g.AllToAllAsync(ctx, list, sixes()), list},
 			{g.AllReduceAsync(ctx, columns(wide), colligo.Sum), []colligo.Tensor{columns(wide)}},

@@ -28,12 +28,12 @@ func (r *rank) refusals(devices int) error {
 	}
 	if devices > 1 {
 		other := colligo.Device{Kind: colligo.CUDA, Index: (r.device.Index() + 1) % devices}
-		err = r.g.AllGatherInto(r.ctx, colligo.OnDevice(other, r.tensor(1, d, 0, 12).Addr(), 12*r.g.Size(), d), x)
+		err = r.g.AllGatherIntoTensor(r.ctx, colligo.OnDevice(other, r.tensor(1, d, 0, 12).Addr(), 12*r.g.Size(), d), x)
 		if err := contains(err, "tensors on", r.device.Place().String(), other.String(), "in one call"); err != nil {
 			return err
 		}
 	}
-	err = r.g.AllGatherInto(r.ctx, colligo.Of(make([]float32, 12*r.g.Size())), x)
+	err = r.g.AllGatherIntoTensor(r.ctx, colligo.Of(make([]float32, 12*r.g.Size())), x)
 	return contains(err, "tensors on", r.device.Place().String(), "cpu", "in one call")
 }
 

@@ -97,7 +97,7 @@ func (r *rank) moves(n int) error {
 		whole = append(whole, part(q, n)...)
 	}
 	in, out := r.tensor(0, d, 1, n), r.tensor(1, d, 0, n*size)
-	if err := r.try("all_gather", in, part(me, n), out, whole, func() error { return r.g.AllGatherInto(r.ctx, out, in) }); err != nil {
+	if err := r.try("all_gather", in, part(me, n), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) }); err != nil {
 		return err
 	}
 	for _, root := range roots(size, n) {

@@ -54,7 +54,7 @@ func (r *rank) gathersInPlace(n int) error {
 	}
 	out := r.tensor(1, d, 0, n*size)
 	return r.try("all_gather in place", out, own, out, whole, func() error {
-		return r.g.AllGatherInto(r.ctx, out, out.Slice(me*n, me*n+n))
+		return r.g.AllGatherIntoTensor(r.ctx, out, out.Slice(me*n, me*n+n))
 	})
 }
 
@@ -155,7 +155,7 @@ func (r *rank) turned(n int) error {
 	own := values(colligo.Int32, colligo.KindSum, me, n)
 	want := bytes.Repeat(own, size)
 	run := func() error {
-		return first(r.g.AllGatherInto(r.ctx, all, in), r.g.AllToAllSingle(r.ctx, out, all, nil, nil))
+		return first(r.g.AllGatherIntoTensor(r.ctx, all, in), r.g.AllToAllSingle(r.ctx, out, all, nil, nil))
 	}
 	return first(r.tryCaptured(3, in, own, out, want, run), r.try("after the replays", in, own, out, want, run))
 }
@@ -252,9 +252,9 @@ func TestCopyRingEnds(t *testing.T) {
 				}
 				for i := 0; ; i++ {
 					if r.g.Rank() == 1 && i == 3 {
-						r.g.Fail(gone)
+						r.g.Abort(gone)
 					}
-					err := r.g.AllGatherIntoAsync(r.ctx, out, x).Synchronize(r.ctx)
+					err := r.g.AllGatherIntoTensorAsync(r.ctx, out, x).Synchronize(r.ctx)
 					if err != nil {
 						return contains(r.g.Err(), gone.Error())
 					}

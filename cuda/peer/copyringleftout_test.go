@@ -150,7 +150,7 @@ func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *engines)) error {
 	if err := first(r.put(r.tensor(0, colligo.Float32, 0, 120_000), make([]byte, 480_000)), sum(120_000), sum(20_000)); err != nil {
 		return err
 	}
-	of, err := r.g.BackendFor(r.ctx, r.device.Place())
+	of, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 	if err != nil {
 		return err
 	}

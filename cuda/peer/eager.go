@@ -11,7 +11,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -44,7 +44,7 @@ type message struct {
 	count, tag int
 }
 
-func messageOf(c *pg.Call) message { return message{c.DType, c.Count, c.Tag} }
+func messageOf(c *seam.Call) message { return message{c.DType, c.Count, c.Tag} }
 
 // code is different for different messages, but for one in 2^25 of those that differ in both tag and length. It lies
 // between 2 and mostCode.
@@ -100,7 +100,7 @@ type messages struct {
 	count   int                         // of args.eager, to be launched
 	gathers bool                        // the messages of a block are launched together
 	both    bool                        // they are two rendezvous messages that a peer and this rank send each other
-	calls   []pg.Call                   // of the block
+	calls   []seam.Call                 // of the block
 }
 
 var exchangeEager = moveEntryOf(ptx.ExchangeEager)
@@ -109,7 +109,7 @@ var exchangeEager = moveEntryOf(ptx.ExchangeEager)
 const leastEager = 16 << 10
 
 // begin is told the calls of a block. Messages go together, if no send can have to wait for its receiver.
-func (m *messages) begin(calls []pg.Call) (together bool) {
+func (m *messages) begin(calls []seam.Call) (together bool) {
 	m.gathers, m.calls = m.gatherable(calls), calls
 	m.both = m.gathers && m.isSendRecv(calls)
 	return m.gathers
@@ -123,7 +123,7 @@ func (m *messages) end() {
 
 // gatherable reports whether all sends of a block have room in the eager buffers, if these are empty. Rendezvous messages need
 // little.
-func (m *messages) gatherable(calls []pg.Call) bool {
+func (m *messages) gatherable(calls []seam.Call) bool {
 	var slots [symheap.MaxRanks]int
 	for i := range calls {
 		c := &calls[i]
@@ -147,7 +147,7 @@ func (m *messages) gatherable(calls []pg.Call) bool {
 // send copies a tensor into the eager buffer of a peer. It waits for a slot that is not free yet, so a rank that sends much
 // needs the receiver. Messages of a pair arrive in the order in which they were sent, and must be received in that order. A
 // tag does not let a receive overtake.
-func (m *messages) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (m *messages) send(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	p, bytes := &m.pairs[c.Peer], c.Count*c.DType.Size()
 	if err := p.note(t, s); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (m *messages) send(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 }
 
 // receive copies a message from this rank's eager buffer to the tensor.
-func (m *messages) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (m *messages) receive(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if c.Peer == plan.None {
 		return errors.New("a GPU has to be told which rank it waits for") // pg has refused it
 	}
@@ -176,7 +176,7 @@ func (m *messages) receive(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
 }
 
 // fill puts so many bytes of a message into slots.
-func (m *messages) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+func (m *messages) fill(t cuda.Thread, c *seam.Call, bytes int, s cuda.Stream) error {
 	p, of := &m.pairs[c.Peer], messageOf(c)
 	label := of.label(p.number(p.sent))
 	if !m.postable(bytes) {
@@ -193,7 +193,7 @@ func (m *messages) fill(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) err
 }
 
 // empty takes so many bytes of a message from slots.
-func (m *messages) empty(t cuda.Thread, c *pg.Call, bytes int, s cuda.Stream) error {
+func (m *messages) empty(t cuda.Thread, c *seam.Call, bytes int, s cuda.Stream) error {
 	p := &m.pairs[c.Peer]
 	if !m.postable(bytes) {
 		if err := m.post(t, s); err != nil {
@@ -280,7 +280,7 @@ func (m *messages) drop() {
 }
 
 // fillSlots has the stream copy a message to slots.
-func (m *messages) fillSlots(t cuda.Thread, c *pg.Call, label uint32, s cuda.Stream) error {
+func (m *messages) fillSlots(t cuda.Thread, c *seam.Call, label uint32, s cuda.Stream) error {
 	p, src, code, bytes := &m.pairs[c.Peer], devmem.Address(c.In), messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += m.layout.EagerSlot {
 		n, slot := min(m.layout.EagerSlot, bytes-off), p.sentSlots%symheap.EagerSlots
@@ -308,7 +308,7 @@ func (m *messages) fillSlots(t cuda.Thread, c *pg.Call, label uint32, s cuda.Str
 }
 
 // emptySlots has the stream copy a message from slots.
-func (m *messages) emptySlots(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (m *messages) emptySlots(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	p, dst, code, bytes := &m.pairs[c.Peer], devmem.Address(c.Out), messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += m.layout.EagerSlot {
 		n, slot := min(m.layout.EagerSlot, bytes-off), p.receivedSlots%symheap.EagerSlots

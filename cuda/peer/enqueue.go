@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // Check implements streamorder.Carrier. It refuses tensors that the device cannot reach.
-func (b *backend) Check(_ cuda.Thread, c *pg.Call, _ cuda.Stream) error { return b.check.Call(c) }
+func (b *backend) Check(_ cuda.Thread, c *seam.Call, _ cuda.Stream) error { return b.check.Call(c) }
 
 // Enqueue implements streamorder.Carrier.
-func (b *backend) Enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *backend) Enqueue(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	o := &b.op
 	switch c.Coll {
 	case plan.Send:
@@ -41,7 +41,7 @@ func (b *backend) Enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda
 }
 
 // BeginBlock implements streamorder.Carrier.
-func (b *backend) BeginBlock(calls []pg.Call) (together bool) { return b.messages.begin(calls) }
+func (b *backend) BeginBlock(calls []seam.Call) (together bool) { return b.messages.begin(calls) }
 
 // EndBlock implements streamorder.Carrier.
 func (b *backend) EndBlock(t cuda.Thread, s cuda.Stream) error { return b.messages.post(t, s) }

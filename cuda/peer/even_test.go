@@ -21,8 +21,8 @@ func (r *rank) evens(n, shift int) error {
 	in, all, out := r.tensor(0, d, shift, n), r.tensor(0, d, shift, n*size), r.tensor(1, d, shift, n*size)
 	inside := out.Slice(me*n, me*n+n)
 	return first(
-		r.try("all_gather", in, part(me), out, whole, func() error { return r.g.AllGatherInto(r.ctx, out, in) }),
-		r.try("all_gather in place", inside, part(me), out, whole, func() error { return r.g.AllGatherInto(r.ctx, out, inside) }),
+		r.try("all_gather", in, part(me), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) }),
+		r.try("all_gather in place", inside, part(me), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, inside) }),
 		r.try("all_to_all", all, mine, out, theirs, func() error { return r.g.AllToAllSingle(r.ctx, out, all, nil, nil) }))
 }
 

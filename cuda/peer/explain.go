@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -30,7 +30,7 @@ func (o Options) Explain(coll plan.Coll, ranks, bytes int, linked bool) (Rule, e
 	}
 	x := &launcher{size: ranks, layout: &l, linked: linked, multiprocessors: forCollectives(ofH200)}
 	x.tune(o.Rules)
-	of := &operation{Call: &pg.Call{Coll: coll}, bytes: bytes, part: up((bytes+ranks-1)/ranks, 16), even: true}
+	of := &operation{Call: &seam.Call{Coll: coll}, bytes: bytes, part: up((bytes+ranks-1)/ranks, 16), even: true}
 	a := x.choose(of)
 	r := *of.rule
 	r.Algorithm = a.name

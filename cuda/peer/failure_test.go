@@ -17,6 +17,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
@@ -168,7 +169,7 @@ func TestAskedWhileFull(t *testing.T) {
 				return nil
 			}),
 			soon("Wait", func() error { return w.Wait(OnStream(ctx, 0)) }))
-		r.g.Fail(errors.New("seen enough"))
+		r.g.Abort(errors.New("seen enough"))
 		<-ended
 		return err
 	})
@@ -179,7 +180,7 @@ func TestClosedWhileRead(t *testing.T) {
 	t.Parallel()
 	onSim(t, 1, small(LL), func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 1000)
-		b, err := r.g.BackendFor(r.ctx, r.device.Place())
+		b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 		if err != nil {
 			return err
 		}
@@ -280,7 +281,7 @@ func (r *rank) failedLate(closing bool) error {
 	atomic.StoreUint32(word, 0)
 	x := r.tensor(0, colligo.Float32, 0, 100_000)
 	err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
-	r.g.Fail(errors.New("out of luck"))
+	r.g.Abort(errors.New("out of luck"))
 	time.AfterFunc(streamorder.Patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
 	if closing {
 		time.Sleep(streamorder.Patience + time.Second)

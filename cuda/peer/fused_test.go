@@ -123,7 +123,7 @@ func (r *rank) gathers(n, shift int) error {
 		whole = append(whole, values(d, colligo.KindSum, q, n)...)
 	}
 	in, out := r.tensor(0, d, shift, n), r.tensor(1, d, 0, n*r.g.Size())
-	return r.tryCaptured(2, in, values(d, colligo.KindSum, r.g.Rank(), n), out, whole, func() error { return r.g.AllGatherInto(r.ctx, out, in) })
+	return r.tryCaptured(2, in, values(d, colligo.KindSum, r.g.Rank(), n), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) })
 }
 
 // swapped checks an all_to_all of n elements for each rank at multiples of 16.

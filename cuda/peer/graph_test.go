@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/kernels/ptx"
+	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -241,7 +242,7 @@ func TestBesideCapture(t *testing.T) {
 			return err
 		},
 		"read": func(r *rank, x colligo.Tensor) error {
-			b, err := r.g.BackendFor(r.ctx, r.device.Place())
+			b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 			if err != nil {
 				return err
 			}
@@ -270,7 +271,7 @@ func TestReadCaptured(t *testing.T) {
 	t.Parallel()
 	onSim(t, 1, small(LL), func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 1000)
-		b, err := r.g.BackendFor(r.ctx, r.device.Place())
+		b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 		if err != nil {
 			return err
 		}

@@ -167,7 +167,7 @@ func hostOps() []hostOp {
 			return r.g.AllReduce(ctx, r.tensor(0, colligo.Float32, 0, all), colligo.Sum)
 		}},
 		{"all_gather", func(ctx context.Context, r *rank) error {
-			return r.g.AllGatherInto(ctx, r.tensor(1, colligo.Float32, 0, all), r.tensor(0, colligo.Float32, 0, part))
+			return r.g.AllGatherIntoTensor(ctx, r.tensor(1, colligo.Float32, 0, all), r.tensor(0, colligo.Float32, 0, part))
 		}},
 		{"reduce_scatter", func(ctx context.Context, r *rank) error {
 			return r.g.ReduceScatterTensor(ctx, r.tensor(1, colligo.Float32, 0, part), r.tensor(0, colligo.Float32, 0, all), colligo.Sum)

@@ -9,14 +9,14 @@ import (
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // launcher has everything that algorithms launch operations with: the ranks, their heaps, the kernels and their
 // arguments. It is used with the order's lock held.
 type launcher struct {
-	group           *pg.Group
+	group           seam.Host
 	rank, size      int
 	linked          bool // NVLink everywhere: a store of 16 bytes arrives whole
 	serial          bool // a kernel may have to end before the next one begins; the same on all ranks
@@ -37,7 +37,7 @@ type launcher struct {
 // rank could not enqueue the operation for which the device waits.
 func (x *launcher) together(ctx context.Context, load func() error) error {
 	if x.size > 1 {
-		if err := x.group.Barrier(ctx); err != nil {
+		if err := seam.Barrier(ctx, x.group); err != nil {
 			return fmt.Errorf("before loading code: %w", err)
 		}
 	}
@@ -45,7 +45,7 @@ func (x *launcher) together(ctx context.Context, load func() error) error {
 		return err
 	}
 	if x.size > 1 {
-		if err := x.group.Barrier(ctx); err != nil {
+		if err := seam.Barrier(ctx, x.group); err != nil {
 			return fmt.Errorf("after loading code: %w", err)
 		}
 	}

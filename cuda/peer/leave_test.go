@@ -83,7 +83,7 @@ func TestUnregisteredAfterUnmapping(t *testing.T) {
 				if fails && r.g.Rank() == 2 {
 					n--
 				}
-				x, err := Register(r.ctx, r.g, colligo.OnDevice(r.device.Place(), uintptr(at), n, colligo.Uint8))
+				x, err := r.g.Register(r.ctx, colligo.OnDevice(r.device.Place(), uintptr(at), n, colligo.Uint8))
 				if fails != (err != nil) {
 					return fmt.Errorf("registering: %w", err)
 				}

@@ -13,10 +13,10 @@ import (
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/cuda/staged"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
-func init() { pg.RegisterBackend(colligo.CUDA, open) }
+func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 
 // backend is one rank's part of a group on one device. The order that it embeds carries out Run, Begin, End and Finished; the
 // reader carries out Read.
@@ -34,15 +34,16 @@ type backend struct {
 }
 
 var (
-	_ pg.Grouper          = (*backend)(nil)
-	_ pg.Tracker          = (*backend)(nil)
-	_ pg.Reader           = (*backend)(nil)
+	_ seam.Grouper        = (*backend)(nil)
+	_ seam.Tracker        = (*backend)(nil)
+	_ seam.Registrar      = (*backend)(nil)
+	_ seam.Reader         = (*backend)(nil)
 	_ streamorder.Carrier = (*backend)(nil)
 )
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it. Where some GPUs cannot
 // reach each other, all ranks stage instead.
-func open(ctx context.Context, g *pg.Group, d colligo.Device) (pg.Backend, error) {
+func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {
 	b := &backend{launcher: launcher{group: g, rank: g.Rank(), size: g.Size()}}
 	if err := b.open(ctx, d); err != nil {
 		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)

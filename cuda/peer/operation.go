@@ -7,13 +7,13 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // operation is the collective at hand, as algorithms see it. A launcher has one, which each call fills in anew.
 type operation struct {
-	*pg.Call
+	*seam.Call
 	ctx context.Context
 	t   cuda.Thread
 	s   cuda.Stream
@@ -30,7 +30,7 @@ type operation struct {
 
 // begin makes o the operation of a call. Field by field: a struct of this size that is assigned as a whole is made elsewhere
 // first.
-func (o *operation) begin(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) {
+func (o *operation) begin(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) {
 	o.Call, o.ctx, o.t, o.s = c, ctx, t, s
 	o.in, o.out, o.bytes, o.part, o.offset = 0, 0, 0, 0, 0
 	o.even, o.laid, o.window, o.rule = false, false, nil, nil

@@ -170,7 +170,7 @@ func life(ctx context.Context, g *pg.Group, d *cuda.Driver, device, half int, o 
 	}
 	if err = f(r); err != nil {
 		err = fmt.Errorf("rank %d: %w", g.Rank(), err)
-		g.Fail(err)
+		g.Abort(err)
 	}
 	return errors.Join(err, r.close())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 )
 
@@ -131,7 +132,7 @@ func (r *rank) recordedCapture() error {
 	if err := r.g.WaitPending(ctx); err != nil {
 		return err
 	}
-	if !errors.Is(w.Err(), pg.ErrCaptured) {
+	if !errors.Is(w.Err(), seam.ErrCaptured) {
 		return fmt.Errorf("the error is %w", w.Err())
 	}
 	t, err := r.device.Enter()

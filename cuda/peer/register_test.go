@@ -16,6 +16,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -34,9 +35,9 @@ func directly() Options {
 }
 
 // register registers the input half of the arena.
-func (r *rank) register() (*Registration, error) {
+func (r *rank) register() (seam.Registration, error) {
 	all := colligo.OnDevice(r.device.Place(), uintptr(r.arena), r.half, colligo.Uint8)
-	return Register(r.ctx, r.g, all)
+	return r.g.Register(r.ctx, all)
 }
 
 // TestLL128 takes rows in groups of every kind of size, with tails and odd alignments.
@@ -167,7 +168,7 @@ func TestRegisteredProcesses(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = Register(r.ctx, r.g, r.tensor(1, colligo.Float32, 0, 1000))
+				_, err = r.g.Register(r.ctx, r.tensor(1, colligo.Float32, 0, 1000))
 				if err != nil {
 					return err
 				}
@@ -190,11 +191,11 @@ func TestRegisterFails(t *testing.T) {
 		if r.g.Rank() == 1 {
 			n = 999
 		}
-		_, err := Register(r.ctx, r.g, r.tensor(0, colligo.Float32, 0, n))
+		_, err := r.g.Register(r.ctx, r.tensor(0, colligo.Float32, 0, n))
 		if err == nil {
 			return fmt.Errorf("ranks registered different lengths")
 		}
-		if _, err := Register(r.ctx, r.g, colligo.Of(make([]float32, 4))); err == nil {
+		if _, err := r.g.Register(r.ctx, colligo.Of(make([]float32, 4))); err == nil {
 			return fmt.Errorf("memory of the CPU was registered")
 		}
 		return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000})
@@ -271,7 +272,7 @@ func TestRegistrationClosedAfterFailure(t *testing.T) {
 		if enqueued.Wait(); err != nil {
 			return err
 		}
-		r.g.Fail(errors.New("out of luck"))
+		r.g.Abort(errors.New("out of luck"))
 		time.AfterFunc(300*time.Millisecond, func() { atomic.StoreUint32(word, 1) })
 		return first(w.Close(), r.synchronize())
 	})

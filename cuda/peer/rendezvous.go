@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -42,7 +42,7 @@ var (
 )
 
 // sendRendezvous sends a long message, on a stream beside the block's where the block's messages are launched together.
-func (m *messages) sendRendezvous(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (m *messages) sendRendezvous(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	if m.both {
 		return m.fill(t, c, 0, s) // the receive does the rest
 	}
@@ -62,7 +62,7 @@ func (m *messages) sendRendezvous(t cuda.Thread, c *pg.Call, s cuda.Stream) erro
 }
 
 // receiveRendezvous receives a long message. It is launched behind the eager message that tells of it.
-func (m *messages) receiveRendezvous(t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (m *messages) receiveRendezvous(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	d := streamorder.On(t)
 	if m.both {
 		d.Do(func() error { return m.empty(t, c, 0, s) })
@@ -78,7 +78,7 @@ func (m *messages) receiveRendezvous(t cuda.Thread, c *pg.Call, s cuda.Stream) e
 
 // launchRendezvous enqueues this rank's half, as the root of a broadcast or its last rank. It is no graph: a send and a receive
 // run at the same time, which two launches of one graph do not.
-func (m *messages) launchRendezvous(t cuda.Thread, c *pg.Call, end uint32, at cuda.Pointer, s cuda.Stream) error {
+func (m *messages) launchRendezvous(t cuda.Thread, c *seam.Call, end uint32, at cuda.Pointer, s cuda.Stream) error {
 	grid := cuda.Grid{Blocks: m.describe(&m.args.rendezvous, c, end, at), Threads: 32 * rendezvousWarps}
 	if err := m.code.launchOnce(t, m.code.move(carryRendezvous), grid, unsafe.Pointer(&m.args.rendezvous), s); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (m *messages) launchRendezvous(t cuda.Thread, c *pg.Call, end uint32, at cu
 }
 
 // describe fills in a half, and returns how many blocks carry it.
-func (m *messages) describe(a *ptx.SentinelArgs, c *pg.Call, end uint32, at cuda.Pointer) uint32 {
+func (m *messages) describe(a *ptx.SentinelArgs, c *seam.Call, end uint32, at cuda.Pointer) uint32 {
 	l, peer, sends := m.layout, c.Peer, end == ptx.EndRoot
 	own, other, bytes := uint64(m.heap.At), uint64(m.heap.Peer(peer)), c.Count*c.DType.Size()
 	a.Memory, a.Next = own+uint64(l.RendezvousAt(peer, m.rank)), other+uint64(l.RendezvousAt(m.rank, peer))
@@ -104,7 +104,7 @@ func (m *messages) describe(a *ptx.SentinelArgs, c *pg.Call, end uint32, at cuda
 }
 
 // isSendRecv reports whether a block's calls, in their order, are a rendezvous message to a peer and one from it.
-func (m *messages) isSendRecv(calls []pg.Call) bool {
+func (m *messages) isSendRecv(calls []seam.Call) bool {
 	if len(calls) != 2 {
 		return false
 	}
@@ -114,7 +114,7 @@ func (m *messages) isSendRecv(calls []pg.Call) bool {
 }
 
 // sendRecv sends one rendezvous message and receives another. The eager messages that tell of them are at hand.
-func (m *messages) sendRecv(t cuda.Thread, send, receive *pg.Call, s cuda.Stream) error {
+func (m *messages) sendRecv(t cuda.Thread, send, receive *seam.Call, s cuda.Stream) error {
 	a, peer := &m.args.sendRecv, send.Peer
 	a.Sent, a.Received = m.args.eager.Messages[0], m.args.eager.Messages[1]
 	m.drop()

@@ -59,7 +59,7 @@ func TestRotations(t *testing.T) {
 
 // registerAll registers the whole arena.
 func (r *rank) registerAll() error {
-	_, err := Register(r.ctx, r.g, colligo.OnDevice(r.device.Place(), uintptr(r.arena), 2*r.half, colligo.Uint8))
+	_, err := r.g.Register(r.ctx, colligo.OnDevice(r.device.Place(), uintptr(r.arena), 2*r.half, colligo.Uint8))
 	return err
 }
 
@@ -149,7 +149,7 @@ func TestRotationsWrap(t *testing.T) {
 		own, root := values(d, colligo.KindSum, me, n), values(d, colligo.KindSum, 1, n)
 		for range seeds(2) { // the second time from where the first has ended
 			if err := first(r.try("broadcast", in, own, in, root, func() error { return r.g.Broadcast(r.ctx, in, 1) }),
-				r.try("all_gather", in, own, out, all(d, 3, n), func() error { return r.g.AllGatherInto(r.ctx, out, in) }),
+				r.try("all_gather", in, own, out, all(d, 3, n), func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) }),
 				r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {
 				return err
 			}
@@ -189,7 +189,7 @@ func (r *rank) leftOut(c plan.Coll) error {
 		if c == plan.Broadcast {
 			return r.g.BroadcastAsync(r.ctx, in, 0).Synchronize(context.Background())
 		}
-		return r.g.AllGatherIntoAsync(r.ctx, out, in).Synchronize(context.Background())
+		return r.g.AllGatherIntoTensorAsync(r.ctx, out, in).Synchronize(context.Background())
 	}
 	if err := first(r.put(in, make([]byte, in.Size())), run()); err != nil {
 		return err
@@ -229,9 +229,9 @@ func (r *rank) unwatched() error {
 	own := values(d, colligo.KindMax, me, n)
 	part := out.Slice(me*n, me*n+n)
 	run := func() error {
-		return first(r.g.AllGatherInto(r.ctx, out, in), r.g.Broadcast(r.ctx, out.Slice(0, n), 0), r.g.AllReduce(r.ctx, out, colligo.Max),
+		return first(r.g.AllGatherIntoTensor(r.ctx, out, in), r.g.Broadcast(r.ctx, out.Slice(0, n), 0), r.g.AllReduce(r.ctx, out, colligo.Max),
 			r.g.Broadcast(r.ctx, out.Slice(0, 2*n), size-1), r.g.AllReduce(r.ctx, part, colligo.Max),
-			r.g.AllGatherInto(r.ctx, out, in), r.g.AllGatherInto(r.ctx, out, in))
+			r.g.AllGatherIntoTensor(r.ctx, out, in), r.g.AllGatherIntoTensor(r.ctx, out, in))
 	}
 	if err := r.try("before capture", in, own, out, all(d, size, n), run); err != nil {
 		return err
@@ -274,7 +274,7 @@ func TestRotationGraph(t *testing.T) {
 		me := r.g.Rank()
 		in, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(1, colligo.Int32, 0, 3*n)
 		want := bytes.Repeat(values(colligo.Int32, colligo.KindSum, 1, n), 3)
-		run := func() error { return first(r.g.Broadcast(r.ctx, in, 1), r.g.AllGatherInto(r.ctx, out, in)) }
+		run := func() error { return first(r.g.Broadcast(r.ctx, in, 1), r.g.AllGatherIntoTensor(r.ctx, out, in)) }
 		own := values(colligo.Int32, colligo.KindSum, me, n)
 		return r.tryCaptured(3, in, own, out, want, run)
 	})
@@ -309,7 +309,7 @@ func TestRotationsStopSilently(t *testing.T) {
 				}
 				if r.g.Rank() == 0 {
 					<-looked
-					r.g.Fail(errors.New("no more of this"))
+					r.g.Abort(errors.New("no more of this"))
 					return nil
 				}
 				b, err := r.backend()

@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // mostScratch bounds the memory in which parts are multiplied before they are sent, in bytes. It is beside the heap, and
@@ -20,7 +20,7 @@ const mostScratch = 8 << 20
 type scratch struct {
 	at    cuda.Pointer
 	bytes int
-	call  pg.Call // of a round
+	call  seam.Call // of a round
 }
 
 // multiply enqueues out = in · factor of a premultiplied sum.

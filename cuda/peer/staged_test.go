@@ -311,14 +311,14 @@ func TestStagedRegistered(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
 	onStaged(t, 2, apart(t, "sim", 2, o), func(r *rank) error {
-		b, err := r.g.BackendFor(r.ctx, r.device.Place())
+		b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 		if err != nil {
 			return err
 		}
 		if s := fmt.Sprint(b); !strings.Contains(s, "of host memory over sim (options ask for it)") {
 			return errors.New(s)
 		}
-		w, err := Register(r.ctx, r.g, r.tensor(0, colligo.Float32, 0, 5000))
+		w, err := r.g.Register(r.ctx, r.tensor(0, colligo.Float32, 0, 5000))
 		if err != nil {
 			return err
 		}

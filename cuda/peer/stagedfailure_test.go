@@ -51,7 +51,7 @@ func TestStagedFailures(t *testing.T) {
 		texts []string
 	}{
 		{"missing", func(*rank, colligo.Tensor) {}, []string{"rank 1 has not entered"}},
-		{"failed", func(r *rank, _ colligo.Tensor) { r.g.Fail(errors.New("out of luck")) }, []string{"out of luck"}},
+		{"failed", func(r *rank, _ colligo.Tensor) { r.g.Abort(errors.New("out of luck")) }, []string{"out of luck"}},
 		{"operation", func(r *rank, x colligo.Tensor) {
 			r.g.AllReduceAsync(r.ctx, x, colligo.Max)
 		}, []string{"rank", "called all_reduce", "max", "sum"}},

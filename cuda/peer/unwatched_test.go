@@ -110,7 +110,7 @@ func (r *rank) anyCall(what, root, n int) error {
 	}
 	switch what {
 	case 0:
-		return r.g.AllGatherInto(r.ctx, out, one)
+		return r.g.AllGatherIntoTensor(r.ctx, out, one)
 	case 1:
 		return r.g.AllToAllSingle(r.ctx, out, in.Slice(0, part*size), nil, nil)
 	case 2:

@@ -7,6 +7,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // setWords sets words of this rank's symmetric heap, while no operation is on any device.
@@ -21,7 +22,7 @@ func (r *rank) setWords(b *backend, at, n int, value uint32) error {
 
 // backend returns the rank's backend.
 func (r *rank) backend() (*backend, error) {
-	b, err := r.g.BackendFor(r.ctx, r.device.Place())
+	b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 	if err != nil {
 		return nil, err
 	}

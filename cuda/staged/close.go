@@ -2,7 +2,6 @@ package staged
 
 import (
 	"cmp"
-	"context"
 	"errors"
 
 	"github.com/colligo-go/colligo"
@@ -37,8 +36,8 @@ func (b *Backend) hurry() {
 // release ends all waiting of streams for the CPU. Operations on the CPU fail.
 func (b *Backend) release() {
 	b.once.Do(func() { close(b.over) })
-	if b.aside != nil {
-		b.aside.Fail(cmp.Or(b.Failure.Err(), colligo.ErrClosed))
+	if b.dup != nil {
+		b.dup.Fail(cmp.Or(b.Failure.Err(), colligo.ErrClosed))
 	}
 	b.workers.Wait()
 	for _, l := range b.pipelines {
@@ -62,11 +61,11 @@ func (b *Backend) Close() error {
 	return streamorder.Brief(errors.Join(settle, leave, errors.Join(streamorder.OnDevice(b.device, b.free), b.device.Close())))
 }
 
-// leave stops the workers and leaves the group aside.
+// leave stops the workers and leaves the duplicated group.
 func (b *Backend) leave() (err error) {
 	b.once.Do(func() { close(b.over) })
-	if b.aside != nil {
-		err = b.aside.Close()
+	if b.dup != nil {
+		err = b.dup.Close()
 	}
 	b.workers.Wait()
 	return err
@@ -84,24 +83,4 @@ func (b *Backend) free(t cuda.Thread) error {
 		errs = append(errs, t.FreeHost(b.host))
 	}
 	return errors.Join(append(errs, b.Failure.Free(t), b.Order.Free(t))...)
-}
-
-// Settle waits until the operations that the ranks have enqueued are done on all of them. All ranks call it together.
-func (b *Backend) Settle() error {
-	select {
-	case <-b.Done(): // Close has waited for them
-		return nil
-	default:
-	}
-	err := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
-		for n := 0; b.Failure.Err() == nil && !b.Quiet(t); n++ {
-			streamorder.Pause(n)
-		}
-		b.QuietWithin(t, streamorder.Patience)
-		return nil
-	})
-	if b.Failure.Err() != nil || b.size == 1 {
-		return err
-	}
-	return errors.Join(err, b.group.Barrier(context.Background()))
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // Check implements streamorder.Carrier. It refuses tensors that the device cannot reach, and streams that a graph captures.
-func (b *Backend) Check(t cuda.Thread, c *pg.Call, caller cuda.Stream) error {
+func (b *Backend) Check(t cuda.Thread, c *backend.Call, caller cuda.Stream) error {
 	if err := b.check.Call(c); err != nil || c.Coll == plan.Barrier {
 		return err
 	}
@@ -26,7 +26,7 @@ func (b *Backend) Check(t cuda.Thread, c *pg.Call, caller cuda.Stream) error {
 }
 
 // Enqueue implements streamorder.Carrier. The operation waits for the commands on s, and s waits for the operation.
-func (b *Backend) Enqueue(_ context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error {
+func (b *Backend) Enqueue(_ context.Context, t cuda.Thread, c *backend.Call, s cuda.Stream) error {
 	if c.Coll == plan.Barrier {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (b *Backend) Enqueue(_ context.Context, t cuda.Thread, c *pg.Call, s cuda.S
 }
 
 // BeginBlock implements streamorder.Carrier. Any send may have to wait for its receiver.
-func (b *Backend) BeginBlock(calls []pg.Call) (together bool) {
+func (b *Backend) BeginBlock(calls []backend.Call) (together bool) {
 	for i := range calls {
 		if calls[i].Coll == plan.Send {
 			return false

@@ -11,7 +11,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Options say how a group's backend is made. All ranks give the same Memory.
@@ -35,12 +35,12 @@ const (
 type Backend struct {
 	*streamorder.Order
 	*devmem.Reader
-	group      *pg.Group
+	group      backend.Host
 	rank, size int
 	device     *cuda.Device
 	options    Options
 	check      *devmem.Checker
-	aside      *pg.Group // of the same ranks, for the CPU's collectives
+	dup        backend.Dup // a group of the same ranks, for the CPU's collectives
 	pipelines  [streamorder.NumQueues]*pipeline
 	host       *cuda.Host    // the slots of all pipelines, behind a page of words
 	opened     bool          // there is something to end
@@ -50,15 +50,16 @@ type Backend struct {
 }
 
 var (
-	_ pg.Grouper          = (*Backend)(nil)
-	_ pg.Tracker          = (*Backend)(nil)
-	_ pg.Reader           = (*Backend)(nil)
+	_ backend.Grouper     = (*Backend)(nil)
+	_ backend.Tracker     = (*Backend)(nil)
+	_ backend.Registrar   = (*Backend)(nil)
+	_ backend.Reader      = (*Backend)(nil)
 	_ streamorder.Carrier = (*Backend)(nil)
 )
 
 // Open makes the backend of a group on a device, which it closes at its end. All ranks call it together. A rank that fails
 // here fails the group, for its peers wait for it.
-func Open(ctx context.Context, g *pg.Group, d *cuda.Device, o Options) (*Backend, error) {
+func Open(ctx context.Context, g backend.Host, d *cuda.Device, o Options) (*Backend, error) {
 	b := &Backend{group: g, rank: g.Rank(), size: g.Size(), device: d, options: o, over: make(chan struct{})}
 	b.Order = streamorder.New(d, b.rank, b.size, b)
 	b.check = devmem.NewChecker(o.Driver, d)
@@ -85,10 +86,10 @@ func (b *Backend) open(ctx context.Context, t cuda.Thread) (err error) {
 		return err
 	}
 	// A rank that could not pin its memory has failed the group by now, and no rank waits for it any longer.
-	if err := b.group.Barrier(ctx); err != nil {
+	if err := backend.Barrier(ctx, b.group); err != nil {
 		return fmt.Errorf("before staging: %w", err)
 	}
-	if b.aside, err = b.group.Aside(ctx, b.limit()); err != nil {
+	if b.dup, err = b.group.Dup(ctx, b.limit()); err != nil {
 		return fmt.Errorf("a group to stage with: %w", err)
 	}
 	for _, l := range b.pipelines {
@@ -150,5 +151,5 @@ func (b *Backend) limit() time.Duration {
 // String describes the backend.
 func (b *Backend) String() string {
 	return fmt.Sprintf("native GPU backend: rank %d of %d on %v, staged through %s of host memory over %s (%s)", b.rank, b.size, b.device,
-		colligo.FormatBytes(int64(len(b.host.Bytes))), b.aside.Transport(), b.options.Why)
+		colligo.FormatBytes(int64(len(b.host.Bytes))), b.dup.Transport(), b.options.Why)
 }

@@ -158,7 +158,7 @@ var errOver = errors.New("nothing is carried any more")
 // carry has the CPU compute the rounds of an operation, and the rounds that only peers have (invariants 3 and 4).
 func (l *pipeline) carry(x *transfer) error {
 	l.doing.Store(onCPU)
-	if err := l.b.aside.SetTimeout(l.b.limit()); err != nil {
+	if err := l.b.dup.SetTimeout(l.b.limit()); err != nil {
 		return err
 	}
 	rounds, err := l.compare(x)
@@ -220,9 +220,9 @@ func (l *pipeline) free(t cuda.Thread) error {
 func (l *pipeline) explain(x *transfer, cause error) error {
 	e := colligo.NewOpError(l.b.group.Name(), x.Coll.String(), x.Seq, l.b.rank, cause)
 	e.What = x.what()
-	var aside *colligo.OpError
-	if errors.As(cause, &aside) {
-		e.Peer, e.Err = aside.Peer, aside.Err
+	var inner *colligo.OpError
+	if errors.As(cause, &inner) {
+		e.Peer, e.Err = inner.Peer, inner.Err
 	}
 	return e
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // transfer is an operation on its way through a pipeline.
 type transfer struct {
-	pg.Call
+	backend.Call
 	shape     plan.Shape
 	ins, outs []extent // on the device
 	behind    int      // where outs begin in a slot, in bytes; 0 if they take the place of ins
@@ -39,7 +39,7 @@ type piece struct {
 }
 
 // newTransfer cuts a call into rounds.
-func (l *pipeline) newTransfer(c *pg.Call) (*transfer, error) {
+func (l *pipeline) newTransfer(c *backend.Call) (*transfer, error) {
 	x := &transfer{Call: *c, shape: plan.Shape{Coll: c.Coll, Rank: l.b.rank, Size: l.b.size, Root: c.Root, Count: c.Count, Counts: c.Counts,
 		RecvCounts: c.RecvCounts}}
 	if _, by := c.Op.Factor(); by != nil {
@@ -173,30 +173,28 @@ func (x *transfer) tensors(sl *slot, all []piece) []colligo.Tensor {
 // compute has the CPU carry out a round.
 func (l *pipeline) compute(x *transfer, round int, sl *slot) error {
 	in, out := x.tensors(sl, x.down(round)), x.tensors(sl, x.up(round))
-	ctx, g := context.Background(), l.b.aside
+	ctx, g := context.Background(), l.b.dup
+	c := backend.Call{Coll: x.Coll, DType: x.DType, Op: x.Op, Root: x.Root, Peer: x.Peer, Tag: x.Tag, Counts: x.lengths(round)}
 	switch x.Coll {
 	case plan.AllReduce:
-		return g.AllReduce(ctx, in[0], x.Op)
-	case plan.Reduce:
-		return g.Reduce(ctx, in[0], x.Root, x.Op)
-	case plan.Broadcast:
-		return g.Broadcast(ctx, append(in, out...)[0], x.Root)
-	case plan.AllGather:
-		return g.AllGather(ctx, out, in[0])
-	case plan.ReduceScatter:
-		return g.ReduceScatter(ctx, out[0], in, x.Op)
-	case plan.AllToAll:
-		return g.AllToAll(ctx, out, in)
-	case plan.Gather:
-		return g.GatherV(ctx, out, in[0], x.lengths(round), x.Root)
-	case plan.Scatter:
-		return g.ScatterV(ctx, out[0], in, x.lengths(round), x.Root)
-	case plan.Send:
-		return g.Send(ctx, in[0], x.Peer, x.Tag)
+		c.Out = in[0]
+	case plan.Reduce, plan.Send:
+		c.In = in[0]
 	case plan.Recv:
-		return g.Recv(ctx, out[0], x.Peer, x.Tag)
+		c.Out = out[0]
+	case plan.Broadcast:
+		c.In = append(in, out...)[0]
+		c.Out = c.In
+	case plan.AllGather, plan.Gather:
+		c.In, c.Outs = in[0], out
+	case plan.ReduceScatter, plan.Scatter:
+		c.Ins, c.Out = in, out[0]
+	case plan.AllToAll:
+		c.Ins, c.Outs = in, out
+	default:
+		return fmt.Errorf("%v has no form on a device", x.Coll)
 	}
-	return fmt.Errorf("%v has no form on a device", x.Coll)
+	return g.Do(ctx, &c)
 }
 
 // lengths are those of all ranks' parts in a round, nil where they are equal.
@@ -224,19 +222,19 @@ func (l *pipeline) compare(x *transfer) (rounds int, err error) {
 	own := make([]byte, callBytes)
 	binary.LittleEndian.PutUint32(own, uint32(x.rounds))
 	copy(own[4:], x.text())
-	ctx, g := context.Background(), l.b.aside
+	ctx, g := context.Background(), l.b.dup
 	switch x.Coll {
 	case plan.Send:
-		return rounds, g.Send(ctx, colligo.Of(own), x.Peer, x.Tag)
+		return rounds, g.Do(ctx, &backend.Call{Coll: plan.Send, In: colligo.Of(own), Peer: x.Peer, Tag: x.Tag})
 	case plan.Recv:
 		theirs := make([]byte, callBytes)
-		if err := g.Recv(ctx, colligo.Of(theirs), x.Peer, x.Tag); err != nil {
+		if err := g.Do(ctx, &backend.Call{Coll: plan.Recv, Out: colligo.Of(theirs), Peer: x.Peer, Tag: x.Tag}); err != nil {
 			return 0, err
 		}
 		return rounds, disagree(x.Peer, theirs, own)
 	}
 	all := make([]byte, l.b.size*callBytes)
-	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil {
+	if err := backend.AllGather(ctx, g, colligo.Of(all), colligo.Of(own)); err != nil {
 		return 0, err
 	}
 	for q := range l.b.size {

@@ -85,7 +85,7 @@ func collectives(ctx context.Context, g *pg.Group) error {
 		func() error { return g.AllReduce(ctx, one, colligo.Sum) },
 		func() error { return g.Broadcast(ctx, halves, 0) },
 		func() error { return g.Reduce(ctx, one, 0, colligo.Max) },
-		func() error { return g.AllGatherInto(ctx, all, one) },
+		func() error { return g.AllGatherIntoTensor(ctx, all, one) },
 		func() error { return g.AllGather(ctx, list, list[0].Slice(0, 4)) },
 		func() error { return g.ReduceScatterTensor(ctx, one, all, colligo.Sum) },
 		func() error { return g.Gather(ctx, root, colligo.Of(make([]int64, 4)), 0) },

@@ -57,7 +57,7 @@ func TestEnvironmentAndExit(t *testing.T) {
 
 // registries are the package variables that may change, with the reason.
 var registries = map[string]string{
-	"pg openers": "backends register themselves when a program imports them, as database drivers do",
+	"pg/backend registry": "backends register themselves when a program imports them, as database drivers do",
 }
 
 // noImports makes the type checker leave other packages alone: the names of the package itself are enough.

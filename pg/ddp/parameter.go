@@ -66,7 +66,7 @@ func agreeOn(ctx context.Context, g *pg.Group, params int, o *Options, refused e
 		own[0] = -1
 	}
 	all := make([]int64, len(own)*g.Size())
-	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(own)); err != nil {
+	if err := g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(own)); err != nil {
 		return err
 	}
 	for rank := range g.Size() {
@@ -100,7 +100,7 @@ func agree(ctx context.Context, g *pg.Group, params []Parameter, o *Options, ref
 		mine[i] = int64(params[i].layout())
 	}
 	all := make([]int64, len(params)*g.Size())
-	if err := g.AllGatherInto(ctx, colligo.Of(all), colligo.Of(mine)); err != nil {
+	if err := g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return err
 	}
 	for rank := range g.Size() {

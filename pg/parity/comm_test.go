@@ -79,7 +79,7 @@ func TestTensorDTypeComplex(t *testing.T) {
 	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
 		x := tensor(r, complex64(complex(1, float32(r.Rank()))), complex64(complex(float32(r.Rank()), 2)))
 		out := full(r, 4, complex64(0))
-		require.NoError(r.t, r.AllGatherInto(r.ctx, out, x))
+		require.NoError(r.t, r.AllGatherIntoTensor(r.ctx, out, x))
 		require.Equal(r.t, []complex64{1, 2i, 1 + 1i, 1 + 2i}, values[complex64](r, out))
 		require.NoError(r.t, r.AllReduce(r.ctx, x, colligo.Sum))
 		require.Equal(r.t, []complex64{2 + 1i, 1 + 4i}, values[complex64](r, x))

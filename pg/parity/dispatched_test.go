@@ -20,7 +20,7 @@ func TestCollectives(t *testing.T) {
 			"reduce":                 func() error { return r.Reduce(r.ctx, one(), 0, colligo.Sum) },
 			"broadcast":              func() error { return r.Broadcast(r.ctx, one(), 0) },
 			"all_gather":             func() error { return r.AllGather(r.ctx, outs, one()) },
-			"all_gather_into_tensor": func() error { return r.AllGatherInto(r.ctx, zero, one()) },
+			"all_gather_into_tensor": func() error { return r.AllGatherIntoTensor(r.ctx, zero, one()) },
 			"gather":                 func() error { return r.Gather(r.ctx, outs, one(), 0) },
 			"scatter":                func() error { return r.Scatter(r.ctx, zero, list(), 0) },
 			"reduce_scatter":         func() error { return r.ReduceScatter(r.ctx, zero, list(), colligo.Sum) },
@@ -45,7 +45,7 @@ func TestAllToAllSingle(t *testing.T) {
 func TestAllGatherBase(t *testing.T) {
 	each(t, 1, func(r *rank) {
 		out := full(r, 100, float32(0))
-		require.NoError(r.t, r.AllGatherInto(r.ctx, out, full(r, 100, float32(1))))
+		require.NoError(r.t, r.AllGatherIntoTensor(r.ctx, out, full(r, 100, float32(1))))
 		require.Equal(r.t, repeat(100, float32(1)), values[float32](r, out))
 	})
 }
@@ -57,7 +57,7 @@ func TestAllGatherFloat8(t *testing.T) {
 			each(t, 2, func(r *rank) {
 				in := float8(r, d, repeat(160, byte(0x38+r.Rank())))
 				out := float8(r, d, make([]byte, 320))
-				require.NoError(r.t, r.AllGatherInto(r.ctx, out, in))
+				require.NoError(r.t, r.AllGatherIntoTensor(r.ctx, out, in))
 				want := append(repeat(160, byte(0x38)), repeat(160, byte(0x39))...)
 				require.Equal(r.t, want, values[byte](r, out))
 			})

@@ -21,7 +21,7 @@ func TestGetUID(t *testing.T) {
 		seen := map[uint32]bool{r.UID(): true, a.UID(): true, b.UID(): true}
 		require.Len(r.t, seen, 3)
 		uids := full(r, 2, int64(0))
-		require.NoError(r.t, r.AllGatherInto(r.ctx, uids, tensor(r, int64(a.UID()))))
+		require.NoError(r.t, r.AllGatherIntoTensor(r.ctx, uids, tensor(r, int64(a.UID()))))
 		require.Equal(r.t, repeat(2, int64(a.UID())), values[int64](r, uids), "all ranks have the same")
 	})
 }
@@ -266,7 +266,7 @@ func TestSequenceNumIncrementedNCCLSubgroup(t *testing.T) {
 		r.waited(after)
 		require.Equal(r.t, before.Seq()+4, after.Seq())
 		both := full(r, 2, int64(0))
-		require.NoError(r.t, s.AllGatherInto(r.ctx, both, tensor(r, int64(after.Seq()))))
+		require.NoError(r.t, s.AllGatherIntoTensor(r.ctx, both, tensor(r, int64(after.Seq()))))
 		require.Equal(r.t, repeat(2, int64(after.Seq())), values[int64](r, both))
 	})
 }

@@ -36,7 +36,7 @@ func TestAllGatherWorkWaitGPU(t *testing.T) {
 func TestAllGatherIntoTensorWorkWaitGPU(t *testing.T) {
 	each(t, 2, func(r *rank) {
 		out := full(r, 8, float32(-1))
-		r.waited(r.AllGatherIntoAsync(r.ctx, out, full(r, 4, float32(r.Rank()))))
+		r.waited(r.AllGatherIntoTensorAsync(r.ctx, out, full(r, 4, float32(r.Rank()))))
 		require.Equal(r.t, []float32{0, 0, 0, 0, 1, 1, 1, 1}, values[float32](r, out))
 	})
 }
@@ -97,7 +97,7 @@ func TestConsecutiveCommWorkWaitGPU(t *testing.T) {
 		works := []*pg.Work{
 			r.AllReduceAsync(r.ctx, x, colligo.Sum),
 			r.AllReduceAsync(r.ctx, x, colligo.Sum),
-			r.AllGatherIntoAsync(r.ctx, all, x),
+			r.AllGatherIntoTensorAsync(r.ctx, all, x),
 			r.AllReduceAsync(r.ctx, all, colligo.Max),
 		}
 		for _, w := range works {

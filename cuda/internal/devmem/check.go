@@ -6,7 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // mostKnown is how many stretches of memory are remembered as good.
@@ -49,7 +49,7 @@ func (k *Checker) add(s stretch) {
 }
 
 // Call refuses a call with a tensor that the device cannot reach.
-func (k *Checker) Call(c *pg.Call) error {
+func (k *Checker) Call(c *backend.Call) error {
 	if err := k.Tensor("input", &c.In); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // readBytes is the pinned memory through which tensors are read, a multiple of every element's size.
 const readBytes = 256 << 10
 
-// Reader lets the host see the values of tensors on a device. It implements Read of pg.Reader.
+// Reader lets the host see the values of tensors on a device. It implements Read of backend.Reader.
 type Reader struct {
 	device *cuda.Device
 	order  *streamorder.Order

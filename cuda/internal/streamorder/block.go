@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // block is the calls of a pg.Coalesce or pg.BatchIsendIrecv, which End enqueues: first the collectives, then the sends, then
@@ -14,10 +14,10 @@ type block struct {
 	open, async bool
 	out         cuda.Stream     // of its sends, beside the block's; 0 if there is none yet
 	ctx, inside context.Context // of the caller, and of the calls
-	calls       []pg.Call
+	calls       []backend.Call
 }
 
-// Begin implements pg.Grouper.
+// Begin implements backend.Grouper.
 func (o *Order) Begin(ctx context.Context, n int, async bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -26,7 +26,7 @@ func (o *Order) Begin(ctx context.Context, n int, async bool) error {
 }
 
 // join takes a call of the block.
-func (o *Order) join(ctx context.Context, t cuda.Thread, c *pg.Call) error {
+func (o *Order) join(ctx context.Context, t cuda.Thread, c *backend.Call) error {
 	if err := o.carrier.Check(t, c, Of(ctx)); err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func (o *Order) join(ctx context.Context, t cuda.Thread, c *pg.Call) error {
 	return nil
 }
 
-// End implements pg.Grouper.
-func (o *Order) End(ctx context.Context) (pg.Pending, error) {
+// End implements backend.Grouper.
+func (o *Order) End(ctx context.Context) (backend.Pending, error) {
 	t, err := o.device.Enter()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (o *Order) End(ctx context.Context) (pg.Pending, error) {
 }
 
 // endOn enqueues a block that is not empty, with the order's lock held.
-func (o *Order) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
+func (o *Order) endOn(t cuda.Thread, x *block) (backend.Pending, error) {
 	q, s := x.queue(), Of(x.ctx)
 	var w timer
 	if x.async {
@@ -83,7 +83,7 @@ func (o *Order) endOn(t cuda.Thread, x *block) (pg.Pending, error) {
 // enqueueBlock puts the calls on stream s. Where a send may have to wait for its receiver, sends have a stream of their own
 // meanwhile.
 func (o *Order) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
-	slices.SortStableFunc(x.calls, func(p, q pg.Call) int { return o.position(&p) - o.position(&q) })
+	slices.SortStableFunc(x.calls, func(p, q backend.Call) int { return o.position(&p) - o.position(&q) })
 	out := s
 	if !o.carrier.BeginBlock(x.calls) {
 		var err error
@@ -114,7 +114,7 @@ func (o *Order) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 // position orders the calls of a block. Collectives come first. Then come sends to the next rank, to the rank after it and so
 // on. Receives from the rank before come last, then from the rank before that and so on. So ranks that all send to one another
 // do not wait in a circle, each for a peer that waits for the next.
-func (o *Order) position(c *pg.Call) int {
+func (o *Order) position(c *backend.Call) int {
 	switch QueueOf(c.Coll) {
 	case Sends:
 		return o.size + (c.Peer-o.rank+o.size)%o.size

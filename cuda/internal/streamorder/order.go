@@ -8,25 +8,25 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Carrier enqueues the operations that an Order has given a stream. The Order calls it with its lock held.
 type Carrier interface {
 	// Check refuses a call of which nothing has been enqueued yet. The stream is the caller's.
-	Check(t cuda.Thread, c *pg.Call, caller cuda.Stream) error
+	Check(t cuda.Thread, c *backend.Call, caller cuda.Stream) error
 	// Enqueue puts an operation on stream s.
-	Enqueue(ctx context.Context, t cuda.Thread, c *pg.Call, s cuda.Stream) error
+	Enqueue(ctx context.Context, t cuda.Thread, c *backend.Call, s cuda.Stream) error
 	// BeginBlock is told the calls of a block in the order in which Enqueue gets them. It reports whether sends and receives
 	// may be on one stream: whether no send of the block can have to wait for its receiver.
-	BeginBlock(calls []pg.Call) (together bool)
+	BeginBlock(calls []backend.Call) (together bool)
 	// EndBlock enqueues on s whatever the block's calls have left to be enqueued together.
 	EndBlock(t cuda.Thread, s cuda.Stream) error
 	// DropBlock forgets the block, with its calls that were not enqueued.
 	DropBlock()
 }
 
-// Order is the order of a group's operations on a device. It implements Run of pg.Backend, pg.Grouper and pg.Tracker.
+// Order is the order of a group's operations on a device. It implements Run of backend.Backend, backend.Grouper and backend.Tracker.
 //
 // Locks. mu is held while an operation is enqueued and while queues are looked at. asking is held while ends and timers are
 // recorded or asked. A holder of mu may take asking, and no holder of asking waits for anything.

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // pending is an asynchronous operation. If the event of its end was recorded again, the operation is long done.
@@ -19,7 +19,7 @@ type pending struct {
 }
 
 // pending records the end of an operation on s. The caller holds o.mu.
-func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w timer) (pg.Pending, error) {
+func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w timer) (backend.Pending, error) {
 	captured, _, err := Capture(t, s)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (p *pending) event() (cuda.Event, bool) {
 // and the cause is known at once or soon.
 func (p *pending) done() (bool, error) {
 	if p.captured {
-		return false, pg.ErrCaptured
+		return false, backend.ErrCaptured
 	}
 	done, err := p.passed()
 	if !done || err != nil || !p.o.Failure.Raised() {

@@ -15,7 +15,7 @@ type progress struct {
 	open         bool
 }
 
-// Finished implements pg.Tracker. Each time it is asked it looks at its event, or records one behind all operations if there is
+// Finished implements backend.Tracker. Each time it is asked it looks at its event, or records one behind all operations if there is
 // none. Calls that a graph captures count as done, for the graph alone knows.
 func (o *Order) Finished(c plan.Coll) uint64 {
 	p := &o.progress[QueueOf(c)]

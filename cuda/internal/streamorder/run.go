@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // opCommands is about how many commands an operation enqueues: a graph of one kernel counts as two.
@@ -19,7 +19,7 @@ const opCommands = 2
 //	(5) The stream waits for the queue's operation before, if that is on another one.
 //	(6) The carrier enqueues the operation.
 //	(7) The throttle bounds what is in flight. The end of an asynchronous operation is an event, which its Pending asks.
-func (o *Order) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
+func (o *Order) Run(ctx context.Context, c *backend.Call) (backend.Pending, error) {
 	t, err := o.device.Enter() // (1)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (o *Order) Run(ctx context.Context, c *pg.Call) (pg.Pending, error) {
 }
 
 // runOn has steps 3 to 7 of Run, without its defers: with so many returns Go would defer by a list on the heap.
-func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *pg.Call) (pg.Pending, error) {
+func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (backend.Pending, error) {
 	q, s := QueueOf(c.Coll), Of(ctx)
 	if err := o.carrier.Check(t, c, s); err != nil { // (3)
 		return nil, err

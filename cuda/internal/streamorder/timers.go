@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
-var _ pg.Timed = (*pending)(nil)
+var _ backend.Timed = (*pending)(nil)
 
 // openTimers bounds the operations whose times are kept at once.
 const openTimers = 128
@@ -69,7 +69,7 @@ func (m *timers) free(t cuda.Thread) error {
 	return err
 }
 
-// Took implements pg.Timed.
+// Took implements backend.Timed.
 func (p *pending) Took() (time.Duration, bool) {
 	o := p.o
 	o.asking.Lock()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels/ptx"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Kernels are the kernels that the heap launches itself.
@@ -21,7 +21,7 @@ type Heap struct {
 	At       cuda.Pointer // on this rank
 	Sentinel [4]uint32    // 16 bytes of sentinel memory to which nothing has come; random, and equal on all ranks
 
-	group        *pg.Group
+	group        backend.Host
 	driver       *cuda.Driver
 	device       *cuda.Device
 	rank, size   int
@@ -41,7 +41,7 @@ type mapping struct {
 }
 
 // New returns a heap that Alloc and Meet make.
-func New(g *pg.Group, driver *cuda.Driver, d *cuda.Device, l Layout) *Heap {
+func New(g backend.Host, driver *cuda.Driver, d *cuda.Device, l Layout) *Heap {
 	return &Heap{Layout: l, group: g, driver: driver, device: d, rank: g.Rank(), size: g.Size()}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Ranks leave their peers in other processes in two steps. CUDA does not define the state of memory that is freed while another
@@ -37,7 +38,7 @@ func (h *Heap) Unmap(t cuda.Thread, limit time.Duration, peaceful func() bool) e
 	defer cancel()
 	n, err := h.count(ctx, h.size, limit-limit/10) // the rest is for saying that they did not come
 	if err == nil && n%gaveUp < int64(h.size) {
-		n, err = h.group.Store().Add(ctx, h.leaving, gaveUp)
+		n, err = h.group.Count(ctx, h.leaving, gaveUp)
 		n -= gaveUp // the last may have come meanwhile
 	}
 	switch {
@@ -59,10 +60,10 @@ func (h *Heap) Unmap(t cuda.Thread, limit time.Duration, peaceful func() bool) e
 // count adds this rank to those that leave, and waits for some time until there are so many. It returns how many there are.
 func (h *Heap) count(ctx context.Context, until int, limit time.Duration) (n int64, err error) {
 	end := time.Now().Add(limit)
-	n, err = h.group.Store().Add(ctx, h.leaving, 1)
+	n, err = h.group.Count(ctx, h.leaving, 1)
 	for err == nil && n%gaveUp < int64(until) && time.Now().Before(end) {
 		time.Sleep(time.Millisecond)
-		n, err = h.group.Store().Add(ctx, h.leaving, 0)
+		n, err = h.group.Count(ctx, h.leaving, 0)
 	}
 	return n, err
 }
@@ -96,7 +97,7 @@ func (h *Heap) GiveUp(ctx context.Context, t cuda.Thread) error {
 	if err := h.closeAll(t); err != nil {
 		return err
 	}
-	if err := h.group.Barrier(ctx); err != nil { // a heap is given back when no rank has it mapped
+	if err := backend.Barrier(ctx, h.group); err != nil { // a heap is given back when no rank has it mapped
 		return fmt.Errorf("giving up the heaps: %w", err)
 	}
 	return h.free(t)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // address describes a rank's heap to its peers. It travels as JSON, filled up to addressBytes with spaces.
@@ -101,7 +101,7 @@ func (h *Heap) address(t cuda.Thread, rules string) (*address, error) {
 }
 
 // Exchange gives every rank of a group the values of all of them. All ranks call it together.
-func Exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
+func Exchange[T any](ctx context.Context, g backend.Host, own *T) ([]T, error) {
 	text, err := json.Marshal(own)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func Exchange[T any](ctx context.Context, g *pg.Group, own *T) ([]T, error) {
 		return nil, fmt.Errorf("an address of %d bytes, there is room for %d", len(text), addressBytes)
 	}
 	out := make([]byte, g.Size()*addressBytes)
-	if err := g.AllGatherInto(ctx, colligo.Of(out), colligo.Of(in)); err != nil {
+	if err := backend.AllGather(ctx, g, colligo.Of(out), colligo.Of(in)); err != nil {
 		return nil, fmt.Errorf("exchanging addresses: %w", err)
 	}
 	all := make([]T, g.Size())

@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/kernels/ptx"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // In the self-test of an edge the sender writes half of testBytes by a copy. A kernel writes the rest, except the last word,
@@ -19,7 +20,7 @@ const byCopy, byKernel = testBytes / 2, testBytes - 4
 // Test writes a pattern to every rank and verifies the patterns of all ranks here, on all ranks together. After its first
 // barrier all heaps are there to stay. Its last barrier keeps every rank from beginning before all are sure.
 func (h *Heap) Test(ctx context.Context, t cuda.Thread, s cuda.Stream) error {
-	if err := h.group.Barrier(ctx); err != nil {
+	if err := backend.Barrier(ctx, h.group); err != nil {
 		return err
 	}
 	host, err := t.AllocHost(h.size * testBytes)
@@ -28,7 +29,7 @@ func (h *Heap) Test(ctx context.Context, t cuda.Thread, s cuda.Stream) error {
 	}
 	err = h.sendPatterns(t, s, host)
 	if err == nil {
-		err = h.group.Barrier(ctx)
+		err = backend.Barrier(ctx, h.group)
 	}
 	if err == nil {
 		err = h.verifyPatterns(t, s, host)
@@ -38,7 +39,7 @@ func (h *Heap) Test(ctx context.Context, t cuda.Thread, s cuda.Stream) error {
 	if err = errors.Join(err, streamorder.Idle(t, s), t.FreeHost(host)); err != nil {
 		return err
 	}
-	return h.group.Barrier(ctx)
+	return backend.Barrier(ctx, h.group)
 }
 
 func (h *Heap) sendPatterns(t cuda.Thread, s cuda.Stream, host *cuda.Host) error {

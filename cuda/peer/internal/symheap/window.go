@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Window is registered memory, of the same length on every rank.
@@ -56,7 +57,7 @@ func (h *Heap) Map(ctx context.Context, t cuda.Thread, at cuda.Pointer, bytes in
 	}
 	err = w.Close(t)
 	if results != nil && h.size > 1 {
-		err = errors.Join(err, h.group.Barrier(ctx)) // a program that hears of the failure may free the memory
+		err = errors.Join(err, backend.Barrier(ctx, h.group)) // a program that hears of the failure may free the memory
 	}
 	return nil, errors.Join(err2, err)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
-// TestAside has ranks sum in a group aside and in their own in orders that differ between the two.
-func TestAside(t *testing.T) {
+// TestDup has ranks sum in a group aside and in their own in orders that differ between the two.
+func TestDup(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
 		ctx := t.Context()
-		first, err := g.Aside(ctx, time.Minute)
+		first, err := pg.DupForTest(ctx, g, time.Minute)
 		require.NoError(t, err)
-		second, err := g.Aside(ctx, time.Minute)
+		second, err := pg.DupForTest(ctx, g, time.Minute)
 		require.NoError(t, err)
 		require.NotEqual(t, first.Name(), second.Name())
 		require.Equal(t, g.Ranks(), first.Ranks())
@@ -41,40 +41,40 @@ func TestAside(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, g.Name()+"/1", named.Name())
 		for _, e := range g.Dump(flight.DumpOptions{Entries: true}).Entries {
-			require.NotContains(t, e.Group, "aside")
+			require.NotContains(t, e.Group, "dup")
 		}
 		require.NoError(t, g.Barrier(ctx))
 	})
 }
 
-// TestAsideFails ends a group aside: the other goes on, and closes in any order.
-func TestAsideFails(t *testing.T) {
+// TestDupFails ends a group aside: the other goes on, and closes in any order.
+func TestDupFails(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
-		aside, err := g.Aside(t.Context(), time.Minute)
+		dup, err := pg.DupForTest(t.Context(), g, time.Minute)
 		require.NoError(t, err)
 		require.NoError(t, g.Barrier(t.Context()))
 		if g.Rank() == 0 {
-			aside.Fail(errors.New("out of luck"))
+			pg.FailForTest(dup, errors.New("out of luck"))
 		}
-		require.ErrorContains(t, aside.Barrier(t.Context()), "out of luck")
+		require.ErrorContains(t, dup.Barrier(t.Context()), "out of luck")
 		require.NoError(t, g.Barrier(t.Context()))
 		require.NoError(t, g.Err())
 		if g.Rank() == 1 {
 			require.NoError(t, g.Close())
 		}
-		require.NoError(t, aside.Close())
+		require.NoError(t, dup.Close())
 	})
 }
 
-// TestAsideOfTheFailed has a rank fail the group in place of coming to one aside; who waits there for it hears of that.
-func TestAsideOfTheFailed(t *testing.T) {
+// TestDupOfTheFailed has a rank fail the group in place of coming to one aside; who waits there for it hears of that.
+func TestDupOfTheFailed(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		start := time.Now()
 		if g.Rank() == 1 {
 			time.Sleep(time.Second)
-			g.Fail(errors.New("out of luck"))
+			pg.FailForTest(g, errors.New("out of luck"))
 		} else {
-			_, err := g.Aside(t.Context(), time.Minute)
+			_, err := pg.DupForTest(t.Context(), g, time.Minute)
 			require.ErrorContains(t, err, "out of luck")
 		}
 		require.NoError(t, g.Close())
