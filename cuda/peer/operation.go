@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -21,7 +22,7 @@ type operation struct {
 	in, out cuda.Pointer
 	bytes   int             // those of Rule.MaxBytes: of the tensor of all_reduce, broadcast and reduce, else of the longest part
 	part    int             // of all_reduce: the bytes of a rank's part, a multiple of 16
-	offset  int             // of all_gather and all_to_all: where this rank's part lies in a peer's output
+	offset  int             // of all_gather and all_to_all: where this rank's part lies in a peer's output, if there is a window
 	even    bool            // every rank sends each peer as many bytes
 	laid    bool            // the arrays of arguments are filled in already
 	window  *symheap.Window // the registered memory that the output lies in; nil if there is none, or an algorithm may not use it
@@ -43,6 +44,15 @@ func (o *operation) captured() bool {
 	}
 	yes, _, err := streamorder.Capture(o.t, o.s)
 	return yes && err == nil
+}
+
+// longest returns the bytes of the longest part.
+func (o *operation) longest() int {
+	n := o.Count
+	if o.Counts != nil {
+		n = slices.Max(o.Counts)
+	}
+	return n * o.DType.Size()
 }
 
 // shape returns the operation as plans describe it.
