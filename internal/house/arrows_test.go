@@ -8,36 +8,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// arrows lists for each package what it may import of ours; "" is the root package. Tests may import more.
+// arrows lists for each package what it may import of ours; "" is the root package. Tests may import more. An arrow that no
+// file uses fails the test.
 var arrows = map[string][]string{
 	".":                       {},
-	"plan":                    {""},
-	"ring":                    {"", "plan"},
-	"tree":                    {"", "plan"},
+	"plan":                    {},
+	"ring":                    {"plan"},
+	"tree":                    {"plan"},
 	"kernels":                 {""},
 	"kernels/_gen":            {},
-	"transport":               {""},
-	"transport/sim":           {"", "transport"},
-	"transport/shm":           {"", "transport"},
-	"transport/tcp":           {"", "transport"},
-	"transport/transporttest": {"", "transport"},
+	"transport":               {},
+	"transport/sim":           {"transport"},
+	"transport/shm":           {"transport"},
+	"transport/tcp":           {"transport"},
+	"transport/transporttest": {"transport"},
 	"store":                   {},
 	"store/tcpstore":          {"store"},
 	"store/filestore":         {"store"},
 	"store/storetest":         {"store"},
-	"plan/plantest":           {"", "plan"},
+	"plan/plantest":           {"plan"},
 	"cuda":                    {""},
-	"cuda/cudasim":            {"", "cuda", "kernels"},
-	"cuda/peer":               {"", "cuda", "kernels", "plan", "ring", "tree", "transport", "pg"},
+	"cuda/cudasim":            {"cuda"},
+	"cuda/peer":               {"", "cuda", "kernels", "plan", "ring", "pg"},
 	"cuda/peer/twins":         {"", "cuda/cudasim", "kernels"},
-	"cuda/nccl":               {"", "cuda", "pg"},
+	"cuda/nccl":               {"", "cuda"},
 	"internal/engine":         {"", "plan"},
 	"pg": {"", "plan", "ring", "tree", "kernels", "transport", "transport/sim", "transport/shm", "transport/tcp", "store",
 		"store/tcpstore", "store/filestore", "internal/engine", "pg/flight", "pg/pickle"},
 	"pg/pickle":       {},
 	"pg/flight":       {"", "pg/pickle"},
 	"pg/trace":        {"pg/flight"},
-	"pg/ddp":          {"", "pg", "kernels", "plan"},
+	"pg/ddp":          {"", "pg", "kernels"},
 	"pg/parity":       {},
 	"pg/debug":        {"pg", "pg/flight"},
 	"pg/pgtest":       {"", "pg", "store", "transport", "transport/sim"},
@@ -54,7 +55,7 @@ var arrows = map[string][]string{
 const generators = "kernels/_gen"
 
 // pure packages compute: they import none of waiting, and no package below these either.
-var pure = []string{".", "plan", "ring", "tree", "internal/engine"}
+var pure = []string{".", "plan", "ring", "tree", "internal/engine", "pg/internal/diagnose"}
 
 var waiting = []string{"net", "os", "time", "sync", "context"}
 
@@ -64,6 +65,76 @@ var outside = map[string][]string{
 	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
 	"github.com/klauspost/compress": {"kernels", "transport/tcp"},
 	"github.com/stretchr/testify":   {"store/storetest"},
+}
+
+// forbidden are the arrows that never exist, whatever the table above says: from a package and those below it to another and
+// those below that. Tests may: they
+// come from outside.
+var forbidden = []struct{ from, to, why string }{
+	{"pg", "cuda", "groups know devices by their backends alone"},
+	{"cuda", "pg", "backends know groups by pg/backend alone"},
+	{"kernels", "cuda", "kernels are bytes and arguments; cuda launches them"},
+	{"transport", "pg", "links know no groups"},
+	{"store", "pg", "stores know no groups"},
+}
+
+// seam is the package of pg that backends may import.
+const seam = "pg/backend"
+
+// standing are forbidden arrows that older code has. An entry whose arrow is gone fails the test.
+var standing = map[string]bool{
+	"cuda/peer pg": true,
+}
+
+func TestForbiddenArrows(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, path := range s.imports(t) {
+			to, ours := own(path)
+			if !ours || to == seam || s.test() {
+				continue
+			}
+			for _, f := range forbidden {
+				if !within(s.dir, f.from) || !within(to, f.to) {
+					continue
+				}
+				if used[s.dir+" "+to] = true; !standing[s.dir+" "+to] {
+					t.Errorf("%s imports %s: %s", s.name, path, f.why)
+				}
+			}
+		}
+	}
+	for arrow := range standing {
+		if !used[arrow] {
+			t.Errorf("nothing needs the exception %q any more", arrow)
+		}
+	}
+}
+
+// TestArrowsAreUsed holds the table of arrows to what files import.
+func TestArrowsAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		used[s.dir] = true
+		for _, path := range s.imports(t) {
+			if to, ours := own(path); ours {
+				used[s.dir+" "+to] = true
+			}
+		}
+	}
+	for from, all := range arrows {
+		if !used[from] && from != generators {
+			t.Errorf("there is no package %s", from)
+		}
+		for _, to := range all {
+			if to != "*" && !used[from+" "+to] {
+				t.Errorf("%s never imports %q: delete the arrow", from, to)
+			}
+		}
+	}
 }
 
 // own cuts the module's path off an import; "" is the root package.
