@@ -70,7 +70,7 @@ func TestGlossary(t *testing.T) {
 	}
 	for _, e := range glossary(t) {
 		for _, u := range e.unused {
-			if seen[u] {
+			if seen[u] && senses[u].names == "" {
 				t.Errorf("%s is used and not used", u)
 			}
 		}

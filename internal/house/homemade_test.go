@@ -24,32 +24,33 @@ var groups = []string{"pg/.", "pg/internal", "pg/backend"}
 type sense struct {
 	why     string
 	in      []string // folders, with what is below them unless they end in "/."; nil: all
-	allowed string   // names and comments, in lower case with spaces, that may have it; a regular expression
-	phrases string   // what comments must not say, as a regular expression; empty: the word itself; "-": comments are free
+	names   string   // what names must not say, as allowed has them; empty: the word itself
+	allowed string   // a regular expression for names and comments that may have it, in lower case, singular, with spaces
+	phrases string   // what comments must not say; empty: the word itself; "-": comments are free
 }
 
 var senses = map[string]sense{
 	"world":       {why: "launchers and c10d say world size", in: slices.Concat(groups, gpu), allowed: `world[ _-]size|_world|\bof the world\b`},
 	"aside":       {why: "English sets things aside", phrases: `\basides\b|\ban? aside\b|/aside`},
-	"place":       {why: "an ordinary noun; in plan a position in a buffer", in: slices.Concat(groups, gpu), allowed: `in place|placed`, phrases: `\b(at|by|from) place\b|\bplaces? [a-z]\b|\bplace in the order\b|\bin the order of places\b`},
+	"place":       {why: "an ordinary noun; in plan a position in a buffer", in: slices.Concat(groups, gpu), phrases: `\b(at|by|from) place\b|\bplaces? [a-z]\b|\bplace in the order\b|\bin the order of places\b`, allowed: `in place|placed|other place`},
 	"turn":        {why: "an ordinary noun: ranks take turns", in: gpu, phrases: `\b(its|the|a|one) turn\b`},
-	"line":        {why: "text has lines, caches too", in: gpu, allowed: `cache line|pipeline|cacheline`, phrases: `\bby lines\b|\bline memory\b|\bblank lines?\b|\blines (go|come|lie)\b|\ba line is\b|\btake[sn]? (the )?lines?\b`},
+	"line":        {why: "16 bytes are a line, and text and caches have lines", in: gpu, allowed: `cache line|pipeline|cacheline`, phrases: `\bby lines\b|\bline memory\b|\bblank lines?\b|\blines (go|come|lie)\b|\ba line is\b|\btake[sn]? (the )?lines?\b`, names: `line (warp|strip|place|block|memory|chain|grid|span|byte|root|last|arg|famil|entr)|(broadcast|all reduce|by|over|blank|copied) line|new line|open line`},
 	"sign":        {why: "numbers have signs", in: gpu, phrases: `\bsigns? (flag|number|to|the|it)\b|\bsigned (to|that|by|number)\b|\blast sign\b`},
-	"told":        {why: "an ordinary verb", in: gpu, phrases: `-`},
-	"heard":       {why: "an ordinary verb", in: gpu, phrases: `\bha[sd] heard\b`},
+	"told":        {why: "an ordinary verb", phrases: `-`, in: []string{"kernels/_gen/cuda", "cuda/cudasim/model"}},
+	"heard":       {why: "an ordinary verb", phrases: `\bha[sd] heard\b`, in: []string{"kernels/_gen/cuda", "cuda/cudasim/model"}},
 	"row":         {why: "tables have rows", in: gpu},
 	"packet":      {why: "networks have packets", in: append([]string{"cuda/cudasim"}, gpu...)},
 	"letter":      {why: "text has letters", in: gpu},
-	"ready":       {why: "an ordinary adjective", in: gpu, phrases: `\bthe word ready\b|\bset ready\b|\bwait for ready\b`},
+	"ready":       {why: "an ordinary adjective", in: gpu, phrases: `\bthe word ready\b|\bset ready\b|\bwait for ready\b`, names: `ready (to|at)`},
 	"swap":        {why: "atomics compare and swap", in: gpu, allowed: `and swap`},
 	"blank":       {why: "Go has a blank identifier", in: append([]string{"cuda/cudasim"}, gpu...)},
-	"mark":        {why: "registered tensors have marks; so has the simulator's clock", in: []string{"cuda/peer"}, allowed: `direct marks?|marks? of the direct`},
-	"follow":      {why: "an ordinary verb", in: gpu, phrases: `\bby follow\b|\bthe follower\b`},
-	"copies":      {why: "an ordinary plural", in: []string{"cuda/peer"}, phrases: `-`},
-	"way":         {why: "an ordinary noun", in: append([]string{"bench"}, gpu...), phrases: `\bthe ways\b|\b(same|a|the) way,|\bway of (an )?operations?\b|\bways that\b`},
+	"mark":        {why: "registered tensors have marks; so has the simulator's clock", in: []string{"cuda/peer"}, allowed: `direct marks?|marks? of the direct`, names: `open mark|mark weight`, phrases: `\bby marks\b|\bmarks: events\b|\ba mark\b`},
+	"follow":      {why: "an ordinary verb", in: gpu, phrases: `\bby follow\b|\bthe follower\b`, names: `(move|reduce|broadcast|exchange|root|scatter) follow|follow (engine|arg|byte|command|head|famil|entr)`},
+	"copies":      {why: "an ordinary plural", in: []string{"cuda/peer"}, phrases: `-`, names: `(reduce|exchange) copie`},
+	"way":         {why: "an ordinary noun", in: append([]string{"bench"}, gpu...), phrases: `\bthe ways\b|\b(same|a|the) way,|\bway of (an )?operations?\b|\bways that\b`, allowed: `one way|both way`},
 	"choice line": {why: "a type and its comment", phrases: `\bchoice lines?\b|\bline of the table (of choices|by which)\b`},
 	"twins":       {why: "clever functions have dumb twins, and c10d has twins of ours", in: []string{"cuda"}, phrases: `-`},
-	"family":      {why: "addresses and code come in families", in: []string{"cuda/peer"}, allowed: `(follow|reduce|ring|module|code) ?famil(y|ies)|famil(y|ies) of (code|kernels|entry)`},
+	"family":      {why: "addresses and code come in families", in: []string{"cuda/peer"}, allowed: `(follow|reduce|ring|module|code) ?famil(y|ies)|famil(y|ies) of (code|kernels|entry)`, names: `(join|leave) famil|^familie$`},
 	"drive":       {why: "an ordinary verb", in: groups, phrases: `\bwho(ever)? drives\b|\bdrives a group\b|\bthe driving\b`},
 	"round":       {why: "numbers are rounded, and algorithms have rounds", in: groups, phrases: `\bidle rounds?\b|\bround over the links\b`},
 	"where":       {why: "an ordinary word", in: groups, phrases: `-`},
@@ -110,6 +111,7 @@ type rule struct {
 	word    string
 	sought  []string
 	in      []string
+	names   *regexp.Regexp // nil: names are searched for the word itself
 	allowed *regexp.Regexp
 	phrases *regexp.Regexp // nil: comments are free
 	whole   bool           // comments are searched for the word itself
@@ -132,6 +134,9 @@ func rules(t *testing.T) []rule {
 			r := rule{word: key, sought: parts(key), in: s.in, whole: s.phrases == ""}
 			if s.allowed != "" {
 				r.allowed = regexp.MustCompile(`(?i)` + s.allowed)
+			}
+			if s.names != "" {
+				r.names = regexp.MustCompile(s.names)
 			}
 			if s.phrases != "" && s.phrases != "-" {
 				r.phrases = regexp.MustCompile(`(?i)` + s.phrases)
@@ -156,6 +161,9 @@ func (r *rule) inName(name string) bool {
 		return false
 	}
 	p := parts(name)
+	if r.names != nil {
+		return r.names.MatchString(strings.Join(p, " "))
+	}
 	return has(p, r.sought) && (r.allowed == nil || !r.allowed.MatchString(strings.Join(p, " ")))
 }
 
