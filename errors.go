@@ -32,6 +32,11 @@ type OpError struct {
 	Err    error  // the cause
 }
 
+// NewOpError returns the error of an operation that a rank reports. It names no peer, no lane and no step.
+func NewOpError(group, op string, seq uint64, rank int, cause error) *OpError {
+	return &OpError{Group: group, Op: op, Seq: seq, Rank: rank, Peer: NoRank, Lane: NoRank, Step: NoRank, Err: cause}
+}
+
 // Error says it on one line: what was called, the cause, and in brackets who reports and where.
 func (e *OpError) Error() string {
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 type trial struct {
 	in, out colligo.Tensor // the same where a collective works in place
 	call    func(ctx context.Context) error
-	fill    func() error          // sets the inputs and spoils the outputs
+	fill    func() error          // sets the inputs and poisons the outputs
 	wrong   func() (int64, error) // elements of this rank that are not right after fill and one call
 }
 
@@ -60,9 +60,9 @@ func (b *binding) set(t colligo.Tensor, f numbers) error {
 	return b.memory.write(t, func(part colligo.Tensor, first int) { fill(part, b.shifted(f, first)) })
 }
 
-// spoil overwrites a tensor, so that an element that nobody writes is wrong.
-func (b *binding) spoil(t colligo.Tensor) error {
-	return b.memory.write(t, func(part colligo.Tensor, _ int) { spoil(part) })
+// poison overwrites a tensor, so that an element that nobody writes is wrong.
+func (b *binding) poison(t colligo.Tensor) error {
+	return b.memory.write(t, func(part colligo.Tensor, _ int) { poison(part) })
 }
 
 // differing counts the elements of a tensor that are not what set would make them.

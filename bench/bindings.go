@@ -39,7 +39,7 @@ func bindBroadcast(b *binding) trial {
 			if b.group.Rank() == b.root {
 				return b.set(t, b.from(b.root, 0))
 			}
-			return b.spoil(t)
+			return b.poison(t)
 		},
 		wrong: func() (int64, error) { return b.differing(t, b.from(b.root, 0)) },
 	}
@@ -48,7 +48,7 @@ func bindBroadcast(b *binding) trial {
 // bindMove binds a collective that moves elements from in to out, of which part r is to be want(r).
 func (b *binding) bindMove(in, out colligo.Tensor, want func(r int) numbers, call func(ctx context.Context) error) trial {
 	return trial{in: in, out: out, call: call,
-		fill: func() error { return errors.Join(b.set(in, b.from(b.group.Rank(), 0)), b.spoil(out)) },
+		fill: func() error { return errors.Join(b.set(in, b.from(b.group.Rank(), 0)), b.poison(out)) },
 		wrong: func() (n int64, err error) {
 			for r := range out.Len() / max(b.count, 1) {
 				some, err := b.differing(out.Slice(r*b.count, (r+1)*b.count), want(r))

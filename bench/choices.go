@@ -23,7 +23,7 @@ func printChoices(w io.Writer) error {
 		}
 	}
 	b.WriteString("# tensors on GPUs that reach one another: the first line that fits, by the bytes of a rank's longest part\n")
-	for _, c := range peer.DefaultChoices() {
+	for _, c := range peer.DefaultRules() {
 		fmt.Fprintln(&b, c)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -38,7 +38,11 @@ func (t *timings) print(w io.Writer, r *report) error {
 	for _, c := range t.colls {
 		b.WriteString(t.listing(c))
 	}
-	b.WriteString("return []Choice{\n")
+	if r.options.device == onCUDA {
+		b.WriteString("return []Rule{\n")
+	} else {
+		b.WriteString("return []Choice{\n")
+	}
 	for _, c := range t.colls {
 		for _, x := range t.winners(c) {
 			if r.options.device == onCUDA {
@@ -62,7 +66,7 @@ func onCPULine(c plan.Coll, medium string, ranks int, x winner) string {
 }
 
 func onGPULine(c plan.Coll, ranks int, x winner) string {
-	for _, l := range x.variant.choices {
+	for _, l := range x.variant.rules {
 		if l.Coll == c {
 			registered, tile := "", ""
 			if l.Registered {
@@ -71,8 +75,8 @@ func onGPULine(c plan.Coll, ranks int, x winner) string {
 			if l.Tile > 0 {
 				tile = ", Tile: " + sourceBytes(l.Tile)
 			}
-			return fmt.Sprintf("\t{Coll: %s, MaxSize: %d,%s%s Way: %s, Blocks: %d, Threads: %d%s},\n", sourceName(c), ranks,
-				sourceBound(x.most), registered, sourceWay(l.Way), l.Blocks, l.Threads, tile)
+			return fmt.Sprintf("\t{Coll: %s, MaxSize: %d,%s%s Algorithm: %s, Blocks: %d, Threads: %d%s},\n", sourceName(c), ranks,
+				sourceBound(x.most), registered, l.Algorithm.GoString(), l.Blocks, l.Threads, tile)
 		}
 	}
 	return ""
@@ -85,36 +89,6 @@ func sourceName(c plan.Coll) string {
 		s += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return s
-}
-
-func sourceWay(w peer.Way) string {
-	switch w {
-	case peer.Packets:
-		return "Packets"
-	case peer.TwoShot:
-		return "TwoShot"
-	case peer.Lines:
-		return "Lines"
-	case peer.Tiles:
-		return "Tiles"
-	case peer.Ring:
-		return "Ring"
-	case peer.Follow:
-		return "Follow"
-	case peer.Rows:
-		return "Rows"
-	case peer.RowsTwoShot:
-		return "RowsTwoShot"
-	case peer.Copies:
-		return "Copies"
-	case peer.Direct:
-		return "Direct"
-	case peer.Turns:
-		return "Turns"
-	case peer.Chain:
-		return "Chain"
-	}
-	return fmt.Sprintf("%q", string(w))
 }
 
 func sourceBound(most int) string {

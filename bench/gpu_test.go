@@ -12,16 +12,16 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 )
 
 // onSim runs the program on a simulated machine, whose kernels know sums of float32 and bfloat16.
 func onSim(t *testing.T, devices int, args ...string) outcome {
 	t.Helper()
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: 1})
-	require.NoError(t, twins.Register(sim))
+	require.NoError(t, model.Register(sim))
 	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16} {
-		require.NoError(t, twins.RegisterReduction(sim, d, colligo.KindSum))
+		require.NoError(t, model.RegisterReduction(sim, d, colligo.KindSum))
 	}
 	var out, errs bytes.Buffer
 	code := run(args, process{environ: os.Environ(), stdout: &out, stderr: &errs, began: time.Now(),
@@ -72,7 +72,7 @@ func TestSimulatedTable(t *testing.T) {
 	require.Equal(t, []string{"0", "tiles"}, row[8:])
 }
 
-// TestSimulatedRegistered takes a way that registered memory alone has.
+// TestSimulatedRegistered takes an algorithm that registered memory alone has.
 func TestSimulatedRegistered(t *testing.T) {
 	o := onSim(t, 2, "all_reduce", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "64Ki", "-e", "64Ki", "-algo", "direct",
 		"-register")
@@ -82,16 +82,16 @@ func TestSimulatedRegistered(t *testing.T) {
 	require.Equal(t, []string{"0", "direct"}, strings.Fields(lines[7])[8:])
 }
 
-// TestSimulatedRing takes ways that the table has for none of these collectives, one in a heap of a size of its own.
+// TestSimulatedRing takes algorithms that the table has for none of these collectives, one in a symmetric heap of a size of its own.
 func TestSimulatedRing(t *testing.T) {
 	o := onSim(t, 2, "all_gather", "all_to_all", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "256Ki", "-e", "256Ki",
-		"-algo", "ring", "-heap", "32Mi")
+		"-algo", "copy-ring", "-heap", "32Mi")
 	require.Zero(t, o.code, o.stderr)
-	require.Equal(t, 2, strings.Count(o.stdout, " ring\n"), o.stdout)
+	require.Equal(t, 2, strings.Count(o.stdout, " copy-ring\n"), o.stdout)
 	o = onSim(t, 2, "all_gather", "all_to_all", "-threads", "-transport", "inproc", "-n", "1", "-w", "0", "-b", "256Ki", "-e", "256Ki",
-		"-algo", "copies", "-register")
+		"-algo", "copy-direct", "-register")
 	require.Zero(t, o.code, o.stderr)
-	require.Equal(t, 2, strings.Count(o.stdout, " copies\n"), o.stdout)
+	require.Equal(t, 2, strings.Count(o.stdout, " copy-direct\n"), o.stdout)
 }
 
 // TestSimulatedTuning expects a table that compiles in place of the backend's.
@@ -100,8 +100,8 @@ func TestSimulatedTuning(t *testing.T) {
 		"-e", "4Ki", "-check=false")
 	require.Zero(t, o.code, o.stderr)
 	require.Contains(t, o.stderr, "bench: measures tiles 128x512 16Ki\n")
-	require.Regexp(t, `^// Measured by 2 ranks, .*\n(// .*\n)+return \[\]Choice{\n(\t{Coll: plan\.AllReduce, MaxSize: 2,( MaxBytes: \d+ << 10,)? `+
-		`Way: \w+, Blocks: \d+, Threads: \d+(, Tile: \d+ << 10)?},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
+	require.Regexp(t, `^// Measured by 2 ranks, .*\n(// .*\n)+return \[\]Rule{\n(\t{Coll: plan\.AllReduce, MaxSize: 2,( MaxBytes: \d+ << 10,)? `+
+		`Algorithm: \w+, Blocks: \d+, Threads: \d+(, Tile: \d+ << 10)?},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
 }
 
 func TestSimulatedMisuse(t *testing.T) {
@@ -113,7 +113,7 @@ func TestSimulatedMisuse(t *testing.T) {
 		{"these are 3 ranks and 2 GPUs", []string{"all_reduce", "-compare", "nccl", "-ranks", "3"}},
 		{"-nccl x: only -compare", []string{"all_reduce", "-nccl", "x"}},
 		{"-graph -1", []string{"all_reduce", "-graph", "-1"}},
-		{"-algo halving: there are all_reduce: packets", []string{"all_reduce", "-algo", "halving"}},
+		{"-algo halving: there are all_reduce: ll", []string{"all_reduce", "-algo", "halving"}},
 		{"-register: only memory of GPUs", []string{"all_reduce", "-register", "-device", "cpu"}},
 		{"-tune and -compare", []string{"all_reduce", "-tune", "-compare", "nccl"}},
 		{"-tune tries all", []string{"all_reduce", "-tune", "-algo", "ring"}},

@@ -135,7 +135,7 @@ func TestDiffering(t *testing.T) {
 		require.NotZero(t, differing(x, b.from(1, 1)), "%v: moved by one element", d)
 		require.Zero(t, differing(x.Slice(100, n), b.from(1, 100)), "%v: from element 100", d)
 		at := x.Slice(2047, 2049)
-		spoil(at)
-		require.EqualValues(t, 2, differing(x, b.from(1, 0)), "%v: two spoiled elements", d)
+		poison(at)
+		require.EqualValues(t, 2, differing(x, b.from(1, 0)), "%v: two poisoned elements", d)
 	}
 }

@@ -127,7 +127,7 @@ func (r *report) algorithm(x row) string {
 	case x.coll == plan.Send:
 		return "pair"
 	case r.options.device == onCUDA && x.coll != barrier:
-		return wayOf(r.variant.choices, x.coll, r.options.ranks, r.options.keyOf(x.testCase, x.count, x.bytes),
+		return algorithmOf(r.variant.rules, x.coll, r.options.ranks, r.options.keyOf(x.testCase, x.count, x.bytes),
 			r.options.register, r.options.graph > 0)
 	}
 	return r.group.Algorithm(x.coll, x.bytes)

@@ -23,7 +23,7 @@ func compared(t *testing.T, out *bytes.Buffer, args ...string) *report {
 	o.ranks, o.device, o.transport, o.machine = 2, onCUDA, inProcess, machine{devices: 2}
 	s := &seat{where: "NVIDIA H200", first: 812 * time.Millisecond,
 		rival: &rival{library: &nccl.Library{Path: "/usr/lib/libnccl.so.2"}, version: "2.28.9", nvls: "0"}}
-	return &report{options: o, out: out, seat: s, variant: &variant{choices: peer.DefaultChoices()}}
+	return &report{options: o, out: out, seat: s, variant: &variant{rules: peer.DefaultRules()}}
 }
 
 func TestComparedTable(t *testing.T) {
@@ -42,8 +42,8 @@ func TestComparedTable(t *testing.T) {
 	require.Equal(t, "# first all_reduce on the GPU done 812ms after the process began", lines[3])
 	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong nccl busbw ratio algorithm"), strings.Fields(lines[4]))
 	for i, want := range map[int]string{
-		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 lines",
-		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 10.00 419.43 0.50 turns",
+		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 sentinel",
+		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 10.00 419.43 0.50 rotation",
 		11: "4194304 1048576 float32 none -1 20.00 209.72 209.72 0 N/A N/A N/A pair",
 	} {
 		require.Equal(t, strings.Fields(want), strings.Fields(lines[i]))
@@ -100,13 +100,13 @@ func TestLoopLength(t *testing.T) {
 	require.Equal(t, 2, fixed.length(time.Second, 20))
 }
 
-func TestWayOf(t *testing.T) {
-	table := peer.DefaultChoices()
-	require.Equal(t, "packets", wayOf(table, plan.AllReduce, 4, 1<<10, false, false))
-	require.Equal(t, "rows", wayOf(table, plan.AllReduce, 2, 512<<10, false, false))
-	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, false, false))
-	require.Equal(t, "lines", wayOf(table, plan.AllReduce, 4, 16<<20, false, false))
-	require.Equal(t, "follow", wayOf(table, plan.AllReduce, 4, 256<<20, true, false))
-	require.Equal(t, "rows2", wayOf(table, plan.AllReduce, 4, 512<<10, true, false))
-	require.Equal(t, "pair", wayOf(table, plan.Send, 4, 8, false, false))
+func TestAlgorithmOf(t *testing.T) {
+	table := peer.DefaultRules()
+	require.Equal(t, "ll", algorithmOf(table, plan.AllReduce, 4, 1<<10, false, false))
+	require.Equal(t, "ll128", algorithmOf(table, plan.AllReduce, 2, 512<<10, false, false))
+	require.Equal(t, "ll128-twoshot", algorithmOf(table, plan.AllReduce, 4, 512<<10, false, false))
+	require.Equal(t, "sentinel", algorithmOf(table, plan.AllReduce, 4, 16<<20, false, false))
+	require.Equal(t, "fused", algorithmOf(table, plan.AllReduce, 4, 256<<20, true, false))
+	require.Equal(t, "ll128-twoshot", algorithmOf(table, plan.AllReduce, 4, 512<<10, true, false))
+	require.Equal(t, "pair", algorithmOf(table, plan.Send, 4, 8, false, false))
 }

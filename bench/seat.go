@@ -37,7 +37,7 @@ func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p proce
 		return s, ctx, err
 	}
 	s.index = local % o.machine.devices
-	ctx = peer.With(ctx, peer.Options{Driver: o.machine.driver, Choices: v.choices, Memory: int(o.heap), Timeout: o.timeout})
+	ctx = peer.With(ctx, peer.Options{Driver: o.machine.driver, Rules: v.rules, Memory: int(o.heap), Timeout: o.timeout})
 	if s.gpu, err = openGPU(o.machine.driver, s.index, o.largest(), runtime.NumCPU()/o.ranks); err != nil {
 		return s, ctx, err
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/colligo-go/colligo/cuda/peer"
 )
 
-// grids is the flag -try: ways and grids for -tune on GPUs.
-type grids []peer.Choice
+// grids is the flag -try: algorithms and grids for -tune on GPUs.
+type grids []peer.Rule
 
 // String is for the flag package.
 func (g *grids) String() string {
@@ -19,7 +19,7 @@ func (g *grids) String() string {
 	return strings.Join(all, ",")
 }
 
-// Set reads a list with commas. An entry is a way, blocks x threads, and, if it is to be bounded, the largest tile:
+// Set reads a list with commas. An entry is an algorithm, blocks x threads, and, if it is to be bounded, the largest tile:
 // "tiles 256x256 16Ki".
 func (g *grids) Set(text string) error {
 	for entry := range strings.SplitSeq(text, ",") {
@@ -32,12 +32,12 @@ func (g *grids) Set(text string) error {
 	return nil
 }
 
-func parseGrid(entry string) (peer.Choice, error) {
+func parseGrid(entry string) (peer.Rule, error) {
 	words := strings.Fields(entry)
 	if len(words) < 2 || len(words) > 3 {
-		return peer.Choice{}, fmt.Errorf("an entry is a way, blocks x threads, and perhaps a tile")
+		return peer.Rule{}, fmt.Errorf("an entry is an algorithm, blocks x threads, and perhaps a tile")
 	}
-	c := peer.Choice{Way: peer.Way(words[0]), Registered: peer.Way(words[0]) == peer.Direct || peer.Way(words[0]) == peer.Copies}
+	c := peer.Rule{Algorithm: peer.Algorithm(words[0]), Registered: peer.Algorithm(words[0]).Registered()}
 	if _, err := fmt.Sscanf(words[1], "%dx%d", &c.Blocks, &c.Threads); err != nil {
 		return c, fmt.Errorf("%q is not blocks x threads", words[1])
 	}
@@ -50,8 +50,8 @@ func parseGrid(entry string) (peer.Choice, error) {
 }
 
 // gridLabel prints an entry as Set reads it.
-func gridLabel(c peer.Choice) string {
-	label := fmt.Sprintf("%s %dx%d", c.Way, c.Blocks, c.Threads)
+func gridLabel(c peer.Rule) string {
+	label := fmt.Sprintf("%s %dx%d", c.Algorithm, c.Blocks, c.Threads)
 	if c.Tile > 0 {
 		label += " " + formatSize(c.Tile)
 	}

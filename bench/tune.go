@@ -15,11 +15,11 @@ import (
 
 const (
 	tunedTile = 32 << 10
-	// These bound what is tried: beyond them packets and rows lose, and the backend's heap makes it take another way for the others.
-	packetsMost = 512 << 10
-	twoShotMost = 1 << 20
-	rowsMost    = 32 << 20
-	rows2Most   = 1 << 20
+	// These bound what is tried: beyond them LL and LL128 lose, and the backend's symmetric heap makes it take another algorithm for the others.
+	llMost           = 512 << 10
+	twoShotMost      = 1 << 20
+	ll128Most        = 32 << 20
+	ll128TwoShotMost = 1 << 20
 	// worthIt is how much faster another algorithm has to be for a new line of the table.
 	worthIt = 1.03
 )
@@ -48,62 +48,62 @@ func (o *options) candidatesOnCPU() ([]*variant, error) {
 	return all, nil
 }
 
-// mostOf bounds what is tried of a way; 0 bounds nothing.
-func mostOf(w peer.Way) int {
+// mostOf bounds what is tried of an algorithm; 0 bounds nothing.
+func mostOf(w peer.Algorithm) int {
 	switch w {
-	case peer.Packets:
-		return packetsMost
-	case peer.TwoShot:
+	case peer.LL:
+		return llMost
+	case peer.LLTwoShot:
 		return twoShotMost
-	case peer.Rows:
-		return rowsMost
-	case peer.RowsTwoShot:
-		return rows2Most
+	case peer.LL128:
+		return ll128Most
+	case peer.LL128TwoShot:
+		return ll128TwoShotMost
 	}
 	return 0
 }
 
 // usualGrids are those that are tried on GPUs, the registered ones with -register: those of the table and their neighbours.
-func usualGrids() []peer.Choice {
-	all := []peer.Choice{
-		{Way: peer.Packets, Blocks: 8, Threads: 256},
-		{Way: peer.Packets, Blocks: 16, Threads: 256},
-		{Way: peer.Packets, Blocks: 16, Threads: 512},
-		{Way: peer.Packets, Blocks: 32, Threads: 512},
-		{Way: peer.Packets, Blocks: 64, Threads: 512},
-		{Way: peer.TwoShot, Blocks: 32, Threads: 512},
-		{Way: peer.TwoShot, Blocks: 64, Threads: 512},
-		{Way: peer.Rows, Blocks: 128, Threads: 512},
-		{Way: peer.RowsTwoShot, Blocks: 64, Threads: 512},
-		{Way: peer.Lines, Blocks: 128, Threads: 256},
-		{Way: peer.Lines, Blocks: 64, Threads: 512},
-		{Way: peer.Tiles, Blocks: 128, Threads: 512},
-		{Way: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10},
-		{Way: peer.Direct, Registered: true, Blocks: 128, Threads: 256},
-		{Way: peer.Turns, Blocks: 256, Threads: 256},
-		{Way: peer.Turns, Blocks: 128, Threads: 512, Tile: 16 << 10},
-		{Way: peer.Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
-		{Way: peer.Chain, Blocks: 128, Threads: 512, Tile: 8 << 10},
-		{Way: peer.Chain, Blocks: 128, Threads: 512, Tile: 32 << 10},
-		{Way: peer.Ring, Blocks: 256, Threads: 512},
+func usualGrids() []peer.Rule {
+	all := []peer.Rule{
+		{Algorithm: peer.LL, Blocks: 8, Threads: 256},
+		{Algorithm: peer.LL, Blocks: 16, Threads: 256},
+		{Algorithm: peer.LL, Blocks: 16, Threads: 512},
+		{Algorithm: peer.LL, Blocks: 32, Threads: 512},
+		{Algorithm: peer.LL, Blocks: 64, Threads: 512},
+		{Algorithm: peer.LLTwoShot, Blocks: 32, Threads: 512},
+		{Algorithm: peer.LLTwoShot, Blocks: 64, Threads: 512},
+		{Algorithm: peer.LL128, Blocks: 128, Threads: 512},
+		{Algorithm: peer.LL128TwoShot, Blocks: 64, Threads: 512},
+		{Algorithm: peer.Sentinel, Blocks: 128, Threads: 256},
+		{Algorithm: peer.Sentinel, Blocks: 64, Threads: 512},
+		{Algorithm: peer.Tiles, Blocks: 128, Threads: 512},
+		{Algorithm: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10},
+		{Algorithm: peer.Direct, Registered: true, Blocks: 128, Threads: 256},
+		{Algorithm: peer.Rotation, Blocks: 256, Threads: 256},
+		{Algorithm: peer.Rotation, Blocks: 128, Threads: 512, Tile: 16 << 10},
+		{Algorithm: peer.Chain, Blocks: 256, Threads: 256, Tile: 8 << 10},
+		{Algorithm: peer.Chain, Blocks: 128, Threads: 512, Tile: 8 << 10},
+		{Algorithm: peer.Chain, Blocks: 128, Threads: 512, Tile: 32 << 10},
+		{Algorithm: peer.CopyRing, Blocks: 256, Threads: 512},
 	}
-	for _, c := range peer.DefaultChoices() {
-		g := peer.Choice{Way: c.Way, Registered: c.Registered, Blocks: c.Blocks, Threads: c.Threads, Tile: c.Tile}
+	for _, c := range peer.DefaultRules() {
+		g := peer.Rule{Algorithm: c.Algorithm, Registered: c.Registered, Blocks: c.Blocks, Threads: c.Threads, Tile: c.Tile}
 		if !slices.Contains(all, g) {
 			all = append(all, g)
 		}
 	}
 	for i := range all {
-		all[i].MaxBytes = mostOf(all[i].Way)
+		all[i].MaxBytes = mostOf(all[i].Algorithm)
 	}
 	return all
 }
 
-// candidatesOnGPU makes a variant of each way and grid.
+// candidatesOnGPU makes a variant of each algorithm and grid.
 func (o *options) candidatesOnGPU() ([]*variant, error) {
-	table := peer.DefaultChoices()
+	table := peer.DefaultRules()
 	var all []*variant
-	tried := []peer.Choice(o.try)
+	tried := []peer.Rule(o.try)
 	if len(tried) == 0 {
 		tried = usualGrids()
 	}
@@ -115,16 +115,16 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 		most := g.MaxBytes
 		g.MaxBytes = 0
 		for _, c := range o.collectives {
-			if g.Way.Serves(c.coll) {
+			if g.Algorithm.Serves(c.coll) {
 				g.Coll = c.coll
-				v.choices = append(v.choices, g)
+				v.rules = append(v.rules, g)
 				v.tuned[c.coll] = most
 			}
 		}
 		if len(v.tuned) > 0 {
 			v.label = gridLabel(g)
 			// What else the run needs, such as the first all_reduce, goes by the default table.
-			v.choices = append(v.choices, table...)
+			v.rules = append(v.rules, table...)
 			all = append(all, v)
 		}
 	}

@@ -47,15 +47,15 @@ func TestSourceForm(t *testing.T) {
 	require.Equal(t, "plan.AllToAll", sourceName(plan.AllToAll))
 	require.Equal(t, "3 << 20", sourceBytes(3<<20))
 	require.Equal(t, "1000", sourceBytes(1000))
-	require.Equal(t, `"other"`, sourceWay(peer.Way("other")))
-	v := &variant{choices: []peer.Choice{{Coll: plan.AllReduce, Way: peer.Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10}}}
-	require.Equal(t, "\t{Coll: plan.AllReduce, MaxSize: 4, MaxBytes: 1 << 20, Way: Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10},\n",
+	require.Equal(t, `"other"`, peer.Algorithm("other").GoString())
+	v := &variant{rules: []peer.Rule{{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10}}}
+	require.Equal(t, "\t{Coll: plan.AllReduce, MaxSize: 4, MaxBytes: 1 << 20, Algorithm: Tiles, Blocks: 64, Threads: 512, Tile: 32 << 10},\n",
 		onGPULine(plan.AllReduce, 4, winner{v, 1 << 20}))
 	v = &variant{algo: map[string]string{"reduce": "chain"}}
 	require.Equal(t, "\t{Coll: plan.Reduce, Medium: \"shm\", MaxSize: 4, Algo: \"chain\"},\n", onCPULine(plan.Reduce, "shm", 4, winner{v, 0}))
 }
 
-// TestCandidates holds that every grid of the table is tried for every collective that has its way.
+// TestCandidates holds that every grid of the table is tried for every collective that has its algorithm.
 func TestCandidates(t *testing.T) {
 	o := &options{collectives: collectives(), device: onCUDA, ranks: 2, tune: true, register: true}
 	variants, err := o.variants()
@@ -63,11 +63,11 @@ func TestCandidates(t *testing.T) {
 	tried := map[string]bool{}
 	for _, v := range variants {
 		for c := range v.tuned {
-			tried[c.String()+" "+gridLabel(v.choices[0])] = true
+			tried[c.String()+" "+gridLabel(v.rules[0])] = true
 		}
 		require.False(t, v.measures(testCase{collective: collectives()[9]}, 0), "barrier has no table")
 	}
-	for _, l := range peer.DefaultChoices() {
+	for _, l := range peer.DefaultRules() {
 		require.True(t, tried[l.Coll.String()+" "+gridLabel(l)], "%v", l)
 	}
 }
@@ -88,21 +88,21 @@ func TestChoices(t *testing.T) {
 	o := bench(nil, "-choices")
 	require.Zero(t, o.code)
 	require.Contains(t, o.stdout, "\nall_reduce else: ring, of direct ")
-	for _, l := range peer.DefaultChoices() {
+	for _, l := range peer.DefaultRules() {
 		require.Contains(t, o.stdout, "\n"+l.String()+"\n")
 	}
 }
 
 // TestTry gives the grids to try, and what is no grid.
 func TestTry(t *testing.T) {
-	o, err := parse([]string{"all_reduce", "broadcast", "-ranks", "2", "-tune", "-try", "tiles 128x512 16Ki, ring 32x256"})
+	o, err := parse([]string{"all_reduce", "broadcast", "-ranks", "2", "-tune", "-try", "tiles 128x512 16Ki, copy-ring 32x256"})
 	require.NoError(t, err)
-	require.Equal(t, "tiles 128x512 16Ki,ring 32x256", o.try.String())
+	require.Equal(t, "tiles 128x512 16Ki,copy-ring 32x256", o.try.String())
 	o.device = onCUDA
 	variants, err := o.variants()
 	require.NoError(t, err)
 	require.Len(t, variants, 2)
-	require.Equal(t, peer.Choice{Coll: plan.AllReduce, Way: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10}, variants[0].choices[0])
+	require.Equal(t, peer.Rule{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 128, Threads: 512, Tile: 16 << 10}, variants[0].rules[0])
 	require.Contains(t, variants[0].tuned, plan.Broadcast)
 	for _, x := range []string{"tiles", "tiles 8", "tiles 8x32 much", "tiles 8x32 1Ki more"} {
 		_, err := parse([]string{"all_reduce", "-tune", "-try", x})

@@ -72,8 +72,8 @@ func countDiffering(got, want []byte, size int) (n int64) {
 	return n
 }
 
-// spoil overwrites a contiguous CPU tensor.
-func spoil(t colligo.Tensor) {
+// poison overwrites a contiguous CPU tensor.
+func poison(t colligo.Tensor) {
 	b := t.CPUBytes()
 	for i := range b {
 		b[i] = 0xa5

@@ -13,9 +13,9 @@ import (
 
 // variant is one choice of algorithms: the tables', or what -algo or -tune puts in their place. Each has its own group.
 type variant struct {
-	label   string            // in -tune's messages
-	algo    map[string]string // as pg.Config takes it; nil leaves the table alone
-	choices []peer.Choice     // of GPUs
+	label string            // in -tune's messages
+	algo  map[string]string // as pg.Config takes it; nil leaves the table alone
+	rules []peer.Rule       // of GPUs
 	// tuned are the collectives that the variant is a candidate for, with the largest size in the table's bytes, 0 for
 	// any. Nil measures everything.
 	tuned map[plan.Coll]int
@@ -46,10 +46,10 @@ func (o *options) variants() ([]*variant, error) {
 	case o.tune:
 		return o.candidatesOnCPU()
 	case o.algo == "":
-		return []*variant{{choices: peer.DefaultChoices()}}, nil
+		return []*variant{{rules: peer.DefaultRules()}}, nil
 	case o.device == onCUDA:
-		all, err := o.oneWay(peer.DefaultChoices())
-		return []*variant{{choices: all}}, err
+		all, err := o.oneAlgorithm(peer.DefaultRules())
+		return []*variant{{rules: all}}, err
 	}
 	algo, err := o.algorithms()
 	return []*variant{{algo: algo}}, err
@@ -74,15 +74,15 @@ func (o *options) algorithms() (map[string]string, error) {
 	return algo, nil
 }
 
-// waysOf returns the ways of a collective on GPUs: those that the table has for it, and those by copy engines.
-func waysOf(table []peer.Choice, c plan.Coll) []string {
+// algorithmsOf returns the algorithms of a collective on GPUs: those that the table has for it, and those by copy engines.
+func algorithmsOf(table []peer.Rule, c plan.Coll) []string {
 	var all []string
 	for _, l := range table {
-		if l.Coll == c && !slices.Contains(all, string(l.Way)) {
-			all = append(all, string(l.Way))
+		if l.Coll == c && !slices.Contains(all, string(l.Algorithm)) {
+			all = append(all, string(l.Algorithm))
 		}
 	}
-	for _, w := range []peer.Way{peer.Ring, peer.Copies} {
+	for _, w := range []peer.Algorithm{peer.CopyRing, peer.CopyDirect} {
 		if w.Serves(c) && !slices.Contains(all, string(w)) {
 			all = append(all, string(w))
 		}
@@ -90,35 +90,35 @@ func waysOf(table []peer.Choice, c plan.Coll) []string {
 	return all
 }
 
-// oneWay returns the table with -algo for the collectives that have it. The grids stay those of the sizes. A way that only
+// oneAlgorithm returns the table with -algo for the collectives that have it. The grids stay those of the sizes. An algorithm that only
 // registered tensors have comes before all others.
-func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
+func (o *options) oneAlgorithm(table []peer.Rule) ([]peer.Rule, error) {
 	var known []string
 	named := map[plan.Coll]bool{}
 	for _, c := range o.collectives {
-		ways := waysOf(table, c.coll)
-		named[c.coll] = slices.Contains(ways, o.algo)
-		if peer.Way(o.algo) == peer.Copies && named[c.coll] { // few lines have it
-			table = append(table, peer.Choice{Coll: c.coll, Registered: true, Way: peer.Copies, Blocks: 256, Threads: 256})
+		algorithms := algorithmsOf(table, c.coll)
+		named[c.coll] = slices.Contains(algorithms, o.algo)
+		if peer.Algorithm(o.algo) == peer.CopyDirect && named[c.coll] { // few lines have it
+			table = append(table, peer.Rule{Coll: c.coll, Registered: true, Algorithm: peer.CopyDirect, Blocks: 256, Threads: 256})
 		}
-		if len(ways) > 0 {
-			known = append(known, c.name+": "+strings.Join(ways, " "))
+		if len(algorithms) > 0 {
+			known = append(known, c.name+": "+strings.Join(algorithms, " "))
 		}
 	}
-	var first, all []peer.Choice
+	var first, all []peer.Rule
 	found := false
 	for _, l := range table {
 		switch {
 		case !named[l.Coll]:
 		case !forAnyTensor(table, l.Coll, o.algo):
-			if found = true; string(l.Way) == o.algo {
+			if found = true; string(l.Algorithm) == o.algo {
 				l.MaxBytes = 0
 				first = append(first, l)
 				continue
 			}
 		default:
-			l.Way, l.Tile, found = peer.Way(o.algo), cmp.Or(l.Tile, tunedTile), true
-			if l.Way == peer.Ring || l.Way == peer.Follow {
+			l.Algorithm, l.Tile, found = peer.Algorithm(o.algo), cmp.Or(l.Tile, tunedTile), true
+			if l.Algorithm == peer.CopyRing || l.Algorithm == peer.Fused {
 				l.Tile = 0 // slices as large as slots
 			}
 		}
@@ -130,16 +130,16 @@ func (o *options) oneWay(table []peer.Choice) ([]peer.Choice, error) {
 	return append(first, all...), nil
 }
 
-// forAnyTensor reports whether a way is open to tensors that are not registered.
-func forAnyTensor(table []peer.Choice, c plan.Coll, way string) bool {
-	return way == string(peer.Ring) || slices.ContainsFunc(table, func(l peer.Choice) bool { return l.Coll == c && string(l.Way) == way && !l.Registered })
+// forAnyTensor reports whether an algorithm is open to tensors that are not registered.
+func forAnyTensor(table []peer.Rule, c plan.Coll, algorithm string) bool {
+	return algorithm == string(peer.CopyRing) || slices.ContainsFunc(table, func(l peer.Rule) bool { return l.Coll == c && string(l.Algorithm) == algorithm && !l.Registered })
 }
 
-// wayOf returns the way of an operation on GPUs, as the table's own rule picks it.
-func wayOf(table []peer.Choice, c plan.Coll, ranks, bytes int, registered, captured bool) string {
+// algorithmOf returns the algorithm of an operation on GPUs, as the table's own rule picks it.
+func algorithmOf(table []peer.Rule, c plan.Coll, ranks, bytes int, registered, captured bool) string {
 	for _, l := range table {
-		if l.Coll == c && (registered || !l.Registered) && !(captured && l.Eager) && (l.MaxSize == 0 || ranks <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
-			return string(l.Way)
+		if l.Coll == c && l.Covers(ranks, bytes, registered, captured) {
+			return string(l.Algorithm)
 		}
 	}
 	return "pair"

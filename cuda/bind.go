@@ -2,7 +2,7 @@ package cuda
 
 import "unsafe"
 
-// driver returns the table whose functions are those of the library.
+// driver returns the table with the functions of the library.
 func (l *library) driver() *Driver {
 	d := &Driver{Path: l.path}
 	l.bindErrors(d)
@@ -56,7 +56,7 @@ func (l *library) word(s symbol, words ...uintptr) (uintptr, Result) {
 	return v, r
 }
 
-// cString returns what C wrote into b before the zero byte.
+// cString returns the bytes that C wrote into b before the zero byte.
 func cString(b []byte) string {
 	for i, c := range b {
 		if c == 0 {

@@ -43,7 +43,6 @@ func (l *library) bindEvents(d *Driver) {
 	d.EventDestroy = func(e Event) Result { return l.call(cuEventDestroy, uintptr(e)) }
 	d.EventRecord = func(e Event, s Stream) Result { return l.call(cuEventRecord, uintptr(e), uintptr(s)) }
 	d.EventQuery = func(e Event) Result { return l.call(cuEventQuery, uintptr(e)) }
-	d.EventSynchronize = func(e Event) Result { return l.call(cuEventSynchronize, uintptr(e)) }
 	d.EventElapsedTime = func(start, end Event) (float32, Result) {
 		var ms float32
 		r := l.callOut(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(start), uintptr(end))

@@ -4,8 +4,8 @@ package cuda
 
 import "unsafe"
 
-// openIPC passes the handle by value: System V puts a structure of more than 16 bytes on the stack, behind the six words
-// that go in registers, of which the other arguments fill only two.
+// openIPC passes the handle by value. System V puts a structure of more than 16 bytes on the stack. It lies behind the six words that go
+// in registers, and the other arguments fill only two of these.
 func (l *library) openIPC(p *Pointer, h *IPCHandle, flags uint32) Result {
 	w := (*[8]uintptr)(unsafe.Pointer(h))
 	return l.callOut(cuIpcOpenMemHandle, uintptr(unsafe.Pointer(p)), uintptr(flags), 0, 0, 0, 0,

@@ -15,10 +15,10 @@
 // Invariants:
 //
 //  1. Between Enter and Leave the goroutine is locked to its thread and the device's context is current there. Enter
-//     costs one driver call when it already is. A context that somebody else made current is put back by Leave.
+//     costs one driver call when it already is. A context that another library made current is put back by Leave.
 //  2. Launch, Copy, Set, Write32, Wait32, Record, WaitEvent, Enter and Leave allocate nothing.
 //  3. Every kernel takes one parameter, a struct; the driver has copied it when Launch returns.
-//  4. Handles (Stream, Event, Pointer ...) are the driver's own. They own nothing: what New and Alloc return is given
+//  4. Handles (Stream, Event, Pointer ...) are the driver's own. They own nothing: the results of New and Alloc are given
 //     back by hand.
 //  5. Every failure is an *Error, or wraps one: function, number, name and the driver's own text.
 //

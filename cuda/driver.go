@@ -6,7 +6,7 @@ import "unsafe"
 // version behind. The functions return the driver's result beside what it writes through pointers. They may be called from
 // any goroutine; those that work on the current context need a Thread around them.
 type Driver struct {
-	Path     string // file the table was read from, or what stands in for it
+	Path     string // file the table was read from, or a name for it
 	Blocking bool   // each launch waits for its kernel's end, as CUDA_LAUNCH_BLOCKING=1 asks for
 
 	GetErrorName     func(Result) string
@@ -47,7 +47,6 @@ type Driver struct {
 	EventDestroy     func(Event) Result
 	EventRecord      func(Event, Stream) Result
 	EventQuery       func(Event) Result
-	EventSynchronize func(Event) Result
 	EventElapsedTime func(start, end Event) (milliseconds float32, r Result)
 
 	MemAlloc                func(bytes int) (Pointer, Result)
@@ -78,13 +77,13 @@ type Driver struct {
 	IpcOpenMemHandle             func(h *IPCHandle, flags uint32) (Pointer, Result)
 	IpcCloseMemHandle            func(Pointer) Result
 
-	// ModuleLoadDataEx takes PTX that ends in a zero byte, or a cubin; log is what the compiler had to say.
+	// ModuleLoadDataEx takes PTX that ends in a zero byte, or a cubin; log is the compiler's output.
 	ModuleLoadDataEx  func(image []byte) (m Module, log string, r Result)
 	ModuleUnload      func(Module) Result
 	ModuleGetFunction func(m Module, name string) (Function, Result)
 	// FuncLoad puts the code on the device, which the driver else does at the first launch.
 	FuncLoad func(Function) Result
-	// FuncGetAttribute says what a function needs, for which its code is put on the device.
+	// FuncGetAttribute returns a need of a function. The driver puts its code on the device for that.
 	FuncGetAttribute func(FunctionAttribute, Function) (int, Result)
 	// LaunchKernel's grid and blocks have one dimension; args is the kernel's only parameter.
 	LaunchKernel func(f Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result
@@ -94,12 +93,12 @@ type Driver struct {
 
 	GraphInstantiate func(Graph) (GraphExec, Result)
 	GraphLaunch      func(GraphExec, Stream) Result
-	// GraphLaunchOutside is GraphLaunch on a stream that is not captured. On one that is it launches nothing and reports true.
+	// GraphLaunchOutside is GraphLaunch on a stream that is not captured. On a captured stream it launches nothing and reports true.
 	// The stream is not the legacy default stream.
 	GraphLaunchOutside func(GraphExec, Stream) (captured bool, r Result)
 	GraphExecDestroy   func(GraphExec) Result
 	GraphDestroy       func(Graph) Result
-	// GraphGetNodes returns the node of a graph that has one.
+	// GraphGetNodes returns the node of a graph that has a single node.
 	GraphGetNodes func(Graph) (GraphNode, Result)
 	// GraphExecKernelNodeSetParams changes what later launches of e launch in place of the kernel of node n. Drivers before
 	// CUDA 12.0 have none: it is nil.

@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // ranks are the ranks of a group in one process, on as many devices as there are: rank r on device r mod devices. The
@@ -19,21 +20,21 @@ import (
 type ranks struct {
 	t     testing.TB
 	each  []*bench
-	group []kernels.GroupArgs
+	group []ptx.GroupArgs
 	f     []map[string]cuda.Function
-	stop  *cuda.Host
+	abort *cuda.Host
 }
 
 const (
-	packetSlot = 64 << 10
+	llSlot     = 64 << 10
 	tileSlot   = 4 << 10
 	mostBlocks = 4
 )
 
-func newRanks(t testing.TB, size int, modules ...kernels.Module) *ranks {
+func newRanks(t testing.TB, size int, modules ...ptx.Module) *ranks {
 	devices := gpus(t)
-	x := &ranks{t: t, stop: host(t, enter(t, devices[0]), kernels.StopBytes)}
-	clear(x.stop.Bytes)
+	x := &ranks{t: t, abort: host(t, enter(t, devices[0]), ptx.AbortBytes)}
+	clear(x.abort.Bytes)
 	loaded := make([]map[string]cuda.Function, len(devices))
 	for r := range size {
 		at := r % len(devices)
@@ -48,7 +49,7 @@ func newRanks(t testing.TB, size int, modules ...kernels.Module) *ranks {
 }
 
 // prepare opens a device's way to the others and loads the modules there.
-func prepare(t testing.TB, thread cuda.Thread, devices []*cuda.Device, modules []kernels.Module) map[string]cuda.Function {
+func prepare(t testing.TB, thread cuda.Thread, devices []*cuda.Device, modules []ptx.Module) map[string]cuda.Function {
 	on(t, thread.Device, func(thread cuda.Thread) {
 		for _, peer := range devices {
 			if peer.Index() != thread.Index() {
@@ -67,7 +68,7 @@ func prepare(t testing.TB, thread cuda.Thread, devices []*cuda.Device, modules [
 
 // meet gives each rank its memory and tells the others where it is.
 func (x *ranks) meet(size int) {
-	var packets, tiles, flags, state []uint64
+	var ll, tiles, flags, state []uint64
 	for _, b := range x.each {
 		zeros := func(n int) uint64 {
 			p := alloc(x.t, b.thread, n)
@@ -77,17 +78,17 @@ func (x *ranks) meet(size int) {
 			})
 			return uint64(p)
 		}
-		packets = append(packets, zeros(kernels.PacketBytes(size, packetSlot)))
-		tiles = append(tiles, zeros(kernels.TileBytes(size, tileSlot, mostBlocks)))
-		flags = append(flags, zeros(kernels.FlagBytes(mostBlocks)))
-		state = append(state, zeros(kernels.StateBytes(mostBlocks)))
+		ll = append(ll, zeros(ptx.LLBytes(size, llSlot)))
+		tiles = append(tiles, zeros(ptx.TileBytes(size, tileSlot, mostBlocks)))
+		flags = append(flags, zeros(ptx.FlagBytes(mostBlocks)))
+		state = append(state, zeros(ptx.StateBytes(mostBlocks)))
 	}
 	for r := range size {
-		g := kernels.GroupArgs{State: state[r], Stop: uint64(x.stop.Device), Rank: uint32(r), Size: uint32(size),
-			PacketSlot: packetSlot, TileSlot: tileSlot}
+		g := ptx.GroupArgs{State: state[r], Abort: uint64(x.abort.Device), Rank: uint32(r), Size: uint32(size),
+			LLSlot: llSlot, TileSlot: tileSlot}
 		for d := range size {
 			q := (r + d) % size
-			g.Packets[d], g.Tiles[d], g.Flags[d] = packets[q], tiles[q], flags[q]
+			g.LL[d], g.Tiles[d], g.Flags[d] = ll[q], tiles[q], flags[q]
 		}
 		x.group = append(x.group, g)
 	}
@@ -112,13 +113,13 @@ func (x *ranks) wait() {
 	deadline := time.Now().Add(10 * time.Second)
 	for r, b := range x.each {
 		for !x.done(b) {
-			if time.Now().After(deadline) && x.stop.Bytes[0] == 0 {
-				x.stop.Bytes[0] = 1
+			if time.Now().After(deadline) && x.abort.Bytes[0] == 0 {
+				x.abort.Bytes[0] = 1
 				x.t.Errorf("rank %d does not finish", r)
 			}
 		}
 	}
-	require.Zero(x.t, x.stop.Bytes[0])
+	require.Zero(x.t, x.abort.Bytes[0])
 }
 
 func (x *ranks) done(b *bench) (done bool) {
@@ -135,11 +136,11 @@ const (
 	outAt = 4 << 20
 )
 
-// allReduce runs one all-reduce and compares every rank's result with the twin's.
+// allReduce runs one all-reduce and compares every rank's result with the CPU's.
 func (x *ranks) allReduce(rnd *rand.Rand, entry string, d colligo.DType, k colligo.OpKind, most int) {
 	size := len(x.each)
 	bytes := d.Size() * (rnd.IntN(most/d.Size()) + 1)
-	if entry == kernels.AllReduceTwoShot {
+	if entry == ptx.AllReduceLLTwoShot {
 		bytes = max(bytes, 16*size*size)
 	}
 	offset, inPlace, blocks := rnd.IntN(4)*d.Size()%16, rnd.IntN(2) == 0, uint32(1+rnd.IntN(mostBlocks))
@@ -147,10 +148,10 @@ func (x *ranks) allReduce(rnd *rand.Rand, entry string, d colligo.DType, k colli
 	if k == colligo.KindAvg {
 		divisor = size
 	}
-	in, args := make([][]byte, size), make([]*kernels.AllReduceArgs, size)
+	in, args := make([][]byte, size), make([]*ptx.AllReduceArgs, size)
 	for r, b := range x.each {
 		in[r] = bits(rnd, bytes)
-		a := &kernels.AllReduceArgs{Group: x.group[r], In: uint64(b.load(inAt+offset, in[r])), Bytes: uint64(bytes),
+		a := &ptx.AllReduceArgs{Group: x.group[r], In: uint64(b.load(inAt+offset, in[r])), Bytes: uint64(bytes),
 			Part: uint64((bytes+size-1)/size+15) / 16 * 16, Divisor: uint32(divisor), Tile: tile}
 		a.Out = uint64(b.device) + outAt + uint64(offset)
 		if inPlace {
@@ -178,23 +179,23 @@ func TestGPUAllReduceKernels(t *testing.T) {
 	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16, colligo.Float8E4M3FN, colligo.Int64} {
 		for _, size := range []int{2, 3, 4, 8} {
 			t.Run(fmt.Sprintf("dtype=%v/ranks=%d", d, size), func(t *testing.T) {
-				packets, err := kernels.ReduceModule(d, colligo.KindAvg, kernels.PacketFamily)
+				ll, err := ptx.ReduceModule(d, colligo.KindAvg, ptx.LLFamily)
 				require.NoError(t, err)
-				tiles, err := kernels.ReduceModule(d, colligo.KindAvg, kernels.TileFamily)
+				tiles, err := ptx.ReduceModule(d, colligo.KindAvg, ptx.TileFamily)
 				require.NoError(t, err)
-				x, rnd := newRanks(t, size, packets, tiles), random(t)
+				x, rnd := newRanks(t, size, ll, tiles), random(t)
 				for range 40 {
 					k := []colligo.OpKind{colligo.KindSum, colligo.KindAvg}[rnd.IntN(2)]
-					x.allReduce(rnd, kernels.AllReduceOneShot, d, k, packetSlot/2)
-					x.allReduce(rnd, kernels.AllReduceTwoShot, d, k, packetSlot/4*size)
-					x.allReduce(rnd, kernels.AllReduceTiles, d, k, 1<<20)
+					x.allReduce(rnd, ptx.AllReduceLL, d, k, llSlot/2)
+					x.allReduce(rnd, ptx.AllReduceLLTwoShot, d, k, llSlot/4*size)
+					x.allReduce(rnd, ptx.AllReduceTiles, d, k, 1<<20)
 				}
 			})
 		}
 	}
 }
 
-// exchange sends random lengths between all pairs, by packets or tiles.
+// exchange sends random lengths between all pairs, by LL or tiles.
 func (x *ranks) exchange(rnd *rand.Rand, entry string, most int) {
 	size := len(x.each)
 	data := make([][][]byte, size)
@@ -207,10 +208,10 @@ func (x *ranks) exchange(rnd *rand.Rand, entry string, most int) {
 			data[r] = append(data[r], bits(rnd, n))
 		}
 	}
-	args, recvAt := make([]*kernels.ExchangeArgs, size), make([][]int, size)
+	args, recvAt := make([]*ptx.ExchangeArgs, size), make([][]int, size)
 	tile := uint32(16 * (1 + rnd.IntN(tileSlot/16)))
 	for r, b := range x.each {
-		a := &kernels.ExchangeArgs{Group: x.group[r], Tile: tile}
+		a := &ptx.ExchangeArgs{Group: x.group[r], Tile: tile}
 		at, to := inAt+rnd.IntN(16), outAt+rnd.IntN(16)
 		recvAt[r] = make([]int, size)
 		for q := range size {
@@ -234,21 +235,21 @@ func (x *ranks) exchange(rnd *rand.Rand, entry string, most int) {
 func TestGPUExchangeKernels(t *testing.T) {
 	for _, size := range []int{2, 3, 8} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
-			x, rnd := newRanks(t, size, kernels.MoveModule()), random(t)
+			x, rnd := newRanks(t, size, ptx.MoveModule()), random(t)
 			for range 30 {
-				x.exchange(rnd, kernels.ExchangePackets, packetSlot/2)
-				x.exchange(rnd, kernels.ExchangeTiles, 300<<10)
+				x.exchange(rnd, ptx.ExchangeLL, llSlot/2)
+				x.exchange(rnd, ptx.ExchangeTiles, 300<<10)
 			}
 		})
 	}
 }
 
-func TestGPUStopWordEndsKernels(t *testing.T) {
-	x := newRanks(t, 3, kernels.MoveModule())
-	for _, entry := range []string{kernels.ExchangePackets, kernels.ExchangeTiles} {
-		clear(x.stop.Bytes)
+func TestGPUAbortFlagEndsKernels(t *testing.T) {
+	x := newRanks(t, 3, ptx.MoveModule())
+	for _, entry := range []string{ptx.ExchangeLL, ptx.ExchangeTiles} {
+		clear(x.abort.Bytes)
 		for _, r := range []int{0, 2} { // rank 1 never comes
-			a := &kernels.ExchangeArgs{Group: x.group[r], Tile: 4096}
+			a := &ptx.ExchangeArgs{Group: x.group[r], Tile: 4096}
 			for d := range 3 {
 				a.Send[d], a.SendBytes[d] = uint64(x.each[r].device)+inAt, 8192
 				a.Recv[d], a.RecvBytes[d] = uint64(x.each[r].device)+outAt, 8192
@@ -257,14 +258,14 @@ func TestGPUStopWordEndsKernels(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 		require.False(t, x.done(x.each[0]), "%s does not wait", entry)
-		x.stop.Bytes[0] = 1
+		x.abort.Bytes[0] = 1
 		start := time.Now()
 		for _, r := range []int{0, 2} {
 			x.each[r].read(0, 1)
 		}
 		t.Logf("%s ended %v after the stop", entry, time.Since(start).Round(time.Microsecond))
-		words := unsafe.Slice((*uint32)(unsafe.Pointer(&x.stop.Bytes[0])), 1+kernels.MaxRanks)
+		words := unsafe.Slice((*uint32)(unsafe.Pointer(&x.abort.Bytes[0])), 1+ptx.MaxRanks)
 		require.Equal(t, uint32(1), words[1+1], "%s waited for rank 1", entry)
-		require.Equal(t, make([]uint32, kernels.MaxRanks-3), words[1+3:], entry)
+		require.Equal(t, make([]uint32, ptx.MaxRanks-3), words[1+3:], entry)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 func random(t testing.TB) *rand.Rand {
@@ -24,7 +25,7 @@ func random(t testing.TB) *rand.Rand {
 }
 
 // functions loads a module and logs how long the driver took.
-func functions(t testing.TB, thread cuda.Thread, m kernels.Module) map[string]cuda.Function {
+func functions(t testing.TB, thread cuda.Thread, m ptx.Module) map[string]cuda.Function {
 	ptx, err := m.PTX()
 	require.NoError(t, err)
 	start := time.Now()
@@ -129,11 +130,11 @@ func isNaN(d colligo.DType, b []byte) bool {
 	return math.IsNaN(f)
 }
 
-func TestGPUReducesLikeItsTwin(t *testing.T) {
+func TestGPUReducesLikeTheCPU(t *testing.T) {
 	x, rnd := newBench(t, gpus(t)[0]), random(t)
 	for _, d := range colligo.DTypes() {
 		for k := colligo.KindSum; k < colligo.KindPremulSum; k++ {
-			m, err := kernels.ReduceModule(d, k, kernels.LocalFamily)
+			m, err := ptx.ReduceModule(d, k, ptx.LocalFamily)
 			if err != nil || d.Complex() {
 				continue // not defined, or the same module as its real part's
 			}
@@ -147,16 +148,12 @@ func TestGPUReducesLikeItsTwin(t *testing.T) {
 
 func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DType, k colligo.OpKind, i int) {
 	count, sources, divisor := rnd.IntN(5000), 2, 1
-	entry := kernels.ReduceTwo
-	if i%2 == 1 {
-		entry, sources = kernels.ReduceMany, 2+rnd.IntN(7)
-	}
 	if k == colligo.KindAvg {
 		divisor = 1 + rnd.IntN(8)
 	}
 	n, in := count*d.Size(), make([][]byte, sources)
 	offset := rnd.IntN(16/d.Size()) * d.Size()
-	args := &kernels.ReduceArgs{Bytes: uint64(n), Sources: uint32(sources), Divisor: uint32(divisor)}
+	args := &ptx.ReduceArgs{Bytes: uint64(n), Sources: uint32(sources), Divisor: uint32(divisor)}
 	for j := range in {
 		if i%4 >= 2 {
 			offset = rnd.IntN(16/d.Size()) * d.Size()
@@ -166,7 +163,7 @@ func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DTy
 	}
 	at := 8*(64<<10) + 16 + offset
 	args.Out = uint64(x.load(at-16, bytes.Repeat([]byte{0xcc}, n+32)) + 16)
-	x.launch(f[entry], uint32(1+rnd.IntN(5)), 32*uint32(1+rnd.IntN(16)), unsafe.Pointer(args))
+	x.launch(f[ptx.ReduceTwo], uint32(1+rnd.IntN(5)), 32*uint32(1+rnd.IntN(16)), unsafe.Pointer(args))
 	got, want := x.read(at-16, n+32), make([]byte, n)
 	require.NoError(x.t, kernels.Fold(d, k, want, in, divisor))
 	require.True(x.t, sameBits(d, want, got[16:16+n]), "%v of %v, %d elements, %d sources, case %d", k, d, count, sources, i)
@@ -174,17 +171,17 @@ func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DTy
 }
 
 // spills is how many bytes of local memory a thread of an entry point may have, where it has some.
-var spills = map[string]int{kernels.AllReduceTiles: 88, kernels.AllReduceDirect: 48, kernels.ExchangeTurns: 16, kernels.ExchangePackets: 8}
+var spills = map[string]int{ptx.AllReduceTiles: 88, ptx.AllReduceDirect: 48, ptx.ExchangeRotation: 16, ptx.ExchangeLL: 8}
 
 // TestGPUKernelsStayInRegisters finds kernels that the driver's compiler has too few registers for. Of reduce_scatter by tiles that
 // took a sixth of the time.
 func TestGPUKernelsStayInRegisters(t *testing.T) {
 	thread := gpus(t)[0]
-	modules := []kernels.Module{kernels.MoveModule()}
+	modules := []ptx.Module{ptx.MoveModule()}
 	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16, colligo.Float16, colligo.Int64} {
-		for _, f := range []kernels.Family{kernels.LocalFamily, kernels.PacketFamily, kernels.TileFamily, kernels.RowFamily, kernels.LineFamily,
-			kernels.FollowFamily, kernels.DirectFamily} {
-			m, err := kernels.ReduceModule(d, colligo.KindSum, f)
+		for _, f := range []ptx.Family{ptx.LocalFamily, ptx.LLFamily, ptx.TileFamily, ptx.LL128Family, ptx.SentinelFamily,
+			ptx.FusedFamily, ptx.DirectFamily} {
+			m, err := ptx.ReduceModule(d, colligo.KindSum, f)
 			require.NoError(t, err)
 			modules = append(modules, m)
 		}
@@ -204,10 +201,10 @@ func TestGPUKernelsStayInRegisters(t *testing.T) {
 	}
 }
 
-func TestGPUUnaryLikeItsTwin(t *testing.T) {
+func TestGPUUnaryLikeTheCPU(t *testing.T) {
 	x, rnd := newBench(t, gpus(t)[0]), random(t)
 	for _, d := range colligo.DTypes() {
-		m, err := kernels.UnaryModule(d)
+		m, err := ptx.UnaryModule(d)
 		if err != nil || d.Complex() {
 			continue
 		}
@@ -224,57 +221,29 @@ func (x *bench) unary(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DTyp
 	n := rnd.IntN(3000) * d.Size()
 	in, want := bits(rnd, n), make([]byte, n)
 	at := rnd.IntN(16/d.Size()) * d.Size()
-	args := &kernels.UnaryArgs{In: uint64(x.load(at, in)), Out: uint64(x.device) + 1<<20, Count: uint64(n / d.Size()), Divisor: 3, Factor: 0.3}
-	x.launch(f[kernels.Divide], 3, 64, unsafe.Pointer(args))
-	average.Finish(want, in, 3)
-	require.True(x.t, sameBits(d, want, x.read(1<<20, n)), "divide of %v", d)
-	if !d.Float() {
-		return
-	}
-	x.launch(f[kernels.Scale], 3, 64, unsafe.Pointer(args))
+	args := &ptx.UnaryArgs{In: uint64(x.load(at, in)), Out: uint64(x.device) + 1<<20, Count: uint64(n / d.Size()), Factor: 0.3}
+	x.launch(f[ptx.Scale], 3, 64, unsafe.Pointer(args))
 	average.Scale(want, in, 0.3)
 	require.True(x.t, sameBits(d, want, x.read(1<<20, n)), "scale of %v", d)
-	found := x.load(2<<20, make([]byte, 4))
-	x.launch(f[kernels.FindNaN], 3, 64, unsafe.Pointer(&kernels.FindNaNArgs{In: args.In, Count: args.Count, Found: uint64(found)}))
-	any := byte(0)
-	for i := 0; i < n; i += d.Size() {
-		if isNaN(d, in[i:i+d.Size()]) {
-			any = 1
-		}
-	}
-	require.Equal(x.t, any, x.read(2<<20, 1)[0], "NaN of %v", d)
 }
 
 func TestGPUCopies(t *testing.T) {
 	x, rnd := newBench(t, gpus(t)[0]), random(t)
-	f := functions(t, x.thread, kernels.MoveModule())
+	f := functions(t, x.thread, ptx.MoveModule())
 	for range 100 {
 		in := bits(rnd, rnd.IntN(9000))
-		args := &kernels.CopyArgs{In: uint64(x.load(rnd.IntN(16), in)), Bytes: uint64(len(in))}
+		args := &ptx.CopyArgs{In: uint64(x.load(rnd.IntN(16), in)), Bytes: uint64(len(in))}
 		at := 1<<20 + rnd.IntN(16)
 		args.Out = uint64(x.load(at-16, bytes.Repeat([]byte{0xcc}, len(in)+32)) + 16)
-		x.launch(f[kernels.CopyBytes], uint32(1+rnd.IntN(3)), 32, unsafe.Pointer(args))
+		x.launch(f[ptx.CopyBytes], uint32(1+rnd.IntN(3)), 32, unsafe.Pointer(args))
 		guard := bytes.Repeat([]byte{0xcc}, 16)
 		require.Equal(t, bytes.Join([][]byte{guard, in, guard}, nil), x.read(at-16, len(in)+32))
 	}
 	for _, n := range []int{0, 1, 63, 65, 500} {
 		at := x.load(0, bytes.Repeat([]byte{0xcc}, 16*n+16))
-		args := &kernels.FillArgs{Out: uint64(at), Lines: uint64(n), Line: [4]uint32{1, 2, 3, 1 << 31}}
-		x.launch(f[kernels.FillLines], 2, 32, unsafe.Pointer(args))
+		args := &ptx.FillArgs{Out: uint64(at), Lines: uint64(n), Line: [4]uint32{1, 2, 3, 1 << 31}}
+		x.launch(f[ptx.FillLines], 2, 32, unsafe.Pointer(args))
 		line := []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1 << 7}
 		require.Equal(t, append(bytes.Repeat(line, n), bytes.Repeat([]byte{0xcc}, 16)...), x.read(0, 16*n+16), "%d lines", n)
-	}
-	for _, size := range []int{1, 2, 4, 8, 16} { // a transposition with gaps
-		const rows, columns = 37, 53
-		in, want := bits(rnd, rows*columns*size), make([]byte, rows*(columns+1)*size)
-		for r := range rows {
-			for c := range columns {
-				copy(want[(r*(columns+1)+c)*size:][:size], in[(c*rows+r)*size:])
-			}
-		}
-		args := &kernels.StridedArgs{In: uint64(x.load(0, in)), Out: uint64(x.load(1<<20, make([]byte, len(want)))), Count: rows * columns,
-			Dims: 2, Size: uint32(size), Shape: [8]uint64{rows, columns}, OutStride: [8]int64{columns + 1, 1}, InStride: [8]int64{1, rows}}
-		x.launch(f[kernels.CopyStrided], 2, 128, unsafe.Pointer(args))
-		require.Equal(t, want, x.read(1<<20, len(want)), "elements of %d bytes", size)
 	}
 }

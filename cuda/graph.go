@@ -2,7 +2,7 @@ package cuda
 
 import "errors"
 
-// BeginCapture starts to collect what is enqueued on s, and on streams that wait for its events, into a graph.
+// BeginCapture starts to collect the work that is enqueued on s, and on streams that wait for its events, into a graph.
 func (t Thread) BeginCapture(s Stream, m CaptureMode) error {
 	return t.check("cuStreamBeginCapture", t.driver.StreamBeginCapture(s, m))
 }
@@ -24,7 +24,7 @@ func (t Thread) Capturing(s Stream) (status CaptureStatus, id uint64, err error)
 	return status, id, t.check("cuStreamGetCaptureInfo", r)
 }
 
-// ExchangeCaptureMode sets which calls this thread may make while somebody captures, and returns the mode before. A
+// ExchangeCaptureMode sets which calls this thread may make during a capture, and returns the mode before. A
 // thread that polls events relaxes it around its calls, which else would break a capture in progress anywhere in the
 // process.
 func (t Thread) ExchangeCaptureMode(m CaptureMode) (CaptureMode, error) {

@@ -27,7 +27,6 @@ type Attribute int32
 // The attributes that collectives look at.
 const (
 	MultiprocessorCount    Attribute = 16
-	ComputeMode            Attribute = 20
 	AsyncEngineCount       Attribute = 40
 	UnifiedAddressing      Attribute = 41
 	ComputeCapabilityMajor Attribute = 75
@@ -42,7 +41,6 @@ type P2PAttribute int32
 // The properties of pairs.
 const (
 	P2PPerformanceRank P2PAttribute = 1 // lower is faster
-	P2PAccess          P2PAttribute = 2
 	P2PNativeAtomics   P2PAttribute = 3
 )
 
@@ -51,7 +49,7 @@ type FunctionAttribute int32
 
 // The properties of functions, each of a thread.
 const (
-	LocalBytes FunctionAttribute = 3 // of local memory: what its registers do not hold
+	LocalBytes FunctionAttribute = 3 // of local memory, for values that its registers do not hold
 	Registers  FunctionAttribute = 4
 )
 

@@ -15,7 +15,7 @@ func (t Thread) Alloc(bytes int) (Pointer, error) {
 	return 0, fmt.Errorf("%w (%d bytes)", t.check("cuMemAlloc", r), bytes)
 }
 
-// Free gives back what Alloc took. It waits until the device is idle.
+// Free gives back memory of Alloc. It waits until the device is idle.
 func (t Thread) Free(p Pointer) error { return t.check("cuMemFree", t.driver.MemFree(p)) }
 
 // MemoryInfo returns the device's free and total memory in bytes.
@@ -74,7 +74,7 @@ func (t Thread) hosted(h *Host) (*Host, error) {
 	return h, nil
 }
 
-// FreeHost gives back what AllocHost took, or unpins what PinHost pinned. No work that touches it may be pending.
+// FreeHost gives back memory of AllocHost, or unpins memory of PinHost. No work that touches it may be pending.
 func (t Thread) FreeHost(h *Host) error {
 	p := unsafe.Pointer(unsafe.SliceData(h.Bytes))
 	if h.owned {

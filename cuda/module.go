@@ -47,7 +47,7 @@ func (t Thread) Launch(f Function, g Grid, args unsafe.Pointer, s Stream) error 
 	return t.check("cuLaunchKernel", t.driver.LaunchKernel(f, g.Blocks, g.Threads, g.Shared, s, args))
 }
 
-// LaunchAhead is Launch of a kernel that waits itself (griddepcontrol.wait) until what is before it on s has ended, before
+// LaunchAhead is Launch of a kernel that waits itself (griddepcontrol.wait) until the work before it on s has ended, before
 // it touches memory. Its blocks come to the device while a kernel before it ends. It costs less time on the host, too.
 func (t Thread) LaunchAhead(f Function, g Grid, args unsafe.Pointer, s Stream) error {
 	return t.check("cuLaunchKernelEx", t.driver.LaunchAhead(f, g.Blocks, g.Threads, g.Shared, s, args))

@@ -17,10 +17,10 @@ type Repeat struct {
 	node     GraphNode
 }
 
-// Repeats reports whether the driver has what a Repeat needs.
+// Repeats reports whether the driver has the functions that a Repeat needs.
 func (d *Device) Repeats() bool { return d.driver.GraphExecKernelNodeSetParams != nil }
 
-// NewRepeat prepares f, whose parameter is a struct of args bytes, with the help of a stream that nobody else uses now.
+// NewRepeat prepares f, whose parameter is a struct of args bytes, with the help of a stream that no other goroutine uses now.
 func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	if err := t.BeginCapture(s, CaptureThreadLocal); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	return x, nil
 }
 
-// LaunchRepeat is Launch of x's kernel, on a stream that is not captured; on one that is it does nothing and reports true.
-// Grid and arguments that are those of the last launch are not told to the driver again.
+// LaunchRepeat is Launch of x's kernel, on a stream that is not captured. On a captured stream it does nothing and reports true. A grid
+// and arguments equal to those of the last launch are not passed to the driver again.
 func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (captured bool, err error) {
 	now := unsafe.Slice((*byte)(args), len(x.args))
 	if x.grid == g && bytes.Equal(x.args, now) {
@@ -63,7 +63,7 @@ func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (
 	return false, t.LaunchGraph(x.exec, s)
 }
 
-// launchAgain is LaunchRepeat of what was launched last.
+// launchAgain is LaunchRepeat with the grid and arguments of the last launch.
 func (t Thread) launchAgain(x *Repeat, s Stream) (captured bool, err error) {
 	if s == 0 {
 		return false, t.LaunchGraph(x.exec, s)

@@ -2,7 +2,7 @@ package cuda
 
 import "fmt"
 
-// Result is the driver's CUresult. As an error it is what errors.Is looks for inside an *Error.
+// Result is the driver's CUresult. As an error it is found by errors.Is inside an *Error.
 type Result int32
 
 // The results that callers branch on.

@@ -8,7 +8,7 @@ import (
 // Shared is physical memory of one device mapped at one address, which can be exported as a file descriptor.
 type Shared struct {
 	Pointer    Pointer
-	Bytes      int // as asked, rounded up to what the device maps
+	Bytes      int // as asked, rounded up to the device's granularity
 	allocation Allocation
 }
 
@@ -87,7 +87,7 @@ func (t Thread) OpenIPC(h IPCHandle) (Pointer, error) {
 	return p, t.check("cuIpcOpenMemHandle", r)
 }
 
-// CloseIPC unmaps what OpenIPC mapped.
+// CloseIPC unmaps memory of OpenIPC.
 func (t Thread) CloseIPC(p Pointer) error {
 	return t.check("cuIpcCloseMemHandle", t.driver.IpcCloseMemHandle(p))
 }

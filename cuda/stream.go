@@ -12,12 +12,12 @@ func (t Thread) NewStream(priority int) (Stream, error) {
 	return s, t.check("cuStreamCreateWithPriority", r)
 }
 
-// DestroyStream gives s back; what is enqueued there still runs.
+// DestroyStream gives s back. Work that is enqueued on it still runs.
 func (t Thread) DestroyStream(s Stream) error {
 	return t.check("cuStreamDestroy", t.driver.StreamDestroy(s))
 }
 
-// Synchronize blocks until everything enqueued on s is done. It returns failures of what was enqueued, too.
+// Synchronize blocks until everything enqueued on s is done. It returns failures of enqueued work, too.
 func (t Thread) Synchronize(s Stream) error {
 	return t.check("cuStreamSynchronize", t.driver.StreamSynchronize(s))
 }
@@ -37,7 +37,7 @@ func (t Thread) Wait32(s Stream, at Pointer, value uint32) error {
 	return t.check("cuStreamWaitValue32", t.driver.StreamWaitValue32(s, at, value, WaitGreaterEqual))
 }
 
-// NewEvent makes an event; only one made for timing can be asked by Elapsed, and it costs more to record.
+// NewEvent makes an event. Only an event made for timing can be passed to Elapsed, and it costs more to record.
 func (t Thread) NewEvent(timing bool) (Event, error) {
 	flags := uint32(EventDisableTiming)
 	if timing {
@@ -65,11 +65,6 @@ func (t Thread) WaitEvent(s Stream, e Event) error {
 // EventDone reports whether e has happened since it was last recorded.
 func (t Thread) EventDone(e Event) (bool, error) {
 	return t.done("cuEventQuery", t.driver.EventQuery(e))
-}
-
-// SynchronizeEvent blocks until e has happened.
-func (t Thread) SynchronizeEvent(e Event) error {
-	return t.check("cuEventSynchronize", t.driver.EventSynchronize(e))
 }
 
 // Elapsed returns the milliseconds between two timed events that have happened, to half a microsecond.

@@ -43,7 +43,6 @@ const (
 	cuEventDestroy
 	cuEventRecord
 	cuEventQuery
-	cuEventSynchronize
 	cuEventElapsedTime
 	cuMemAlloc
 	cuMemFree
@@ -103,7 +102,7 @@ var names = [numSymbols]string{
 	cuStreamBeginCapture: "cuStreamBeginCapture_v2", cuStreamEndCapture: "cuStreamEndCapture",
 	cuStreamGetCaptureInfo: "cuStreamGetCaptureInfo_v2", cuThreadExchangeStreamCaptureMode: "cuThreadExchangeStreamCaptureMode",
 	cuEventCreate: "cuEventCreate", cuEventDestroy: "cuEventDestroy_v2", cuEventRecord: "cuEventRecord",
-	cuEventQuery: "cuEventQuery", cuEventSynchronize: "cuEventSynchronize", cuEventElapsedTime: "cuEventElapsedTime",
+	cuEventQuery: "cuEventQuery", cuEventElapsedTime: "cuEventElapsedTime",
 	cuMemAlloc: "cuMemAlloc_v2", cuMemFree: "cuMemFree_v2", cuMemGetInfo: "cuMemGetInfo_v2", cuMemcpyAsync: "cuMemcpyAsync",
 	cuMemsetD8Async: "cuMemsetD8Async", cuMemsetD32Async: "cuMemsetD32Async", cuMemHostAlloc: "cuMemHostAlloc",
 	cuMemFreeHost: "cuMemFreeHost", cuMemHostRegister: "cuMemHostRegister_v2", cuMemHostUnregister: "cuMemHostUnregister",
@@ -128,7 +127,7 @@ type library struct {
 	address [numSymbols]uintptr
 }
 
-// resolve asks lookup, which returns 0 for what it does not have, for every function.
+// resolve asks lookup for every function. lookup returns 0 for a function that it does not have.
 func resolve(path string, lookup func(name string) uintptr) (*library, error) {
 	l := &library{path: path}
 	var missing []string

@@ -34,8 +34,8 @@ func Copy(dst, src colligo.Tensor) {
 	}
 }
 
-// copyRuns walks both tensors run by run, a run being one pass over a tensor's innermost dimension, and copies what is
-// left of the shorter of the two runs.
+// copyRuns walks both tensors run by run. A run is one pass over a tensor's innermost dimension. It copies the rest of the shorter of the
+// two runs, and goes on.
 func copyRuns[T any](dst, src colligo.Tensor) {
 	var dims [2][8]dim
 	d, s := walk(dst, dims[0][:0]), walk(src, dims[1][:0])

@@ -1,5 +1,4 @@
-// Package kernels reduces, scales and copies elements in CPU memory, and holds the GPU kernels that do so, and whole small
-// collectives, as compressed PTX.
+// Package kernels reduces, scales and copies elements in CPU memory.
 //
 // Lookup gives the Kernel of an element type and a kind of reduction; a Kernel works on bytes in the machine's order,
 // so that arriving bytes can be reduced straight from a link's buffer into place. All kernels stand in one table, which
@@ -16,17 +15,6 @@
 //     Min and max hold -0 below +0 and return one quiet NaN, positive and without payload, if either operand is NaN.
 //  4. A bool byte that is not 0 counts as 1; results are 0 or 1.
 //  5. Only dst is written, and only its length.
-//
-// The GPU's kernels are C++ in _gen/cuda, compiled by go generate without CUDA. ReduceModule, UnaryModule and MoveModule
-// find a Module; ptx_entries.go lists its entry points, ptx_args.go what they take. They hold to the invariants above, and:
-//
-//  6. Sources are folded in rank order, and float16, bfloat16 and float8 sums and products are rounded once, at the end:
-//     Fold is the twin. All ranks get the same bits.
-//  7. Every loop that waits for a peer ends when the host says so in the stop words. No loop's bound is read from memory
-//     that a peer writes.
-//  8. What a collective must remember between launches (operation numbers, tile counters) it keeps in device memory, so
-//     that a captured graph may be replayed any number of times. Launches of one group run in one order on all ranks,
-//     one after another.
 //
 // The package never starts a goroutine and never waits. Kernels take memory only for operands that are not aligned.
 package kernels

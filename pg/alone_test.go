@@ -73,7 +73,7 @@ func TestAlone(t *testing.T) {
 	require.ErrorIs(t, sub.Barrier(ctx), colligo.ErrClosed)
 }
 
-// TestAloneDoesNotAllocate holds DESIGN's rule 12.
+// TestAloneDoesNotAllocate holds rule 12 of docs/architecture.md.
 func TestAloneDoesNotAllocate(t *testing.T) {
 	g, x, y := alone(t), colligo.Of(make([]float32, 100)), colligo.Of(make([]float32, 100))
 	ctx := context.Background()

@@ -41,7 +41,7 @@ func (e *examiner) plans() {
 	e.say("gpu", "%s; by the bytes of a rank's longest part:", e.why())
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
 		var steps []string
-		for _, l := range peer.DefaultChoices() {
+		for _, l := range peer.DefaultRules() {
 			if l.Coll == c && (l.MaxSize == 0 || len(e.devices) <= l.MaxSize) {
 				steps = append(steps, afterColon(l.String()))
 			}
@@ -64,7 +64,7 @@ func (e *examiner) why() string {
 	return fmt.Sprintf("all %d devices reach one another's memory, so the native backend is used", len(e.devices))
 }
 
-// afterColon turns "all_reduce ≤64 KiB: packets 16x256" into "≤64 KiB packets 16x256", for a line that begins with the
+// afterColon turns "all_reduce ≤64 KiB: ll 16x256" into "≤64 KiB ll 16x256", for a line that begins with the
 // collective.
 func afterColon(line string) string {
 	_, line, _ = strings.Cut(line, " ")

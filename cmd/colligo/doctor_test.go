@@ -63,7 +63,7 @@ func TestDoctorOfGPUs(t *testing.T) {
 	require.Zero(t, code, out)
 	for _, text := range []string{"device 2: ", "compute capability 9.0", "links:     GB/s to       0       1       2   (copies of 2 MiB",
 		"\n            from 2 ", "ipc:      cuIpcGetMemHandle between processes: works\n", "nccl:     2.28.9, /usr/lib/libnccl.so.2\n",
-		"gpu:      all 3 devices reach one another's memory", "\n          all_reduce     ≤16 KiB packets", "verdict:  nothing is missing"} {
+		"gpu:      all 3 devices reach one another's memory", "\n          all_reduce     ≤16 KiB ll", "verdict:  nothing is missing"} {
 		require.Contains(t, out, text)
 	}
 }
@@ -99,6 +99,6 @@ func TestHostName(t *testing.T) {
 }
 
 func TestAfterColon(t *testing.T) {
-	require.Equal(t, "≤64 KiB packets 16x256", afterColon("all_reduce ≤64 KiB: packets 16x256"))
+	require.Equal(t, "≤64 KiB ll 16x256", afterColon("all_reduce ≤64 KiB: ll 16x256"))
 	require.Equal(t, "ring 32x512", afterColon("all_reduce: ring 32x512"))
 }

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	packetBytes = 16
-	packetData  = 8
+	llBytes = 16
+	llData  = 8
 )
 
 // at reaches memory for the block, or ends the kernel.
 func (b *Block) at(addr uint64, n, align int) (*memory, int) {
-	o := b.strand.op
+	o := b.task.op
 	m, offset, t := o.process.reach(o.device, addr, n)
 	if t != nil {
 		panic(resultError{illegalAddress, fmt.Sprintf("block %d, %d bytes at %#x: %s", b.Index, n, addr, t.why)})
@@ -24,7 +24,7 @@ func (b *Block) at(addr uint64, n, align int) (*memory, int) {
 	return m, offset
 }
 
-func (b *Block) who() who { return who{b.strand.actor, b.strand.op.origin, b.strand.block} }
+func (b *Block) who() who { return who{b.task.actor, b.task.op.origin, b.task.block} }
 
 // Load reads n bytes by plain loads. The slice is the memory itself: it is read before the next Yield, and not written.
 func (b *Block) Load(addr uint64, n int) []byte { return b.plain(addr, n, false) }
@@ -37,48 +37,47 @@ func (b *Block) plain(addr uint64, n int, write bool) []byte {
 		return nil
 	}
 	m, at := b.at(addr, n, 1)
-	b.strand.sim.touch(b.who(), m, at, n, plain, write, nil)
+	b.task.sim.touch(b.who(), m, at, n, plain, write, nil)
 	return m.data[at : at+n : at+n]
 }
 
 // StoreRelease32 stores a word after all that the block has done: st.release.sys.
-func (b *Block) StoreRelease32(addr uint64, v uint32) { b.store32(addr, v, b.strand.actor.release) }
+func (b *Block) StoreRelease32(addr uint64, v uint32) { b.store32(addr, v, b.task.actor.release) }
 
-// StoreVolatile32 stores a word in no order with what the block has done since its last fence: st.volatile, or
-// st.relaxed.sys.
-func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.strand.actor.relaxed) }
+// StoreVolatile32 stores a word in no order with the accesses of the block since its last fence: st.volatile, or st.relaxed.sys.
+func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.task.actor.relaxed) }
 
 func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 	m, at := b.at(addr, 4, 4)
 	before := m.swap(at, v)
-	b.strand.sim.post(b.who(), m, at, before, v, publish())
-	b.strand.breathe()
+	b.task.sim.post(b.who(), m, at, before, v, publish())
+	b.task.breathe()
 }
 
 // LoadAcquire32 loads a word before all that the block will do: ld.acquire.sys. Each load returns the oldest value that
-// memory order allows, the next one the next, so a word is polled and not looked at once.
+// memory order allows, and the next load the next value. So a word has to be polled, and a single look tells little.
 func (b *Block) LoadAcquire32(addr uint64) uint32 {
 	m, at := b.at(addr, 4, 4)
 	v, published := b.load32(m, at)
 	if published != nil {
-		b.strand.actor.join(published)
+		b.task.actor.join(published)
 	}
 	return v
 }
 
-// LoadVolatile32 is LoadAcquire32 but that what it shows to be over counts from the next fence: ld.volatile, or
+// LoadVolatile32 is LoadAcquire32, but the accesses that it shows to be over are ordered only from the next fence on: ld.volatile, or
 // ld.relaxed.sys.
 func (b *Block) LoadVolatile32(addr uint64) uint32 {
 	m, at := b.at(addr, 4, 4)
 	v, published := b.load32(m, at)
 	if published != nil {
-		b.strand.actor.observe(published)
+		b.task.actor.observe(published)
 	}
 	return v
 }
 
 func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
-	st := b.strand
+	st := b.task
 	v, published, newest := st.sim.load(st.actor, m, at)
 	if newest {
 		st.look(m, at, at+4)
@@ -90,81 +89,61 @@ func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
 	return v, published
 }
 
-// Add32 adds to a word and returns what was there: atom.acq_rel.sys.add.
+// Add32 adds to a word and returns the value before: atom.acq_rel.sys.add.
 func (b *Block) Add32(addr uint64, delta uint32) uint32 {
-	return b.exchange(addr, func(v uint32) uint32 { return v + delta })
-}
-
-// Exchange32 stores a word and returns what was there: atom.acq_rel.sys.exch.
-func (b *Block) Exchange32(addr uint64, v uint32) uint32 {
-	return b.exchange(addr, func(uint32) uint32 { return v })
-}
-
-// CompareAndSwap32 stores a word if old was there, and returns what was there: atom.acq_rel.sys.cas.
-func (b *Block) CompareAndSwap32(addr uint64, old, v uint32) uint32 {
-	return b.exchange(addr, func(now uint32) uint32 {
-		if now == old {
-			return v
-		}
-		return now
-	})
-}
-
-func (b *Block) exchange(addr uint64, f func(uint32) uint32) uint32 {
 	m, at := b.at(addr, 4, 4)
-	s, a := b.strand.sim, b.strand.actor
+	s, a := b.task.sim, b.task.actor
 	if w := s.word(m, at); w == nil {
 		m.stamps(at, at+4, a.join)
 	} else if last := w.values[len(w.values)-1]; last.published != nil {
 		a.join(last.published)
 	}
-	before := m.change(at, f)
-	s.post(b.who(), m, at, before, f(before), a.release())
-	b.strand.breathe()
+	before := m.change(at, func(v uint32) uint32 { return v + delta })
+	s.post(b.who(), m, at, before, before+delta, a.release())
+	b.task.breathe()
 	return before
 }
 
 // Fence orders all that the block has done before all that it will do, for every device: fence.acq_rel.sys.
-func (b *Block) Fence() { b.strand.actor.fence() }
+func (b *Block) Fence() { b.task.actor.fence() }
 
-// StorePackets stores data, padded with zeros, as packets of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each
-// is one volatile store.
-func (b *Block) StorePackets(addr uint64, data []byte, f uint32) {
-	n := (len(data) + packetData - 1) / packetData
+// StoreLL stores data, padded with zeros, as LL packets of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each packet is one volatile
+// store.
+func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
+	n := (len(data) + llData - 1) / llData
 	if n == 0 {
 		return
 	}
-	m, at := b.at(addr, n*packetBytes, packetBytes)
-	if len(data) < n*packetData {
-		data = append(bytes.Clone(data), make([]byte, packetData)...)
+	m, at := b.at(addr, n*llBytes, llBytes)
+	if len(data) < n*llData {
+		data = append(bytes.Clone(data), make([]byte, llData)...)
 	}
 	for i := range 2 * n {
 		m.setHalf(at+8*i, uint64(f)<<32|uint64(binary.LittleEndian.Uint32(data[4*i:])))
 	}
-	published := b.strand.actor.relaxed()
-	b.strand.sim.touch(b.who(), m, at, n*packetBytes, packet, true, published)
+	published := b.task.actor.relaxed()
+	b.task.sim.touch(b.who(), m, at, n*llBytes, validated, true, published)
 	if m.host() {
-		b.strand.sim.hostsSee(published)
+		b.task.sim.hostsSee(published)
 	}
-	b.strand.breathe()
+	b.task.breathe()
 }
 
-// LoadPackets takes what StorePackets has stored, if all flags are f; else it returns false, and what is in data then means
-// nothing.
-func (b *Block) LoadPackets(addr uint64, data []byte, f uint32) bool {
-	n := (len(data) + packetData - 1) / packetData
+// LoadLL loads data that StoreLL has stored with flag f. It returns false if a flag differs; data is then undefined.
+func (b *Block) LoadLL(addr uint64, data []byte, f uint32) bool {
+	n := (len(data) + llData - 1) / llData
 	if n == 0 {
 		return true
 	}
-	m, at := b.at(addr, n*packetBytes, packetBytes)
+	m, at := b.at(addr, n*llBytes, llBytes)
 	whole := data
-	if len(data) < n*packetData {
-		whole = make([]byte, n*packetData)
+	if len(data) < n*llData {
+		whole = make([]byte, n*llData)
 	}
 	for i := range 2 * n {
 		half := m.half(at + 8*i)
 		if uint32(half>>32) != f {
-			b.strand.look(m, at, at+n*packetBytes)
+			b.task.look(m, at, at+n*llBytes)
 			return false
 		}
 		binary.LittleEndian.PutUint32(whole[4*i:], uint32(half))
@@ -172,7 +151,7 @@ func (b *Block) LoadPackets(addr uint64, data []byte, f uint32) bool {
 	if len(data) < len(whole) {
 		copy(data, whole)
 	}
-	m.stamps(at, at+n*packetBytes, b.strand.actor.observe)
-	b.strand.sim.touch(b.who(), m, at, n*packetBytes, packet, false, nil)
+	m.stamps(at, at+n*llBytes, b.task.actor.observe)
+	b.task.sim.touch(b.who(), m, at, n*llBytes, validated, false, nil)
 	return true
 }

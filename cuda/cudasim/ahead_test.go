@@ -10,7 +10,7 @@ import (
 )
 
 // fillA stores in the first buffer, by its blocks or by the grid as one, after waiting or not.
-func fillA(waits, each bool) cudasim.Twin {
+func fillA(waits, each bool) cudasim.Model {
 	return func(l *cudasim.Launch) {
 		a := cudasim.Args[addresses](l)
 		store := func(b *cudasim.Block) {
@@ -94,7 +94,7 @@ func TestAheadWithoutWait(t *testing.T) {
 	}
 }
 
-// What is read before the wait is as old as it may be, and a fence after the wait is not needed to hand on what came before.
+// TestAheadLooksEarly reads a value before the wait: it is as old as it may be. After the wait, no fence is needed to hand on order.
 func TestAheadLooksEarly(t *testing.T) {
 	seeds(t, 10, func(t *testing.T, seed uint64) {
 		r := newRig(t, cudasim.Config{Devices: 2, Seed: seed, EagerLoading: true})

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Words of host memory may be looked at and changed by host code at any time, so they are taken atomically. Those of
-// devices are the Sim's alone: whoever holds its lock may load and store them plainly, which is much faster where the
+// Words of host memory may be looked at and changed by host code at any time, so they are taken atomically. Words of
+// devices are the Sim's alone. Code that holds its lock may load and store them plainly, which is much faster where the
 // program is built with Go's own race detector.
 
 // word is the place of an aligned word of four bytes.
@@ -20,7 +20,7 @@ func (m *memory) get(at int) uint32 {
 	return *m.word(at)
 }
 
-// half and setHalf are for half a packet: data below, the flag above.
+// half and setHalf are for half an LL packet: data below, the flag above.
 func (m *memory) half(at int) uint64 {
 	if m.host() {
 		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.data[at])))
@@ -36,7 +36,7 @@ func (m *memory) setHalf(at int, v uint64) {
 	binary.LittleEndian.PutUint64(m.data[at:], v)
 }
 
-// change stores what f makes of a word, and returns what was there. f may be called again.
+// change replaces a word by f of it, and returns the value before. f may be called more than once.
 func (m *memory) change(at int, f func(uint32) uint32) uint32 {
 	if !m.host() {
 		before := *m.word(at)

@@ -21,9 +21,9 @@ type need int
 
 const (
 	needsContext need = 1 << iota
-	// breaksCapture marks what the driver refuses while a capture is going on that the caller's mode minds.
+	// breaksCapture marks calls that the driver refuses during a capture, if the caller's mode says so.
 	breaksCapture
-	// unlocked marks what does not take the process's lock.
+	// unlocked marks calls that do not take the process's lock.
 	unlocked
 )
 

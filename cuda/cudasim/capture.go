@@ -6,7 +6,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// A capture collects what is enqueued in its streams.
+// A capture collects the operations that are enqueued on its streams.
 type capture struct {
 	id      uint64
 	origin  *stream

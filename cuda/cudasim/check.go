@@ -1,6 +1,6 @@
 package cudasim
 
-// Drain runs what is enqueued in all processes to its end, or to a deadlock, which is a fault.
+// Drain runs all enqueued operations of all processes to their end, or to a deadlock, which is a fault.
 func (s *Sim) Drain() {
 	s.lock()
 	defer s.unlock()
@@ -20,7 +20,7 @@ func (p *Process) idle() bool {
 	return true
 }
 
-// TB is what Check needs of a test.
+// TB is the part of testing.TB that Check needs.
 type TB interface {
 	Helper()
 	Errorf(format string, args ...any)

@@ -88,8 +88,8 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 	}
 }
 
-// against reports whether p knows more than o of a slot, and whether it knows less of one. Like raise it does nothing but look at
-// what the Sim's lock guards, and Go's race detector, which would take a third of its time for that, is kept from it.
+// against reports whether p knows more than o of a slot, and whether it knows less of one. Like raise it only looks at memory that the
+// Sim's lock guards. So Go's race detector is kept from it, which would take a third of its time.
 //
 //go:norace
 func (p *sheet) against(o *sheet) (more, less bool) {
@@ -109,8 +109,8 @@ func (p *sheet) raise(o *sheet) {
 	}
 }
 
-// knowledge is what orders an actor after others: hb the accesses whose effect it must see, seen those that are over,
-// which is more: a packet shows that its sender had consumed earlier packets, not that its writes have arrived.
+// knowledge orders an actor after others. hb has the accesses whose effect the actor must see. seen has the accesses that are over,
+// which are more: an LL packet shows that its sender had consumed earlier LL packets, not that its writes have arrived.
 type knowledge struct{ hb, seen clock }
 
 func (k *knowledge) join(s *stamp) {
@@ -127,7 +127,7 @@ func (k *knowledge) merge(o knowledge) {
 
 func (k *knowledge) freeze() knowledge { return knowledge{k.hb.freeze(), k.seen.freeze()} }
 
-// A stamp is what an actor publishes: its knowledge and how far it has come itself.
+// A stamp is published by an actor: its knowledge and its own position.
 type stamp struct {
 	hb, seen           clock // frozen
 	slot               int
@@ -140,9 +140,9 @@ type actor struct {
 	knowledge
 	slot        int
 	epoch       uint32
-	fenced      clock // hb at the last fence: what a volatile store publishes
+	fenced      clock // hb at the last fence, which a volatile store publishes
 	fencedEpoch uint32
-	pending     clock // what volatile loads have brought: counts from the next fence
+	pending     clock // knowledge from volatile loads, which counts from the next fence on
 }
 
 // release publishes everything.
@@ -152,14 +152,14 @@ func (a *actor) release() *stamp {
 	return s
 }
 
-// relaxed publishes what a volatile store or a packet does.
+// relaxed publishes the knowledge that a volatile store or an LL packet carries.
 func (a *actor) relaxed() *stamp {
 	s := &stamp{a.fenced.freeze(), a.seen.freeze(), a.slot, a.fencedEpoch, a.epoch}
 	a.epoch++
 	return s
 }
 
-// observe is join for a volatile load or a packet.
+// observe is join for a volatile load or an LL packet.
 func (a *actor) observe(s *stamp) {
 	a.pending.join(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)
@@ -175,7 +175,7 @@ func (a *actor) fence() {
 	a.epoch++
 }
 
-// fork makes the blocks know what a knows now.
+// fork gives the blocks the knowledge of a.
 func (a *actor) fork(blocks []*actor) {
 	a.hb.raise(a.slot, a.epoch)
 	a.seen.raise(a.slot, a.epoch)
@@ -187,14 +187,14 @@ func (a *actor) fork(blocks []*actor) {
 	}
 }
 
-// follow is join for what ended with all that it did to memory: it counts as fenced.
+// follow is join for an operation that has ended with all its accesses to memory: they count as fenced.
 func (a *actor) follow(s *stamp) {
 	a.join(s)
 	a.fenced.join(s.hb)
 	a.fenced.raise(s.slot, s.hbEpoch)
 }
 
-// gather makes a know what b knows at its end.
+// gather adds to a the knowledge of b at its end.
 func (a *actor) gather(b *actor) {
 	b.fence()
 	a.join(b.release())

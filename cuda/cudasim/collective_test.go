@@ -15,9 +15,9 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
-// oneShot is the argument of an all-reduce of words by packets: every rank sends all it has to every peer.
+// oneShot is the argument of an all-reduce of words by LL: every rank sends all it has to every peer.
 type oneShot struct {
-	Packets    [8]uint64 // each rank's packet memory: two halves of a slot per sender
+	LL         [8]uint64 // each rank's LL memory: two halves of a slot per sender
 	State      uint64    // counters: operations done, blocks arrived
 	In, Out    uint64
 	Rank, Size uint32
@@ -31,17 +31,17 @@ const (
 )
 
 func (a *oneShot) slot(at, from, number uint32) uint64 {
-	return a.Packets[at] + uint64(number%a.Halves*a.Size+from)*slotBytes
+	return a.LL[at] + uint64(number%a.Halves*a.Size+from)*slotBytes
 }
 
-func oneShotTwin(l *cudasim.Launch) {
+func oneShotModel(l *cudasim.Launch) {
 	a := cudasim.Args[oneShot](l)
 	l.Each(func(b *cudasim.Block) {
 		number := b.LoadVolatile32(a.State) + 1
 		for start := uint32(b.Index) * blockWords; start < a.Words; start += l.Grid * blockWords {
 			n := int(min(blockWords, a.Words-start)) * 4
 			for d := uint32(1); d < a.Size; d++ {
-				b.StorePackets(a.slot((a.Rank+d)%a.Size, a.Rank, number)+uint64(start)*8, b.Load(a.In+uint64(start)*4, n), number)
+				b.StoreLL(a.slot((a.Rank+d)%a.Size, a.Rank, number)+uint64(start)*8, b.Load(a.In+uint64(start)*4, n), number)
 			}
 		}
 		if b.Add32(a.State+4, 1) == l.Grid-1 {
@@ -62,7 +62,7 @@ func foldWords(a *oneShot, b *cudasim.Block, start, number uint32) {
 			continue
 		}
 		data := make([]byte, n)
-		b.Poll(func() bool { return b.LoadPackets(a.slot(a.Rank, q, number)+uint64(start)*8, data, number) })
+		b.Poll(func() bool { return b.LoadLL(a.slot(a.Rank, q, number)+uint64(start)*8, data, number) })
 		for i := 0; i < n; i += 4 {
 			v := binary.LittleEndian.Uint32(sum[i:]) + binary.LittleEndian.Uint32(data[i:])
 			binary.LittleEndian.PutUint32(sum[i:], v)
@@ -101,14 +101,14 @@ func members(t *testing.T, sim *cudasim.Sim, size, words int, halves uint32) []*
 		m := &member{rig: open(t, sim, sim.Process().Driver())}
 		all[rank] = m
 		m.args = oneShot{Rank: uint32(rank), Size: uint32(size), Words: uint32(words), Halves: halves}
-		m.args.Packets[rank] = uint64(m.alloc(rank, 2*size*slotBytes))
+		m.args.LL[rank] = uint64(m.alloc(rank, 2*size*slotBytes))
 		m.args.State = uint64(m.alloc(rank, 8))
 		m.args.In, m.args.Out = uint64(m.alloc(rank, 4*words)), uint64(m.alloc(rank, 4*words))
 		m.s = m.stream(rank)
-		m.f = m.function(rank, "one_shot", uintptr(8*11+16), oneShotTwin)
+		m.f = m.function(rank, "one_shot", uintptr(8*11+16), oneShotModel)
 		m.on(rank, func(th cuda.Thread) {
 			var err error
-			handles[rank], err = th.IPCHandle(cuda.Pointer(m.args.Packets[rank]))
+			handles[rank], err = th.IPCHandle(cuda.Pointer(m.args.LL[rank]))
 			require.NoError(t, err)
 		})
 	}
@@ -120,7 +120,7 @@ func members(t *testing.T, sim *cudasim.Sim, size, words int, halves uint32) []*
 				}
 				p, err := th.OpenIPC(h)
 				require.NoError(t, err)
-				m.args.Packets[q] = uint64(p)
+				m.args.LL[q] = uint64(p)
 				m.opened = append(m.opened, p)
 			}
 		})
@@ -188,7 +188,7 @@ func TestOneShotAllReduce(t *testing.T) {
 	}
 }
 
-// With one half in place of two, packets are overwritten before they are taken.
+// With one half in place of two, LL packets are overwritten before they are taken.
 func TestOneShotWithoutHalves(t *testing.T) {
 	for seed := range uint64(20) {
 		sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed, HostPerProcess: true, Patience: 100 * time.Millisecond})

@@ -21,11 +21,11 @@ type Config struct {
 	// EagerLoading puts every function on the device when its module is loaded. Without it, as in the real driver, the
 	// first FuncLoad or launch does, waiting for the device to be idle with the process locked.
 	EagerLoading bool
-	// HostPerProcess says that what one process has seen completed orders nothing in another, unless Sim.Meet is
-	// called. Without it all host code counts as one: no false races where processes talk behind cudasim's back, but
-	// a wait that is missing on a device can be hidden by one on a host.
+	// HostPerProcess says that an operation that one process has seen completed orders nothing in another, unless Sim.Meet is
+	// called. Without it all host code counts as one actor. Then processes may talk behind cudasim's back without false races.
+	// But a wait that is missing on a device can be hidden by a wait on a host.
 	HostPerProcess bool
-	// Uninitialized reports reads of device memory that nobody has written.
+	// Uninitialized reports reads of device memory that no actor has written.
 	Uninitialized bool
 
 	Capability [2]int                        // compute capability, 9.0 if zero

@@ -71,18 +71,18 @@ func (o *op) describe() string {
 		return o.name + ", which " + o.waits()
 	case o.inside != nil:
 		return o.name + ", of which " + o.inside()
-	case len(o.strands) > 0:
-		return o.name + o.describeStrands()
+	case len(o.tasks) > 0:
+		return o.name + o.describeTasks()
 	}
 	return o.name
 }
 
 const mostBlocks = 4 // described
 
-func (o *op) describeStrands() string {
+func (o *op) describeTasks() string {
 	var b strings.Builder
 	left := 0
-	for _, st := range o.sortedStrands() {
+	for _, st := range o.sortedTasks() {
 		if st.children > 0 {
 			continue
 		}
@@ -97,7 +97,7 @@ func (o *op) describeStrands() string {
 	return b.String()
 }
 
-func (st *strand) describe() string {
+func (st *blockTask) describe() string {
 	switch {
 	case st.threads > 0 && !st.resident:
 		return "has no room on the device"
@@ -109,7 +109,7 @@ func (st *strand) describe() string {
 		if l.hi-l.lo == 4 {
 			looks = append(looks, fmt.Sprintf("word %d of %v, which is %d", l.lo/4, l.memory, l.memory.get(l.lo)))
 		} else {
-			looks = append(looks, fmt.Sprintf("packets at bytes %d to %d of %v", l.lo, l.hi, l.memory))
+			looks = append(looks, fmt.Sprintf("data at bytes %d to %d of %v", l.lo, l.hi, l.memory))
 		}
 	}
 	return "polls " + strings.Join(looks, " and ")

@@ -3,11 +3,11 @@
 //
 //	sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed})
 //	defer cudasim.Check(t, sim)
-//	sim.Register("copy", unsafe.Sizeof(CopyArgs{}), twin)
+//	sim.Register("copy", unsafe.Sizeof(CopyArgs{}), model)
 //	device, err := sim.Driver().Device(0)
 //
-// How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time: it picks
-// one of all operations that may begin and of all kernel blocks that may go on, and runs it until it is done, or yields.
+// How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time. It picks one of the
+// operations that may begin and the kernel blocks that may go on. It runs that one until it is done, or yields.
 // Kernels are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls
 // of the table let the executor take a few steps, or none, before they return; a call that blocks lets it run until the
 // call's condition holds. So a test with one host goroutine runs the same way each time for one seed.
@@ -15,25 +15,25 @@
 // Invariants:
 //
 //  1. Everything of a Sim is guarded by one lock. The executor holds it for one step; waiting calls do not hold it.
-//  2. Order between operations comes from streams, events, stream writes and waits, flags, packets, and from what the host
-//     has seen completed, never from the order in which the executor happened to run them. Two accesses that nothing
-//     orders, one of them a write, are a race under every seed.
+//  2. Order between operations comes from streams, events, stream writes and waits, flags, and lines that prove themselves. It
+//     also comes from operations that the host has seen completed. It never comes from the order in which the executor happened
+//     to run them. Two accesses that nothing orders, one of them a write, are a race under every seed.
 //  3. Addresses are never given twice, so use after free and access out of bounds are always found. Memory that the
 //     host takes away before it knows that its process's use of it is over is a race, under every seed.
 //     Memory that is freed while another process has it mapped by IPC is a fault, until a process is killed.
-//  4. Nothing hangs: when no operation can run and a call waits, every waiting call fails after Config.Patience, and the
-//     report says what each stream, block and call waits for.
+//  4. Nothing hangs. When no operation can run and a call waits, every waiting call fails after Config.Patience. The report
+//     says what each stream, block and call waits for.
 //  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.
 //
-// Memory order. A kernel's block is one actor, or each of its teams is; their plain accesses are ordered against others' by release and acquire
-// (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the
-// block wrote since its last fence. A packet's data is ordered by its own flag, which also orders the packets that its
-// sender had consumed before, but no plain access; so it is with rows and lines.
-// Blank lines that a receiver puts in their place count when it has read them, or passed a fence. Kernels begin and end with a
-// fence. One that is launched
-// ahead of a kernel is in no order with it up to Block.AwaitBefore. Loads of flags
-// on devices return the oldest value that this allows, and waits end with the oldest that fits, so that what they order is
-// the least that they order anywhere.
+// Memory order. A kernel's block is one actor, or each of its teams is one. Plain accesses of actors are ordered by release and acquire
+// (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the block
+// wrote since its last fence. The data of an LL packet is ordered by its own flag. The flag also orders the LL packets that its
+// sender had consumed before, but no plain access. The same holds for LL128 lines and for lines of the sentinel protocol. Lines
+// that a receiver has cleared count when it has read them, or has passed a fence.
+//
+// Kernels begin and end with a fence. A kernel that is launched ahead of its predecessor's end is in no order with the predecessor up to
+// Block.AwaitBefore. Loads of flags on devices return the oldest value that this allows, and waits end with the oldest value that
+// fits. So they order the least that they order on any device.
 //
 // Not simulated: time, priorities, compression, child graphs, memory shared between two host mappings of one file.
 //

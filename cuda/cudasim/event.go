@@ -93,23 +93,6 @@ func (c *call) eventQuery(h cuda.Event) cuda.Result {
 	return cuda.Success
 }
 
-func (c *call) eventSynchronize(h cuda.Event) cuda.Result {
-	e := c.process.events[h]
-	if e == nil {
-		return cuda.InvalidHandle
-	}
-	if r := e.uncaptured(); r != cuda.Success {
-		return r
-	}
-	if e.last == nil {
-		return cuda.Success
-	}
-	if r := c.await([]*op{e.last}, "an event recorded in "+e.last.String()); r != cuda.Success {
-		return r
-	}
-	return e.context.sticky
-}
-
 // eventElapsedTime counts a microsecond for each step of the executor.
 func (c *call) eventElapsedTime(start, end cuda.Event) (float32, cuda.Result) {
 	a, b := c.process.events[start], c.process.events[end]

@@ -21,23 +21,23 @@ type task interface {
 // An executor runs tasks.
 type executor struct {
 	ready   []task
-	strands map[*strand]bool
+	tasks   map[*blockTask]bool
 	resting []*coroutine
 	waiters []*waiter
 	watched []*memory // of the host, that tasks wait for
 
-	steps      uint64
-	lastPark   uint64
-	lastStrand uint64
-	moves      bool // something happened since progress
-	progress   time.Time
-	lastCall   time.Time
-	unbidden   bool // run without a call that waits
-	deep       bool // asleep until kicked
-	running    bool
-	closed     bool
-	kicks      chan struct{}
-	exited     chan struct{}
+	steps    uint64
+	lastPark uint64
+	lastTask uint64
+	moves    bool // something happened since progress
+	progress time.Time
+	lastCall time.Time
+	unbidden bool // run without a call that waits
+	deep     bool // asleep until kicked
+	running  bool
+	closed   bool
+	kicks    chan struct{}
+	exited   chan struct{}
 }
 
 // A waiter is a call that blocks.
@@ -51,12 +51,12 @@ type waiter struct {
 }
 
 func (e *executor) init() {
-	e.strands = map[*strand]bool{}
+	e.tasks = map[*blockTask]bool{}
 	e.kicks = make(chan struct{}, 1)
 	e.exited = make(chan struct{})
 }
 
-// moved notes that what happens is no deadlock.
+// moved notes that something has happened, so there is no deadlock.
 func (e *executor) moved() { e.moves = true }
 
 // kick makes the executor look.
@@ -152,7 +152,7 @@ func (s *Sim) execute() {
 	}
 }
 
-// work takes steps while somebody waits for them, and returns how long to sleep, negative for until a kick.
+// work takes steps while a call waits for them, and returns how long to sleep, negative for until a kick.
 func (s *Sim) work() time.Duration {
 	for !s.closed {
 		s.settle()
@@ -239,7 +239,7 @@ type watcher struct {
 	lo, hi int
 	task   task
 	park   uint64
-	before []uint32 // of host memory: what it was
+	before []uint32 // of host memory: its words when the wait began
 }
 
 func (w *watcher) stale() bool { return *w.task.parking() != w.park }
@@ -261,7 +261,7 @@ func (s *Sim) watch(m *memory, w watcher) {
 	}
 }
 
-// wake schedules who waits for one of the bytes from lo to hi.
+// wake schedules the tasks that wait for one of the bytes from lo to hi.
 func (s *Sim) wake(m *memory, lo, hi int) {
 	if len(m.watchers) == 0 {
 		return
@@ -278,7 +278,7 @@ func (s *Sim) wake(m *memory, lo, hi int) {
 	})
 }
 
-// recheck wakes who waits for host memory that has changed.
+// recheck wakes the tasks that wait for host memory that has changed.
 func (s *Sim) recheck() bool {
 	woken := false
 	s.watched = slices.DeleteFunc(s.watched, func(m *memory) bool {
@@ -308,7 +308,7 @@ func (m *memory) words(lo, hi int) []uint32 {
 
 // stopAll ends coroutines and fails calls.
 func (s *Sim) stopAll() {
-	for st := range s.strands {
+	for st := range s.tasks {
 		st.doomed = true
 		st.run(s)
 	}

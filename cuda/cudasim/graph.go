@@ -63,7 +63,7 @@ func (c *call) graphLaunch(h cuda.GraphExec, st *stream) cuda.Result {
 		st.capture.broken = true
 		return cuda.StreamCaptureUnsupported
 	}
-	now := *x // what is changed later is for later launches
+	now := *x // later changes are for later launches
 	o, r := c.enqueue(st, "GraphLaunch", now.launch, x.last)
 	if r == cuda.Success {
 		x.last = o
@@ -162,7 +162,7 @@ func (c *call) graphDestroy(h cuda.Graph) cuda.Result {
 	return cuda.Success
 }
 
-// forget drops what a context had.
+// forget drops the graphs of a context.
 func (p *Process) forget(x *context) {
 	for h, st := range p.streams {
 		if st.context == x {

@@ -33,7 +33,7 @@ func (c *call) memFreeHost(p unsafe.Pointer) cuda.Result {
 }
 
 // memHostRegister maps memory that is there. Memory that several processes register at the same address is one memory;
-// the same memory at two addresses is two, and what orders accesses to one does not order those to the other.
+// the same memory at two addresses is two memories, and order between accesses to one is none between accesses to the other.
 func (c *call) memHostRegister(p unsafe.Pointer, bytes int, _ uint32) cuda.Result {
 	if p == nil || bytes <= 0 {
 		return cuda.InvalidValue
@@ -78,13 +78,8 @@ func (c *call) memHostGetDevicePointer(p unsafe.Pointer) (cuda.Pointer, cuda.Res
 	return cuda.Pointer(address(p)), cuda.Success
 }
 
-// HostRead tells the race detector that host code of the process reads pinned memory now. Other reads it cannot see.
-func (p *Process) HostRead(b []byte) { p.hostAccess("HostRead", b, false) }
-
-// HostWrite is HostRead for writes.
-func (p *Process) HostWrite(b []byte) { p.hostAccess("HostWrite", b, true) }
-
-func (p *Process) hostAccess(name string, b []byte, write bool) {
+// HostWrite tells the race detector that host code of the process writes pinned memory now. It cannot see other accesses of the host.
+func (p *Process) HostWrite(b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -93,9 +88,9 @@ func (p *Process) hostAccess(name string, b []byte, write bool) {
 	at := address(unsafe.Pointer(&b[0]))
 	m, offset, t := p.reach(0, at, len(b))
 	if t != nil {
-		panic("cudasim: " + name + ": " + t.why)
+		panic("cudasim: HostWrite: " + t.why)
 	}
 	p.host.touched = true
-	w := who{actor: &p.host.actor, origin: &origin{name: name, process: p.id, device: -1, pcs: callers()}, block: -1}
-	p.sim.touch(w, m, offset, len(b), plain, write, nil)
+	w := who{actor: &p.host.actor, origin: &origin{name: "HostWrite", process: p.id, device: -1, pcs: callers()}, block: -1}
+	p.sim.touch(w, m, offset, len(b), plain, true, nil)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// A Twin does in Go what an entry point does on a device. It runs as a coroutine: it must not call the driver's table
-// or the Sim, nor block on anything but Yield and Poll.
-type Twin func(*Launch)
+// A Model is a model kernel: it does in Go what an entry point does on a device. It runs as a coroutine. It must not call the driver's
+// table or the Sim, nor block on anything but Yield and Poll.
+type Model func(*Launch)
 
 type kernel struct {
-	name string
-	args int
-	twin Twin
+	name  string
+	args  int
+	model Model
 }
 
 // A kernelKey is an entry point, of one image or of any.
@@ -25,21 +25,21 @@ type kernelKey struct {
 	name  string
 }
 
-// Register makes twin run for the entry points called name in every image without a twin of its own. args is the size of
-// the entry point's parameter in bytes. Functions that are loaded already keep their twins.
-func (s *Sim) Register(name string, args uintptr, twin Twin) {
-	s.register(kernelKey{name: name}, args, twin)
+// Register makes model run for the entry points called name in every image without a model kernel of its own. args is the size of the
+// entry point's parameter in bytes. Functions that are already loaded keep their model kernels.
+func (s *Sim) Register(name string, args uintptr, model Model) {
+	s.register(kernelKey{name: name}, args, model)
 }
 
 // RegisterImage is Register for the entry point of one image only.
-func (s *Sim) RegisterImage(image []byte, name string, args uintptr, twin Twin) {
-	s.register(kernelKey{imageSum(image), name}, args, twin)
+func (s *Sim) RegisterImage(image []byte, name string, args uintptr, model Model) {
+	s.register(kernelKey{imageSum(image), name}, args, model)
 }
 
-func (s *Sim) register(k kernelKey, args uintptr, twin Twin) {
+func (s *Sim) register(k kernelKey, args uintptr, model Model) {
 	s.lock()
 	defer s.unlock()
-	s.kernels[k] = &kernel{k.name, int(args), twin}
+	s.kernels[k] = &kernel{k.name, int(args), model}
 }
 
 type grid struct{ blocks, threads, shared uint32 }
@@ -63,25 +63,24 @@ func Args[T any](l *Launch) *T {
 	return (*T)(unsafe.Pointer(&l.Params[0]))
 }
 
-// A Block is one actor of a kernel: what its threads do counts as one thing after another. Addresses are those that
-// the process's devices use.
+// A Block is one actor of a kernel: its threads act one after another. Addresses are those that the process's devices use.
 type Block struct {
 	Index   int    // in the grid
 	Team    int    // in the block, 0 but in Teams
 	Threads uint32 // of the block
-	meeting *meeting
-	strand  *strand
-	before  *stamp // what AwaitBefore waits for, nil if the kernel overlaps nothing
+	barrier *teamBarrier
+	task    *blockTask
+	before  *stamp // of the work that AwaitBefore waits for, nil if the kernel overlaps nothing
 }
 
 // Each runs f for every block of the grid, each as its own coroutine and its own actor, and returns when all are done.
-// A twin that does not call Each works for the whole grid as one actor.
+// A model kernel that does not call Each works for the whole grid as one actor.
 func (l *Launch) Each(f func(*Block)) { l.Teams(1, f) }
 
 // Teams is Each for blocks whose warps do different things at once: f is run for each of the n teams of a block, as its own
 // coroutine and actor. The teams of a block meet by Sync.
 func (l *Launch) Teams(n int, f func(*Block)) {
-	parent := l.strand
+	parent := l.task
 	s, o := parent.sim, parent.op
 	actors := make([]*actor, int(l.Grid)*n)
 	for i := range actors {
@@ -89,19 +88,19 @@ func (l *Launch) Teams(n int, f func(*Block)) {
 	}
 	parent.actor.fork(actors)
 	parent.children = len(actors)
-	var m *meeting
+	var m *teamBarrier
 	for i, a := range actors {
 		if i%n == 0 {
-			m = &meeting{teams: n}
+			m = &teamBarrier{teams: n}
 		}
-		b := &Block{Index: i / n, Team: i % n, Threads: l.Threads, meeting: m, before: l.before}
-		b.strand = s.newStrand(o, a, b.Index, func() { f(b) })
-		b.strand.parent = parent
+		b := &Block{Index: i / n, Team: i % n, Threads: l.Threads, barrier: m, before: l.before}
+		b.task = s.newTask(o, a, b.Index, func() { f(b) })
+		b.task.parent = parent
 		if b.Team == 0 {
-			b.strand.threads = int(l.Threads)
+			b.task.threads = int(l.Threads)
 		}
 		d := s.devices[o.device]
-		d.waiting = append(d.waiting, b.strand)
+		d.waiting = append(d.waiting, b.task)
 	}
 	s.admit(s.devices[o.device])
 	if parent.children > 0 {
@@ -110,33 +109,33 @@ func (l *Launch) Teams(n int, f func(*Block)) {
 	parent.actor.fence()
 }
 
-// A meeting is where the teams of a block wait for one another, with what they have told.
-type meeting struct {
-	teams int
-	come  []*strand
-	told  map[int]*told
+// A teamBarrier is where the teams of a block wait for one another, with the progress that they have posted.
+type teamBarrier struct {
+	teams    int
+	come     []*blockTask
+	progress map[int]*teamProgress
 }
 
-// told is what a team has told, one count after the other, and who waits for more.
-type told struct {
+// teamProgress is the counts that a team has posted, one after the other, and the block tasks that wait for more.
+type teamProgress struct {
 	counts  []uint32
 	after   []*stamp
-	waiting []*strand
+	waiting []*blockTask
 }
 
-func (m *meeting) of(team int) *told {
-	if m.told == nil {
-		m.told = map[int]*told{}
+func (m *teamBarrier) of(team int) *teamProgress {
+	if m.progress == nil {
+		m.progress = map[int]*teamProgress{}
 	}
-	if m.told[team] == nil {
-		m.told[team] = &told{}
+	if m.progress[team] == nil {
+		m.progress[team] = &teamProgress{}
 	}
-	return m.told[team]
+	return m.progress[team]
 }
 
-// Tell says to the other teams of the block how far this one has come, by a word in shared memory and a barrier before it.
-func (b *Block) Tell(count uint32) {
-	w, st := b.meeting.of(b.Team), b.strand
+// PostProgress tells the other teams of the block how far this team has come, by a barrier and then a word in shared memory.
+func (b *Block) PostProgress(count uint32) {
+	w, st := b.barrier.of(b.Team), b.task
 	w.counts, w.after = append(w.counts, count), append(w.after, st.actor.release())
 	for _, c := range w.waiting {
 		st.sim.schedule(c)
@@ -145,9 +144,9 @@ func (b *Block) Tell(count uint32) {
 	st.breathe()
 }
 
-// Heed waits until a team has told such a count or more, and comes after what that one had done when it first did.
-func (b *Block) Heed(team int, count uint32) {
-	w, st := b.meeting.of(team), b.strand
+// AwaitProgress waits until a team has posted count or more. It is ordered after all that the team had done when it first posted so much.
+func (b *Block) AwaitProgress(team int, count uint32) {
+	w, st := b.barrier.of(team), b.task
 	enough := func(c uint32) bool { return c >= count }
 	for count > 0 && !slices.ContainsFunc(w.counts, enough) {
 		w.waiting = append(w.waiting, st)
@@ -160,7 +159,7 @@ func (b *Block) Heed(team int, count uint32) {
 
 // Sync waits until all teams of the block have called it: bar.sync. Each then comes after all that the others have done.
 func (b *Block) Sync() {
-	m, st := b.meeting, b.strand
+	m, st := b.barrier, b.task
 	m.come = append(m.come, st)
 	if len(m.come) < m.teams {
 		st.pause()
@@ -216,21 +215,21 @@ func (c *call) launchKernel(h cuda.Function, g grid, st *stream, args unsafe.Poi
 	return c.simple(st, "kernel "+f.kernel.name, f.body(g, args, ahead))
 }
 
-// body is what a launch does.
+// body returns the operation of a launch.
 func (f *function) body(g grid, args unsafe.Pointer, ahead bool) body {
 	params := make([]byte, roundUp(f.kernel.args, 8))[:f.kernel.args]
 	copy(params, unsafe.Slice((*byte)(args), f.kernel.args))
 	return func(s *Sim, o *op) status {
 		l := &Launch{Block: &Block{Index: -1, Threads: g.threads}, Name: f.kernel.name, Grid: g.blocks, Shared: g.shared,
 			Params: slices.Clone(params)}
-		l.strand = s.newStrand(o, s.lead(o, l, ahead), -1, func() { f.kernel.twin(l) })
-		s.schedule(l.strand)
+		l.task = s.newTask(o, s.lead(o, l, ahead), -1, func() { f.kernel.model(l) })
+		s.schedule(l.task)
 		return going
 	}
 }
 
-// lead returns the actor of a launch. One that is launched ahead of a kernel knows what that kernel came after, and waits
-// for the rest by AwaitBefore. Behind anything else it overlaps nothing, as on a device.
+// lead returns the actor of a launch. A launch that overlaps the kernel before it knows all that comes before that kernel. It waits for
+// that kernel by AwaitBefore. Behind any other operation a launch overlaps nothing, as on a device.
 func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 	q := o.queue
 	q.actor.fence()
@@ -239,8 +238,8 @@ func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 		q.early, l.crew = before, &q.crews[0]
 		return &q.actor
 	}
-	q.turn = 1 + q.turn%2
-	q.early, l.crew, l.before = o.early, &q.crews[q.turn], before
+	q.crew = 1 + q.crew%2
+	q.early, l.crew, l.before = o.early, &q.crews[q.crew], before
 	if l.crew.lead == nil {
 		a := s.newActor()
 		l.crew.lead = &a
@@ -252,11 +251,11 @@ func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 	return a
 }
 
-// AwaitBefore waits until all has ended that comes before the kernel on its stream: griddepcontrol.wait. Where LaunchAhead
-// has launched it, what it does before that is in no order with the kernel before it, though it runs later.
+// AwaitBefore waits until all work before the kernel on its stream has ended: griddepcontrol.wait. If LaunchAhead has launched the kernel,
+// its accesses before AwaitBefore are in no order with the kernel before it, though the simulator runs them later.
 func (b *Block) AwaitBefore() {
 	if b.before != nil {
-		b.strand.actor.follow(b.before)
-		b.strand.op.queue.early = b.before
+		b.task.actor.follow(b.before)
+		b.task.op.queue.early = b.before
 	}
 }

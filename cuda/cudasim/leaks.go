@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// left lists what of a context has not been given back.
+// left lists the parts of a context that have not been given back.
 func (p *Process) left(x *context) []string {
 	var all []string
 	add := func(of *context, format string, args ...any) {
@@ -37,7 +37,7 @@ func (p *Process) left(x *context) []string {
 	return all
 }
 
-// Leaks lists what processes that were not killed have not given back: contexts retained, memory, mappings, addresses,
+// Leaks lists everything that processes which were not killed have not given back: contexts retained, memory, mappings, addresses,
 // streams, events, modules, graphs.
 func (s *Sim) Leaks() []string {
 	s.lock()

@@ -117,7 +117,7 @@ func (p *Process) unmap(g *mapping) {
 	p.sim.drop(g.memory)
 }
 
-// A past is what was mapped once.
+// A past is memory that was mapped once.
 type past struct {
 	lo, hi uint64
 	memory string
@@ -156,7 +156,7 @@ func (p *Process) start(at uint64, kind mappingKind) *mapping {
 	return nil
 }
 
-// A trouble is why an address cannot be reached: what an enqueuing call returns for it, and words.
+// A trouble is the reason why an address cannot be reached: the result of an enqueuing call, and the reason in words.
 type trouble struct {
 	code cuda.Result
 	why  string
@@ -187,7 +187,7 @@ func (p *Process) allowed(device int, g *mapping) bool {
 	return device == g.memory.device || p.peers[[2]int{device, g.memory.device}]
 }
 
-// missing says what lies near an address that is not mapped.
+// missing describes the mappings near an address that is not mapped.
 func (p *Process) missing(at uint64, n int) string {
 	if g := p.find(at); g != nil {
 		return fmt.Sprintf("%d bytes end %d bytes behind %v", n, at+uint64(n)-g.hi, g.memory)
@@ -254,7 +254,7 @@ func (c *call) checkUnmapped(m *memory) {
 	}
 }
 
-// takeAway unmaps at the host's wish. What the process's devices have done through the mapping must be over as far as the
+// takeAway unmaps at the host's wish. The accesses of the process's devices through the mapping must be over as far as the
 // host knows; that it happens to have run already is not enough.
 func (c *call) takeAway(g *mapping) {
 	p := c.process

@@ -31,7 +31,7 @@ func Image(entries ...string) []byte {
 	return b
 }
 
-// imageSum leaves out the zero byte that ends what the driver takes.
+// imageSum leaves out the zero byte that ends the image for the driver.
 func imageSum(image []byte) [sha256.Size]byte {
 	return sha256.Sum256(bytes.TrimSuffix(image, []byte{0}))
 }
@@ -41,7 +41,7 @@ var (
 	targetLine  = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)`)
 )
 
-// newestPTX is what CUDA 13.0's driver compiles.
+// newestPTX is the newest version that CUDA 13.0's driver compiles.
 const newestPTX = 90
 
 // moduleLoadDataEx looks at PTX only for its version, its target and the names in it.
@@ -102,7 +102,7 @@ func (c *call) moduleGetFunction(h cuda.Module, name string) (cuda.Function, cud
 		k = c.sim.kernels[kernelKey{name: name}]
 	}
 	if k == nil {
-		c.sim.fault("no twin is registered for entry point " + name)
+		c.sim.fault("no model kernel is registered for entry point " + name)
 		return 0, cuda.NotFound
 	}
 	for h, f := range c.process.functions {

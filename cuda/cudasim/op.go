@@ -10,9 +10,9 @@ type queue struct {
 	ops   []*op // not done
 	tail  *op   // enqueued last, done or not
 	actor actor
-	crews [3]crew // of its kernels: the first for those that overlap no other, the others by turns for those launched ahead
-	turn  int     // which was the last of the others
-	early *stamp  // what a kernel that is launched ahead now comes after, nil if it overlaps nothing
+	crews [3]crew // of its kernels: the first for kernels that overlap no other, the other two alternate for kernels launched ahead
+	crew  int     // which of these two was used last
+	early *stamp  // of the work that a kernel launched ahead now comes after, nil if it overlaps nothing
 }
 
 // A crew is the actors of a kernel.
@@ -35,7 +35,7 @@ type status int
 const (
 	finished status = iota
 	waiting         // for memory that body watches; body is called again
-	going           // body has started what will call complete
+	going           // body has started work that will call complete
 )
 
 // A body does an operation's work. It may be run many times, for different operations.
@@ -57,13 +57,13 @@ type op struct {
 	started bool
 	done    bool
 	parked  uint64
-	out     *stamp           // when done
-	time    uint64           // when done, in steps
-	then    func()           // when done
-	stop    func()           // drops what body has started
-	inside  func() string    // for the report: what of a graph waits
-	waits   func() string    // for the report: what a waiting op waits for
-	strands map[*strand]bool // of a kernel, alive
+	out     *stamp              // when done
+	time    uint64              // when done, in steps
+	then    func()              // when done
+	stop    func()              // drops the work that body has started
+	inside  func() string       // for the report: the parts of a graph that wait
+	waits   func() string       // for the report: the reason why a waiting op waits
+	tasks   map[*blockTask]bool // of a kernel, alive
 }
 
 // A who is the actor and the operation that touch memory.
@@ -155,11 +155,11 @@ func (s *Sim) complete(o *op) {
 	s.moved()
 }
 
-// abandon drops everything in a queue; who waits for it goes on.
+// abandon drops everything in a queue. Operations and calls that wait for it go on.
 func (s *Sim) abandon(q *queue) {
 	for len(q.ops) > 0 {
 		o := q.ops[0]
-		for _, st := range o.sortedStrands() {
+		for _, st := range o.sortedTasks() {
 			st.doom(s)
 		}
 		if o.stop != nil {
@@ -171,7 +171,7 @@ func (s *Sim) abandon(q *queue) {
 	}
 }
 
-// crash ends an operation that touched what it must not: its context is useless from now on.
+// crash ends an operation with a failed access. Its context is useless from now on.
 func (s *Sim) crash(o *op, r resultError) {
 	s.fault(fmt.Sprintf("%v: %s, enqueued at\n%s", o.origin, r.why, stack(o.pcs, "    ")))
 	o.context.fail(r.code)

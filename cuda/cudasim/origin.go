@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// An origin is where an operation comes from: what it is, where it runs, and the stack of the call that enqueued it.
+// An origin says where an operation comes from: its name, its device and stream, and the stack of the call that enqueued it.
 type origin struct {
 	name    string
 	process int

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takePages returns zeroed memory for a device. It is not Go's: pages cost nothing until they are written, and Go's race
-// detector, which has nothing to find in memory that the Sim's lock guards, keeps no shadow of it.
+// takePages returns zeroed memory for a device. It is not Go's, so pages cost nothing until they are written. Go's race
+// detector keeps no shadow of it, and would find nothing in memory that the Sim's lock guards.
 func takePages(bytes int) []byte {
 	b, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -23,5 +23,5 @@ func emptyPages(b []byte) bool {
 	return unix.Madvise(b, unix.MADV_DONTNEED) == nil && runtime.GOOS == "linux"
 }
 
-// givePages ends the life of what takePages returned.
+// givePages gives back pages of takePages.
 func givePages(b []byte) { _ = unix.Munmap(b) }

@@ -51,8 +51,8 @@ type context struct {
 	handle  cuda.Context
 	retains int
 	legacy  *stream
-	ended   knowledge   // what the streams had done that are no more
-	sticky  cuda.Result // what every call returns from now on
+	ended   knowledge   // of the streams that are destroyed, at their end
+	sticky  cuda.Result // the result of every call from now on
 }
 
 func (s *Sim) newProcess(devices []int) *Process {
@@ -94,7 +94,7 @@ func (p *Process) thread() *thread {
 	return t
 }
 
-// device translates what the process calls a device.
+// device translates a device number of the process.
 func (p *Process) device(id cuda.DeviceID) (int, bool) {
 	if id < 0 || int(id) >= len(p.visible) {
 		return 0, false

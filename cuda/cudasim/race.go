@@ -79,12 +79,12 @@ type touch struct {
 	memory   *memory
 	access   access
 	write    bool
-	fresh    *cell // what a write leaves
+	fresh    *cell // that a write leaves
 	old, new *cell // the last read's replacement
 }
 
-// touch checks an access against those before it and remembers it. Writes wake who watches these bytes. published is
-// what a write publishes to those that will acquire it, if it does.
+// touch checks an access against those before it and remembers it. Writes wake the tasks that watch these bytes. published is
+// the stamp that a write publishes to the actors that will acquire it, if it publishes one.
 func (s *Sim) touch(w who, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
 	if n == 0 {
 		return
@@ -140,7 +140,7 @@ func (t *touch) read(c *cell, lo, hi int) *cell {
 	return t.new
 }
 
-// withRead adds the read, in place of those that it follows: who comes after it comes after them.
+// withRead adds the read and drops the reads that it follows: an access after it is also after them.
 func (t *touch) withRead(c *cell) *cell {
 	n := &cell{write: c.write, stamp: c.stamp, reads: make([]access, 0, len(c.reads)+1)}
 	for _, r := range c.reads {
@@ -161,19 +161,19 @@ func (t *touch) after(a *access) bool {
 	if a.slot == t.by.slot || a.kind == flag && t.access.kind == flag {
 		return true
 	}
-	if a.kind == blanking && a.epoch <= t.by.pending.at(a.slot) {
-		return true // who stores now has heard from the block after a fence of it
+	if a.kind == clearing && a.epoch <= t.by.pending.at(a.slot) {
+		return true // the actor that stores now has heard from the block after a fence of the block
 	}
 	switch over := a.epoch <= t.by.seen.at(a.slot); {
-	case a.kind == source && t.write, a.kind == copied && (t.access.kind == packet || t.access.kind == blanking):
+	case a.kind == source && t.write, a.kind == copied && (t.access.kind == validated || t.access.kind == clearing):
 		return over
-	case a.kind >= flag && a.kind <= packet && t.access.kind >= flag && t.access.kind <= blanking:
+	case a.kind >= flag && a.kind <= validated && t.access.kind >= flag && t.access.kind <= clearing:
 		return over
 	}
 	return a.epoch <= t.by.hb.at(a.slot)
 }
 
-// stamps calls f for what was published to bytes lo to hi by the writes that are there now.
+// stamps calls f for the stamps that the last writes of bytes lo to hi have published.
 func (m *memory) stamps(lo, hi int, f func(*stamp)) {
 	var last *stamp
 	m.shadow.visit(lo, hi, func(c *cell, _, _ int) *cell {
@@ -185,7 +185,7 @@ func (m *memory) stamps(lo, hi int, f func(*stamp)) {
 	})
 }
 
-// unwritten reports the read of memory that nobody has written, if that is asked for.
+// unwritten reports the read of memory that no actor has written, if the Config asks for that.
 func (s *Sim) unwritten(by *origin, m *memory, at int) {
 	if !s.config.Uninitialized || m.host() {
 		return

@@ -67,18 +67,18 @@ func (c *scene) sync(s cuda.Stream) {
 	c.on(c.deviceOf(s), func(th cuda.Thread) { c.must(th.Synchronize(s)) })
 }
 
-// run launches a twin of two blocks with the scene's addresses: A, B and the flags.
-func (c *scene) run(s cuda.Stream, name string, twin cudasim.Twin) {
-	c.launch(s, name, cuda.Thread.Launch, twin)
+// run launches a model kernel of two blocks with the scene's addresses: A, B and the flags.
+func (c *scene) run(s cuda.Stream, name string, model cudasim.Model) {
+	c.launch(s, name, cuda.Thread.Launch, model)
 }
 
-func (c *scene) ahead(s cuda.Stream, name string, twin cudasim.Twin) {
-	c.launch(s, name, cuda.Thread.LaunchAhead, twin)
+func (c *scene) ahead(s cuda.Stream, name string, model cudasim.Model) {
+	c.launch(s, name, cuda.Thread.LaunchAhead, model)
 }
 
-func (c *scene) launch(s cuda.Stream, name string, how func(cuda.Thread, cuda.Function, cuda.Grid, unsafe.Pointer, cuda.Stream) error, twin cudasim.Twin) {
+func (c *scene) launch(s cuda.Stream, name string, how func(cuda.Thread, cuda.Function, cuda.Grid, unsafe.Pointer, cuda.Stream) error, model cudasim.Model) {
 	d := c.deviceOf(s)
-	f := c.function(d, name, addressesBytes, twin)
+	f := c.function(d, name, addressesBytes, model)
 	c.on(d, func(th cuda.Thread) {
 		c.must(how(th, f, cuda.Grid{Blocks: 2, Threads: 32}, args(addresses{uint64(c.a), uint64(c.b), uint64(c.flags)}), s))
 	})
@@ -149,43 +149,43 @@ var rightPatterns = []pattern{
 			})
 		})
 	}},
-	{"packets there and back", func(c *scene) { // an answer frees the slot
+	{"LL packets there and back", func(c *scene) { // an answer frees the slot
 		data := make([]byte, 64)
 		c.run(c.u, "answer", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			for i := range uint32(3) {
-				l.Poll(func() bool { return l.LoadPackets(a.B, data, i+1) })
-				l.StorePackets(a.A, data, i+1)
+				l.Poll(func() bool { return l.LoadLL(a.B, data, i+1) })
+				l.StoreLL(a.A, data, i+1)
 			}
 		})
 		c.run(c.s, "ask", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			for i := range uint32(3) {
-				l.StorePackets(a.B, data, i+1)
-				l.Poll(func() bool { return l.LoadPackets(a.A, data, i+1) })
+				l.StoreLL(a.B, data, i+1)
+				l.Poll(func() bool { return l.LoadLL(a.A, data, i+1) })
 			}
 		})
 	}},
-	{"rows there and back", func(c *scene) {
+	{"LL128 lines there and back", func(c *scene) {
 		ask, answer := make([]byte, 200), make([]byte, 200)
 		c.run(c.u, "answer", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			for i := range uint32(3) {
-				l.Poll(func() bool { return l.LoadRows(a.B, answer, i+1) })
-				l.StoreRows(a.A, answer, i+1)
+				l.Poll(func() bool { return l.LoadLL128(a.B, answer, i+1) })
+				l.StoreLL128(a.A, answer, i+1)
 			}
 		})
 		c.run(c.s, "ask", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			for i := range uint32(3) {
 				ask[199] = byte(i + 1)
-				l.StoreRows(a.B, ask, i+1)
-				l.Poll(func() bool { return l.LoadRows(a.A, ask, i+1) && ask[199] == byte(i+1) })
+				l.StoreLL128(a.B, ask, i+1)
+				l.Poll(func() bool { return l.LoadLL128(a.A, ask, i+1) && ask[199] == byte(i+1) })
 			}
 		})
 	}},
-	{"lines that are cleared", func(c *scene) { lines(c, true) }},
-	{"lines that a copy brought", func(c *scene) { copiedLines(c, false) }},
+	{"sentinel lines that are cleared", func(c *scene) { lines(c, true) }},
+	{"sentinel lines that a copy brought", func(c *scene) { copiedSentinel(c, false) }},
 	{"double buffer", func(c *scene) { doubleBuffer(c, 2) }},
 	{"grid after grid", func(c *scene) {
 		for range 2 {
@@ -208,7 +208,7 @@ var rightPatterns = []pattern{
 			})
 		})
 	}},
-	{"teams that tell and heed", func(c *scene) { tellAndHeed(c, 0) }},
+	{"teams that tell and heed", func(c *scene) { postAndAwaitProgress(c, 0) }},
 	{"host memory", func(c *scene) {
 		p := c.process()
 		p.HostWrite(c.h.Bytes)
@@ -270,56 +270,56 @@ var wrongPatterns = []pattern{
 			l.StoreVolatile32(a.C, 1)
 		})
 	}},
-	{"packets say nothing of plain data", func(c *scene) {
+	{"LL packets say nothing of plain data", func(c *scene) {
 		data := make([]byte, 8)
 		c.run(c.u, "take", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
-			l.Poll(func() bool { return l.LoadPackets(a.B, data, 1) })
+			l.Poll(func() bool { return l.LoadLL(a.B, data, 1) })
 			l.Load(a.A, 64)
 		})
 		c.run(c.s, "send", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			l.Store(a.A, 64)
-			l.StorePackets(a.B, data, 1)
+			l.StoreLL(a.B, data, 1)
 		})
 	}},
-	{"rows say nothing of plain data", func(c *scene) {
+	{"LL128 lines say nothing of plain data", func(c *scene) {
 		data := make([]byte, 8)
 		c.run(c.u, "take", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
-			l.Poll(func() bool { return l.LoadRows(a.B, data, 1) })
+			l.Poll(func() bool { return l.LoadLL128(a.B, data, 1) })
 			l.Load(a.A, 64)
 		})
 		c.run(c.s, "send", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			l.Store(a.A, 64)
-			l.StoreRows(a.B, data, 1)
+			l.StoreLL128(a.B, data, 1)
 		})
 	}},
-	{"packets overwritten", func(c *scene) {
+	{"LL packets overwritten", func(c *scene) {
 		data := make([]byte, 64)
 		c.run(c.u, "take", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
 			for i := range uint32(2) {
-				l.Poll(func() bool { return l.LoadPackets(a.B, data, i+1) })
+				l.Poll(func() bool { return l.LoadLL(a.B, data, i+1) })
 				l.StoreRelease32(a.C, i+1)
 			}
 		})
 		c.run(c.s, "send twice", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
-			l.StorePackets(a.B, data, 1)
+			l.StoreLL(a.B, data, 1)
 			if l.LoadAcquire32(a.C) == 0 { // too late, but not waited for
 				l.Yield()
 			}
-			l.StorePackets(a.B, data, 2)
+			l.StoreLL(a.B, data, 2)
 		})
 	}},
-	{"lines that are blank, but not read to be", func(c *scene) { lines(c, false) }},
-	{"lines copied to before they were blank", func(c *scene) {
-		c.run(c.u, "blank", func(l *cudasim.Launch) { l.Blank(cudasim.Args[addresses](l).B, 4, [16]byte{1, 2, 3}) })
+	{"sentinel lines that are cleared, but not read to be", func(c *scene) { lines(c, false) }},
+	{"sentinel lines copied to before they were cleared", func(c *scene) {
+		c.run(c.u, "clear", func(l *cudasim.Launch) { l.Clear(cudasim.Args[addresses](l).B, 4, [16]byte{1, 2, 3}) })
 		c.copy(c.s, c.b, c.a, 64)
 	}},
-	{"copied lines say nothing of other data", func(c *scene) { copiedLines(c, true) }},
+	{"copied sentinel lines say nothing of other data", func(c *scene) { copiedSentinel(c, true) }},
 	{"blocks of one grid", func(c *scene) {
 		c.run(c.s, "overlap", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
@@ -335,7 +335,7 @@ var wrongPatterns = []pattern{
 			})
 		})
 	}},
-	{"teams that heed too little", func(c *scene) { tellAndHeed(c, 1) }},
+	{"teams that heed too little", func(c *scene) { postAndAwaitProgress(c, 1) }},
 	{"single buffer", func(c *scene) { doubleBuffer(c, 1) }},
 	{"flag cleared without order", func(c *scene) {
 		c.set(c.u, c.b)
@@ -347,8 +347,8 @@ var wrongPatterns = []pattern{
 	}},
 }
 
-// tellAndHeed has one team fill pieces that another reads, which waits for so many pieces less than it should.
-func tellAndHeed(c *scene, less uint32) {
+// postAndAwaitProgress has one team fill pieces that another reads, which waits for so many pieces less than it should.
+func postAndAwaitProgress(c *scene, less uint32) {
 	c.run(c.s, "tell", func(l *cudasim.Launch) {
 		a := cudasim.Args[addresses](l)
 		l.Teams(2, func(b *cudasim.Block) {
@@ -356,9 +356,9 @@ func tellAndHeed(c *scene, less uint32) {
 				at := a.A + uint64(b.Index)*64 + uint64(i)*16
 				if b.Team == 0 {
 					b.Store(at, 16)
-					b.Tell(i + 1)
+					b.PostProgress(i + 1)
 				} else {
-					b.Heed(0, i+1-less)
+					b.AwaitProgress(0, i+1-less)
 					b.Load(at, 16)
 				}
 			}
@@ -424,7 +424,7 @@ func TestWrongPatternsRaceUnderEverySeed(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			for seed := range uint64(patternSeeds) {
 				races, faults := play(t, p, seed)
-				if p.name == "packets overwritten" && len(faults) == 1 { // the receiver missed one and waits for ever
+				if p.name == "LL packets overwritten" && len(faults) == 1 { // the receiver missed one and waits for ever
 					continue
 				}
 				require.NotEmpty(t, races, "seed %d", seed)

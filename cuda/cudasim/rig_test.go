@@ -127,9 +127,9 @@ func (r *rig) host(bytes int) *cuda.Host {
 	return h
 }
 
-// function registers a twin and loads its function on a device.
-func (r *rig) function(device int, name string, args uintptr, twin cudasim.Twin) cuda.Function {
-	r.sim.Register(name, args, twin)
+// function registers a model kernel and loads its function on a device.
+func (r *rig) function(device int, name string, args uintptr, model cudasim.Model) cuda.Function {
+	r.sim.Register(name, args, model)
 	var f cuda.Function
 	r.on(device, func(th cuda.Thread) {
 		m, err := th.LoadModule(name, cudasim.Image(name))

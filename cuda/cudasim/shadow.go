@@ -9,12 +9,12 @@ const pageBytes = 4096
 type accessKind uint8
 
 const (
-	plain    accessKind = iota
-	flag                // release, acquire, volatile and stream accesses to words
-	packet              // packets, rows and lines stored, and taken
-	blanking            // lines made blank
-	copied              // by a copy: who sees a line that it stored knows that it was
-	source              // read by a copy: over when a line that it stored is seen
+	plain     accessKind = iota
+	flag                 // release, acquire, volatile and stream accesses to words
+	validated            // LL, LL128 and sentinel lines stored, and taken
+	clearing             // lines cleared
+	copied               // stored by a copy: an actor that sees a line of the copy knows that the copy was made
+	source               // read by a copy: over when a line of the copy is seen
 )
 
 // An access is one actor's touch of some bytes.
@@ -28,8 +28,8 @@ type access struct {
 
 // A cell is immutable.
 type cell struct {
-	write access // by is nil if nobody has written
-	stamp *stamp // what the write published
+	write access // by is nil if no actor has written
+	stamp *stamp // that the write published
 	reads []access
 }
 

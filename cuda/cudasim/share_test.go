@@ -146,7 +146,7 @@ func TestIllegalAccesses(t *testing.T) {
 	}
 }
 
-func TestTwinPanics(t *testing.T) {
+func TestModelPanics(t *testing.T) {
 	r := looseRig(t, cudasim.Config{})
 	f := r.function(0, "broken", 8, func(l *cudasim.Launch) {
 		l.Each(func(b *cudasim.Block) {
@@ -160,7 +160,7 @@ func TestTwinPanics(t *testing.T) {
 		require.NoError(t, th.Launch(f, cuda.Grid{Blocks: 3, Threads: 1}, args(number{}), 0))
 		require.ErrorIs(t, th.Synchronize(0), cuda.Result(719))
 	})
-	require.Contains(t, r.sim.Faults()[0], "the twin panicked: no such tile")
+	require.Contains(t, r.sim.Faults()[0], "the model kernel panicked: no such tile")
 }
 
 // A killed process takes its kernels along; who polls its flags goes on when the host says stop.

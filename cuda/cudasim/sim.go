@@ -37,10 +37,10 @@ type Sim struct {
 }
 
 type device struct {
-	used    int       // bytes
-	next    uint64    // address
-	threads int       // of blocks that run
-	waiting []*strand // blocks that have not begun
+	used    int          // bytes
+	next    uint64       // address
+	threads int          // of blocks that run
+	waiting []*blockTask // blocks that have not begun
 }
 
 // New makes a machine. It is to be closed, by Check or by Close.
@@ -82,7 +82,7 @@ func (s *Sim) newActor() actor {
 func (s *Sim) fault(text string) { s.faults = append(s.faults, text) }
 
 // Faults returns what went wrong so far other than races: accesses to memory that is not there, memory freed while another
-// process has it mapped, kernels that panicked, deadlocks, and entry points without a twin.
+// process has it mapped, kernels that panicked, deadlocks, and entry points without model kernels.
 func (s *Sim) Faults() []string {
 	s.lock()
 	defer s.unlock()

@@ -27,8 +27,8 @@ func (s *Sim) newStream(x *context, flags uint32) *stream {
 	return &stream{queue: queue{actor: s.newActor()}, context: x, flags: flags}
 }
 
-// sortedStreams returns a process's streams in the order in which they were made, those that are destroyed too as long
-// as they have something to do.
+// sortedStreams returns a process's streams in the order in which they were made. Destroyed streams are among them as
+// long as they have something to do.
 func sortedStreams(p *Process) []*stream {
 	maps.DeleteFunc(p.streams, func(_ cuda.Stream, st *stream) bool {
 		over := st.gone && len(st.ops) == 0

@@ -198,9 +198,6 @@ func (p *Process) bindEvents(d *cuda.Driver) {
 	d.EventQuery = func(e cuda.Event) cuda.Result {
 		return p.do("EventQuery", needsContext|breaksCapture, func(c *call) cuda.Result { return c.eventQuery(e) })
 	}
-	d.EventSynchronize = func(e cuda.Event) cuda.Result {
-		return p.do("EventSynchronize", needsContext|breaksCapture, func(c *call) cuda.Result { return c.eventSynchronize(e) })
-	}
 	d.EventElapsedTime = func(start, end cuda.Event) (float32, cuda.Result) {
 		return get(p, "EventElapsedTime", needsContext, func(c *call) (float32, cuda.Result) { return c.eventElapsedTime(start, end) })
 	}

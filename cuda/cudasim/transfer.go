@@ -33,8 +33,8 @@ func (c *call) reachable(st *stream, p cuda.Pointer, n int) cuda.Result {
 	return cuda.Success
 }
 
-// memcpyAsync is stricter than the driver, which copies between devices that have no access to one another through the
-// host, slowly and silently, and which takes pageable host memory.
+// memcpyAsync is stricter than the driver. The driver takes pageable host memory. Between devices without access to one another it copies
+// through the host, slowly and silently.
 func (c *call) memcpyAsync(dst, src cuda.Pointer, bytes int, st *stream) cuda.Result {
 	if bytes < 0 {
 		return cuda.InvalidValue

@@ -2,8 +2,8 @@ package cudasim
 
 // A word is a flag's values in the order in which they were stored, and what each store published. Memory order lets a
 // load return any value from the last one on that the loader knows of. A load returns the oldest, the next load of the
-// same actor the next; a wait ends with the oldest value that fits. So what a flag orders does not depend on how late
-// somebody looked, and a wait for too small a number is found under every seed.
+// same actor the next; a wait ends with the oldest value that fits. So the order that a flag
+// gives does not depend on how late an actor looked. A wait for too small a number is found under every seed.
 //
 // Of host memory a load returns what is there: the host stores and looks without a call. What it has stored publishes
 // what it knew when the word was next looked at.

@@ -39,7 +39,7 @@ func (r *rank) refusals(devices int) error {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	onSim(t, 2, small(Packets), func(r *rank) error {
+	onSim(t, 2, small(LL), func(r *rank) error {
 		return first(r.refusals(2), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100}))
 	})
 }
@@ -97,7 +97,7 @@ func TestMisplaced(t *testing.T) {
 	for _, p := range places(func() cuda.Pointer { return 1<<56 + 4096 }) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			onRanks(t, stoppable(t, 2).Driver(), 2, 2, simHalf, small(Packets), func(r *rank) error { return r.misplaced(p) })
+			onRanks(t, abortable(t, 2).Driver(), 2, 2, simHalf, small(LL), func(r *rank) error { return r.misplaced(p) })
 		})
 	}
 }
@@ -154,7 +154,7 @@ func onBroken(t *testing.T, driver *cuda.Driver, devices, half int, c broken) {
 // TestNoSuchDevice names a device that the process does not see.
 func TestNoSuchDevice(t *testing.T) {
 	t.Parallel()
-	onSim(t, 2, small(Packets), func(r *rank) error {
+	onSim(t, 2, small(LL), func(r *rank) error {
 		x := colligo.OnDevice(colligo.Device{Kind: colligo.CUDA, Index: 5}, 1<<56, 4, colligo.Float32)
 		return contains(r.g.AllReduce(r.ctx, x, colligo.Sum), "rank ", "on cuda:5", "this process sees 2 devices", "cuDeviceGet on device 5")
 	})
@@ -165,8 +165,8 @@ func TestSelfTestFails(t *testing.T) {
 	t.Parallel()
 	sim := simulated(t, 2)
 	all := []*cudasim.Process{sim.Process(), sim.Process()}
-	all[0].Fail("StreamSynchronize", 4, cuda.OutOfMemory) // after those of the heap, of its lines and of what is sent
-	o := small(Packets)
+	all[0].Fail("StreamSynchronize", 4, cuda.OutOfMemory) // after those of the symmetric heap, of its lines and of what is sent
+	o := small(LL)
 	o.launch = paces[0]
 	onDrivers(t, func(rank int) *cuda.Driver { return all[rank].Driver() }, 2, 2, simHalf, o, func(r *rank) error {
 		err := r.g.AllReduce(r.ctx, r.tensor(0, colligo.Float32, 0, 4), colligo.Sum)
@@ -177,10 +177,10 @@ func TestSelfTestFails(t *testing.T) {
 // TestKilled ends the process of one rank while all reduce. The others hear that it is lost, and their kernels end.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			killOne(t, stoppable(t, 3), small(way))
+			killOne(t, abortable(t, 3), small(algorithm))
 		})
 	}
 }

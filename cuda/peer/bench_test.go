@@ -7,6 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 )
 
 // BenchmarkAllReduce times float32 sums back to back on one stream by events. µs/op is the slowest rank's time on the
@@ -21,7 +22,7 @@ func BenchmarkAllReduce(b *testing.B) {
 		if size > n {
 			most = 64 << 20 // ranks that share a device tell nothing more
 		}
-		jobs, results := make(chan job, maxRanks), make(chan result, maxRanks)
+		jobs, results := make(chan job, symheap.MaxRanks), make(chan result, symheap.MaxRanks)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -114,7 +115,7 @@ func (r *rank) timed(n, bytes int) (float64, error) {
 
 // BenchmarkEnqueue measures what a small all-reduce costs the host beside the driver's own calls, which do nothing here.
 func BenchmarkEnqueue(b *testing.B) {
-	sim := stoppable(b, 2)
+	sim := abortable(b, 2)
 	d := *sim.Driver()
 	done := make(chan struct{})
 	onRanks(b, &d, 2, 2, simHalf, Options{}, func(r *rank) error {

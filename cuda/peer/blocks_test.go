@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/object"
 )
@@ -60,7 +61,7 @@ func TestBlocks(t *testing.T) {
 	for _, size := range []int{2, 3} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, size, small(Packets), func(r *rank) error {
+			onSim(t, size, small(LL), func(r *rank) error {
 				for i, n := range []int{1, 1000, 5000, 64} {
 					if err := r.blocks(n, i%2 == 1); err != nil {
 						return err
@@ -77,7 +78,7 @@ func TestBlocks(t *testing.T) {
 }
 
 // TestLongBlocks has ranks send long messages to one another in blocks, receives first and sends first, by kernels and by streams, in
-// graphs, also more of them than a mailbox has room for.
+// graphs, also more of them than an eager buffer has room for.
 func TestLongBlocks(t *testing.T) {
 	t.Parallel()
 	for _, blocking := range []bool{false, true} {
@@ -85,9 +86,9 @@ func TestLongBlocks(t *testing.T) {
 			t.Parallel()
 			d := *simulated(t, 2).Driver()
 			d.Blocking = blocking
-			onRanks(t, &d, 2, 2, chainHalf, Options{Memory: letterMemory}, func(r *rank) error {
+			onRanks(t, &d, 2, 2, chainHalf, Options{Memory: rendezvousMemory}, func(r *rank) error {
 				for i, n := range []int{140_000, 140_001, 20} {
-					if err := first(r.blocks(n, i%2 == 1), r.swaps(n, 5*mailSlots/4), r.swaps(n, 3), r.oneWay(n, 5*mailSlots/4)); err != nil {
+					if err := first(r.blocks(n, i%2 == 1), r.sendRecvs(n, 5*symheap.EagerSlots/4), r.sendRecvs(n, 3), r.oneWay(n, 5*symheap.EagerSlots/4)); err != nil {
 						return err
 					}
 				}
@@ -120,8 +121,8 @@ func (r *rank) oneWay(n, some int) error {
 	})
 }
 
-// swaps exchanges some messages of n/some elements with the next rank and the one before, the receives first.
-func (r *rank) swaps(n, some int) error {
+// sendrecvs exchanges some messages of n/some elements with the next rank and the one before, the receives first.
+func (r *rank) sendRecvs(n, some int) error {
 	part, size, me := n/some, r.g.Size(), r.g.Rank()
 	next, prev := (me+1)%size, (me+size-1)%size
 	in, out := r.tensor(0, colligo.Int32, 0, part*some), r.tensor(1, colligo.Int32, 0, part*some)
@@ -139,11 +140,11 @@ func (r *rank) swaps(n, some int) error {
 	})
 }
 
-// TestLettersInACircle has three ranks send long messages to one another in blocks, in which the first receive of each is of the second
+// TestRendezvousInACircle has three ranks send long messages to one another in blocks, in which the first receive of each is of the second
 // send of its peer.
-func TestLettersInACircle(t *testing.T) {
+func TestRendezvousInACircle(t *testing.T) {
 	t.Parallel()
-	onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, Options{Memory: letterMemory, Timeout: 10 * time.Second}, func(r *rank) error {
+	onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, Options{Memory: rendezvousMemory, Timeout: 10 * time.Second}, func(r *rank) error {
 		n, me := 110_000, r.g.Rank()
 		next, prev := (me+1)%3, (me+2)%3
 		in, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(1, colligo.Int32, 0, 2*n)

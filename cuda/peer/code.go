@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,69 +8,50 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
-	seam "github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
+
+// Algorithms declare the entry points that they launch. Each gets a place in a table, so that a launch looks nothing up by name.
+type (
+	moveEntry int // of kernels that know no element type
+	foldEntry struct {
+		family ptx.Family // loaded together
+		index  int
+	}
+)
+
+// moveNames and foldNames are the entry points that algorithms have declared, by their places.
+var moveNames, foldNames []string
+
+// moveEntryOf declares a kernel that knows no element type.
+func moveEntryOf(name string) moveEntry { return moveEntry(placed(&moveNames, name)) }
+
+// foldEntryOf declares a kernel that reduces.
+func foldEntryOf(f ptx.Family, name string) foldEntry { return foldEntry{f, placed(&foldNames, name)} }
+
+func placed(names *[]string, name string) int {
+	for i, n := range *names {
+		if n == name {
+			return i
+		}
+	}
+	*names = append(*names, name)
+	return len(*names) - 1
+}
 
 // code is the kernels that are on the device.
 type code struct {
-	log         *slog.Logger
-	ahead       bool // kernels are launched ahead
-	repeats     repeats
-	modules     []cuda.Module
-	move        moves
-	reduce      map[reduction]*reducers
-	spoilt      bool      // tiles or a ring have been where slots of Follow are blank
-	graphSpoils bool      // a graph that may be replayed at any time has tiles or a ring in it
-	last        reduction // asked for last, and its kernels
-	lastOf      *reducers
-	scale       map[colligo.DType]cuda.Function
-}
-
-// moves are the entry points that know no element type.
-type moves struct {
-	copy, fill                                      kernel
-	exchangePackets, exchangeEven                   kernel
-	exchangeTiles, exchangeTurns, exchangeDirect    kernel
-	broadcastPackets, broadcastRows, broadcastLines kernel
-	broadcastChain, moveFollow                      kernel
-	exchangeMail, meetLetters, swapLetters          kernel
-}
-
-// put stores an entry point.
-func (m *moves) put(name string, k kernel) {
-	switch name {
-	case kernels.CopyBytes:
-		m.copy = k
-	case kernels.FillLines:
-		m.fill = k
-	case kernels.ExchangePackets:
-		m.exchangePackets = k
-	case kernels.ExchangeEven:
-		m.exchangeEven = k
-	case kernels.ExchangeTiles:
-		m.exchangeTiles = k
-	case kernels.ExchangeTurns:
-		m.exchangeTurns = k
-	case kernels.ExchangeDirect:
-		m.exchangeDirect = k
-	case kernels.BroadcastPackets:
-		m.broadcastPackets = k
-	case kernels.BroadcastChain:
-		m.broadcastChain = k
-	case kernels.BroadcastRows:
-		m.broadcastRows = k
-	case kernels.BroadcastLines:
-		m.broadcastLines = k
-	case kernels.MoveFollow:
-		m.moveFollow = k
-	case kernels.ExchangeMail:
-		m.exchangeMail = k
-	case kernels.MeetLetters:
-		m.meetLetters = k
-	case kernels.SwapLetters:
-		m.swapLetters = k
-	}
+	log        *slog.Logger
+	ahead      bool // kernels are launched ahead
+	repeats    repeats
+	modules    []cuda.Module
+	moves      []kernel // by moveEntry
+	folds      map[reduction][]kernel
+	last       reduction // asked for last, and its kernels
+	lastOf     []kernel
+	scale      map[colligo.DType]cuda.Function
+	dirty      bool // tiles or a ring have been where slots of a fused ring hold sentinels
+	graphDirty bool // a graph that may be replayed at any time has tiles or a ring in it
 }
 
 // reduction is a kind of reduction on an element type.
@@ -80,66 +60,65 @@ type reduction struct {
 	kind  colligo.OpKind
 }
 
-// reducers are the entry points of a reduction; those of families that were not needed are 0.
-type reducers struct {
-	two                              kernel
-	oneShot, twoShot                 kernel
-	scatterPackets, scatterEven      kernel
-	tiles, scatterTiles              kernel
-	rows, rowsTwoShot, lines, direct kernel
-	follow                           kernel
-}
+// move returns a kernel that knows no element type.
+func (c *code) move(e moveEntry) *kernel { return &c.moves[e] }
 
-func (r *reducers) has(f kernels.Family) bool {
-	switch f {
-	case kernels.LocalFamily:
-		return r.two.Function != 0
-	case kernels.PacketFamily:
-		return r.oneShot.Function != 0
-	case kernels.RowFamily:
-		return r.rows.Function != 0
-	case kernels.LineFamily:
-		return r.lines.Function != 0
-	case kernels.FollowFamily:
-		return r.follow.Function != 0
-	case kernels.DirectFamily:
-		return r.direct.Function != 0
+// fold returns a kernel of a reduction, nil if it is not loaded.
+func (c *code) fold(of reduction, e foldEntry) *kernel {
+	if c.lastOf == nil || c.last != of {
+		c.last, c.lastOf = of, c.folds[of]
 	}
-	return r.tiles.Function != 0
+	if c.lastOf == nil || c.lastOf[e.index].Function == 0 {
+		return nil
+	}
+	return &c.lastOf[e.index]
 }
 
-// put stores an entry point.
-func (r *reducers) put(name string, k kernel) {
-	switch name {
-	case kernels.ReduceTwo:
-		r.two = k
-	case kernels.AllReduceOneShot:
-		r.oneShot = k
-	case kernels.AllReduceTwoShot:
-		r.twoShot = k
-	case kernels.ReduceScatterPackets:
-		r.scatterPackets = k
-	case kernels.ReduceScatterEven:
-		r.scatterEven = k
-	case kernels.AllReduceTiles:
-		r.tiles = k
-	case kernels.ReduceScatterTiles:
-		r.scatterTiles = k
-	case kernels.AllReduceRows:
-		r.rows = k
-	case kernels.AllReduceRowsTwoShot:
-		r.rowsTwoShot = k
-	case kernels.AllReduceLines:
-		r.lines = k
-	case kernels.AllReduceFollow:
-		r.follow = k
-	case kernels.AllReduceDirect:
-		r.direct = k
+// loadMoves loads the kernels that know no element type.
+func (c *code) loadMoves(t cuda.Thread) error {
+	c.folds, c.scale, c.moves = map[reduction][]kernel{}, map[colligo.DType]cuda.Function{}, make([]kernel, len(moveNames))
+	return c.load(t, ptx.MoveModule(), putInto(c.moves, moveNames))
+}
+
+// loadFolds loads a family of the kernels of a reduction.
+func (c *code) loadFolds(t cuda.Thread, of reduction, f ptx.Family) error {
+	m, err := ptx.ReduceModule(of.dtype, of.kind, f)
+	if err != nil {
+		return err
+	}
+	if c.folds[of] == nil {
+		c.folds[of] = make([]kernel, len(foldNames))
+	}
+	c.last, c.lastOf = of, c.folds[of]
+	return c.load(t, m, putInto(c.lastOf, foldNames))
+}
+
+// loadScale loads the kernel that multiplies.
+func (c *code) loadScale(t cuda.Thread, d colligo.DType) error {
+	m, err := ptx.UnaryModule(d)
+	if err != nil {
+		return err
+	}
+	return c.load(t, m, func(name string, k kernel) {
+		if name == ptx.Scale {
+			c.scale[d] = k.Function
+		}
+	})
+}
+
+// putInto stores entry points at their places; those that no algorithm has declared are left out.
+func putInto(kernels []kernel, names []string) func(name string, k kernel) {
+	return func(name string, k kernel) {
+		for i, n := range names {
+			if n == name {
+				kernels[i] = k
+			}
+		}
 	}
 }
 
 // load puts a module on the device and hands its entry points to put.
-func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, k kernel)) error {
+func (c *code) load(t cuda.Thread, m ptx.Module, put func(name string, k kernel)) error {
 	source := m.PTX
 	if c.ahead {
 		source = m.AheadPTX
@@ -160,8 +139,8 @@ func (c *code) load(t cuda.Thread, m kernels.Module, put func(name string, k ker
 	return errors.Join(err, err2)
 }
 
-func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(name string, k kernel)) error {
-	mod, err := t.LoadModule(m.Name(), ptx)
+func (c *code) compile(t cuda.Thread, m ptx.Module, source []byte, put func(name string, k kernel)) error {
+	mod, err := t.LoadModule(m.Name(), source)
 	if err != nil {
 		return c.rejected(t, err)
 	}
@@ -175,13 +154,13 @@ func (c *code) compile(t cuda.Thread, m kernels.Module, ptx []byte, put func(nam
 		if err != nil {
 			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
 		}
-		k.spoils = kernels.UsesTiles(e.Name)
+		k.dirties = ptx.UsesTiles(e.Name)
 		put(e.Name, k)
 	}
 	return nil
 }
 
-// rejected says what driver and device did not take a module.
+// rejected names the driver and the device that did not take a module.
 func (c *code) rejected(t cuda.Thread, err error) error {
 	major, minor, err2 := t.Driver().Version()
 	if err2 != nil {
@@ -199,11 +178,6 @@ func (c *code) rejected(t cuda.Thread, err error) error {
 	return fmt.Errorf("%s does not take the kernels: %w", text, err)
 }
 
-func (c *code) loadMoves(t cuda.Thread) error {
-	c.reduce, c.scale = map[reduction]*reducers{}, map[colligo.DType]cuda.Function{}
-	return c.load(t, kernels.MoveModule(), c.move.put)
-}
-
 func (c *code) unload(t cuda.Thread) error {
 	errs := []error{c.repeats.free(t)}
 	for _, m := range c.modules {
@@ -211,64 +185,4 @@ func (c *code) unload(t cuda.Thread) error {
 	}
 	c.modules = nil
 	return errors.Join(errs...)
-}
-
-// reducers returns the kernels of a reduction with a family loaded. All ranks come here with the same operation.
-func (b *backend) reducers(ctx context.Context, t cuda.Thread, d colligo.DType, k colligo.OpKind, f kernels.Family) (*reducers, error) {
-	what := reduction{d, k}
-	if r := b.code.lastOf; r != nil && b.code.last == what && r.has(f) {
-		return r, nil
-	}
-	r := b.code.reduce[what]
-	if r == nil {
-		r = &reducers{}
-		b.code.reduce[what] = r
-	}
-	b.code.last, b.code.lastOf = what, r
-	if r.has(f) {
-		return r, nil
-	}
-	m, err := kernels.ReduceModule(d, k, f)
-	if err != nil {
-		return nil, err
-	}
-	return r, b.together(ctx, func() error { return b.code.load(t, m, r.put) })
-}
-
-// scaler returns the kernel that multiplies.
-func (b *backend) scaler(ctx context.Context, t cuda.Thread, d colligo.DType) (cuda.Function, error) {
-	if f := b.code.scale[d]; f != 0 {
-		return f, nil
-	}
-	m, err := kernels.UnaryModule(d)
-	if err != nil {
-		return 0, err
-	}
-	err = b.together(ctx, func() error {
-		return b.code.load(t, m, func(name string, k kernel) {
-			if name == kernels.Scale {
-				b.code.scale[d] = k.Function
-			}
-		})
-	})
-	return b.code.scale[d], err
-}
-
-// together loads code while no rank enqueues anything: loading can wait for the device with a lock of the process held,
-// and then a rank could not enqueue what the device is waiting for.
-func (b *backend) together(ctx context.Context, load func() error) error {
-	if b.size > 1 {
-		if err := seam.Barrier(ctx, b.group); err != nil {
-			return fmt.Errorf("before loading code: %w", err)
-		}
-	}
-	if err := load(); err != nil {
-		return err
-	}
-	if b.size > 1 {
-		if err := seam.Barrier(ctx, b.group); err != nil {
-			return fmt.Errorf("after loading code: %w", err)
-		}
-	}
-	return nil
 }

@@ -62,7 +62,7 @@ func allTypes(count int) []trial {
 	return all
 }
 
-// allSizes are trials of float32 and bfloat16 sums around the bounds between ways, with odd counts and alignments.
+// allSizes are trials of float32 and bfloat16 sums around the bounds between algorithms, with odd counts and alignments.
 func allSizes(most int) []trial {
 	var all []trial
 	for _, n := range []int{0, 1, 3, 4, 31, 1 << 10, 1<<12 + 1, 1<<14 - 3, 1 << 15, 1<<17 + 5, 1 << 18, 1<<20 + 7, 1<<22 - 3} {

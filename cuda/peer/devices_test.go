@@ -7,7 +7,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -28,11 +29,11 @@ func TestUnlikeDevices(t *testing.T) {
 		}
 		drivers = append(drivers, &d)
 	}
-	o := Options{Memory: 4 << 20, Choices: []Choice{{Coll: plan.AllReduce, Way: Rows, Blocks: 8, Threads: 512},
-		{Coll: plan.Broadcast, Way: Rows, Blocks: 8, Threads: 512}}}
-	l, err := newLayout(2, o.Memory)
+	o := Options{Memory: 4 << 20, Rules: []Rule{{Coll: plan.AllReduce, Algorithm: LL128, Blocks: 8, Threads: 512},
+		{Coll: plan.Broadcast, Algorithm: LL128, Blocks: 8, Threads: 512}}}
+	l, err := symheap.NewLayout(2, o.Memory)
 	require.NoError(t, err)
-	round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+	round := l.LL128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, o, func(r *rank) error {
 		for _, n := range []int{5 * round / 2, 300, 2*round + 1} {
 			if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.broadcasts(n)); err != nil {

@@ -1,43 +1,61 @@
 // Package peer is the native GPU backend: collectives among GPUs of one host that reach each other's memory. A program
 // imports it for its effect; groups then use it for tensors on CUDA devices.
 //
-// Every rank has one heap on its device, laid out alike on all ranks and mapped into every peer: by address within a
-// process, by an IPC handle between processes. Small collectives are one kernel that stores packets into the peers' heaps,
-// those of some 100 KiB may go by rows, larger ones are one kernel that hands lines on from rank to rank or pushes tiles, the
-// largest are rings of copy engines, enqueued whole, with a kernel that goes behind them or one that folds for each slice.
-// Messages go through mailboxes, those of a block by one kernel; long ones are handed over as lines. A tensor is mapped into
-// the peers only if the program asks for it (Register); then results go straight to where they belong, where that is faster.
+// Every rank has one symmetric heap on its device, laid out alike on all ranks and mapped into every peer (package
+// internal/symheap). Small collectives are one kernel that stores into the peers' heaps: by LL, above some 100 KiB by LL128.
+// Larger ones are one kernel, too, which hands sentinel memory on from rank to rank or pushes tiles. The largest are rings of
+// copy engines, enqueued whole, with one kernel that goes behind them or one for each slice. Messages go through eager
+// buffers, and long ones by rendezvous. A tensor is mapped into the peers only if the program asks for it (Register). Then
+// results go straight to their places, where that is faster.
 //
-// Where some GPUs of a group cannot reach each other, its ranks are on several hosts, or they are more than eight, the ranks
-// find out together when they open, say so once, and stage everything through pinned host memory and the transport that
-// links them on the CPU. Calls look the same, but a graph cannot capture them, for the CPU takes part.
+// Sometimes GPUs of a group cannot reach each other, its ranks are on several hosts, or they are more than eight. The ranks
+// find that out together when they open. Then package staged carries the operations.
 //
-// How a call runs (numbers are those of the comments in the code):
+// # The code
 //
-//	(1) The caller's stream comes from the context (OnStream); without one it is the legacy default stream.
-//	(2) A blocking call enqueues on the caller's stream and returns. An asynchronous one enqueues on the group's stream,
-//	    which first waits for the caller's; Wait makes the caller's stream wait for its end.
-//	(3) The memory of the heap belongs to one operation after the other. When the stream changes between two operations
-//	    the later one waits for the earlier one by an event; on one stream nothing is needed.
-//	(4) No number of an operation is part of a launch or a stream write: counters lie in device memory, ring flags are
-//	    reset by whoever waited. So a captured graph may be replayed any number of times, on all ranks alike.
-//	    A message's first slot says what it is, and a receive waits for nothing else.
-//	(5) Operations in flight are bounded by marks: events that the host waits for when too many are open.
+// An algorithm is one value in one file: ll.go, lltwoshot.go, ll128.go, ll128twoshot.go, sentinel.go, tiles.go, rotation.go,
+// chain.go, direct.go, fused.go, copyring.go, copydirect.go. It says which collectives it serves, what it needs of the group,
+// which operations it fits and how it launches them. tuning.go has the rules by which algorithms are chosen, and the
+// algorithms that take the place of one that does not fit. Choosing (algorithm.go), explaining (explain.go) and launching
+// read nothing else.
 //
-// Invariants:
+// # One AllReduce, from the call to the launch
+//
+//  1. backend.Run, which is Order.Run of package streamorder, enters a thread of the device, takes the lock, and has the
+//     stream wait: for the caller's stream if the operation is asynchronous, and for the operation before.
+//  2. backend.Check refuses tensors that the device cannot reach (package devmem).
+//  3. backend.Enqueue makes the call the operation at hand, and launcher.allReduce computes its size and shape.
+//  4. launcher.choose finds the first rule that covers the operation, and the algorithm that fits it.
+//  5. The algorithm's launch function, such as allReduceLL, gets its kernel (code.fold), loaded at first use on all ranks
+//     together, and fills in the kernel's arguments.
+//  6. code.launch launches the kernel, small grids as a graph of their own where that is faster.
+//  7. Order.Throttle bounds the commands in flight. An asynchronous operation gets a Pending, which asks an event.
+//
+// # How a call runs
+//
+//   - The caller's stream comes from the context (OnStream); without one it is the legacy default stream.
+//   - A blocking call enqueues on the caller's stream and returns. An asynchronous one enqueues on the group's stream, which
+//     first waits for the caller's. Wait makes the caller's stream wait for the operation's end.
+//   - The heap belongs to one operation after the other. When the stream changes between two operations, the later one waits
+//     for the earlier one by an event; on one stream nothing is needed.
+//   - No number of an operation is part of a launch or a stream write. Counters lie in device memory, and the rank that has
+//     waited for a flag of a ring resets it. So a captured graph may be replayed any number of times, on all ranks alike. A
+//     message's first slot says what it is, and a receive waits for nothing else.
+//
+// # Invariants
 //
 //  1. The code of all kernels that an operation launches is on the device of every rank before any rank launches it. Code
 //     of a type and kind is loaded at its first use, between two barriers.
 //  2. Every write into a rank's heap is awaited by an operation of that rank, so an idle rank's heap is its own.
-//  3. A kernel's waiting ends when the group fails: the stop word in host memory is set. Streams that wait for flags are
+//  3. A kernel's waiting ends when the group fails: the abort flag in host memory is set. Streams that wait for flags are
 //     released by setting the flags.
 //  4. The streams of OnStream live until the group is closed, or until an operation has run on another stream.
-//  5. Ranks run an operation with the same way, grid and tile, which follow from what all ranks know: for registered tensors
-//     from where each rank's lie, too, which the contract of Registration makes equal, and of those that a graph captures
-//     from that: all ranks capture an operation, or none.
-//  6. A peer's registered tensor is written only in an operation that the peer has entered, and where the peer's input lay
-//     only after that was read.
-//  7. Of an operation that is staged the host calls no driver after Run has returned: it looks at words of host memory.
+//  5. Ranks run an operation with the same algorithm, grid and tile, which follow from facts that all ranks know. For
+//     registered tensors these include where each rank's tensor lies, which the contract of Registration makes equal. They
+//     include whether a graph captures the operation: all ranks capture it, or none.
+//  6. A peer's registered tensor is written only in an operation that the peer has entered. Where the peer's input lay, it is
+//     written only after the input was read.
 //
-// The package never reads the environment and never changes a tensor other than the output; a peer changes those of registered memory.
+// The package never reads the environment and never changes a tensor except the output. Of registered memory peers change the
+// outputs, too.
 package peer

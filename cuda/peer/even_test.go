@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // evens checks collectives of parts of whole lines, with tensors so many elements from multiples of 16.
@@ -57,7 +57,7 @@ func TestEven(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/aligned=%s", size, name), func(t *testing.T) {
 				t.Parallel()
 				d, launched := spied(simulated(t, size, reduction{colligo.BFloat16, colligo.KindSum}).Driver())
-				onRanks(t, d, size, size, simHalf, small(Packets), func(r *rank) error {
+				onRanks(t, d, size, size, simHalf, small(LL), func(r *rank) error {
 					at := shift(r.g.Rank())
 					if err := first(r.evenSums(1, at, sums...), r.g.Barrier(r.ctx)); err != nil {
 						return err
@@ -75,10 +75,10 @@ func TestEven(t *testing.T) {
 					}
 					return nil
 				})
-				require.Equal(t, name != "none", launched.has(kernels.ReduceScatterEven))
-				require.Equal(t, name != "none", launched.has(kernels.ExchangeEven))
-				require.Equal(t, name != "all", launched.has(kernels.ReduceScatterPackets))
-				require.Equal(t, name != "all", launched.has(kernels.ExchangePackets))
+				require.Equal(t, name != "none", launched.has(ptx.ReduceScatterLLEven))
+				require.Equal(t, name != "none", launched.has(ptx.ExchangeLLEven))
+				require.Equal(t, name != "all", launched.has(ptx.ReduceScatterLL))
+				require.Equal(t, name != "all", launched.has(ptx.ExchangeLL))
 			})
 		}
 	}

@@ -1,151 +1,75 @@
 package peer
 
 import (
-	"context"
-	"unsafe"
-
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	seam "github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/cuda/internal/devmem"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// exchangeCall carries out the collectives that only move: every rank sends each peer one range of bytes, or none, and
-// receives one.
-func (b *backend) exchangeCall(ctx context.Context, t cuda.Thread, c *seam.Call, s cuda.Stream) error {
-	if launched, err := b.even(ctx, t, c, s); launched || err != nil {
-		return err
+// layExchange fills in the ranges of bytes that go to each rank, and those that come from it.
+func (x *launcher) layExchange(o *operation) *ptx.ExchangeArgs {
+	a := &x.args.exchange
+	if o.laid {
+		return a
 	}
-	clear(b.args.exchange.SendBytes[:])
-	clear(b.args.exchange.RecvBytes[:])
-	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
-	elem := c.DType.Size()
-	in, out := ranges{c.In, c.Ins, elem}, ranges{c.Out, c.Outs, elem}
-	for q := range b.size {
-		switch c.Coll {
+	o.laid = true
+	clear(a.SendBytes[:])
+	clear(a.RecvBytes[:])
+	if o.Coll == plan.Broadcast {
+		x.layBroadcast(o)
+		return a
+	}
+	shape, elem := o.shape(x.rank, x.size), o.DType.Size()
+	in, out := devmem.Parts{One: o.In, List: o.Ins, Elem: elem}, devmem.Parts{One: o.Out, List: o.Outs, Elem: elem}
+	for q := range x.size {
+		switch o.Coll {
 		case plan.AllGather:
-			b.sends(q, in.whole(), elem*shape.PartLen(b.rank))
-			b.receives(q, out.at(q, shape.PartOff(q)), elem*shape.PartLen(q))
+			x.sends(q, in.Whole(), elem*shape.PartLen(x.rank))
+			x.receives(q, out.At(q, shape.PartOff(q)), elem*shape.PartLen(q))
 		case plan.AllToAll:
-			b.sends(q, in.at(q, shape.PartOff(q)), elem*shape.PartLen(q))
-			b.receives(q, out.at(q, shape.RecvOff(q)), elem*shape.RecvLen(q))
+			x.sends(q, in.At(q, shape.PartOff(q)), elem*shape.PartLen(q))
+			x.receives(q, out.At(q, shape.RecvOff(q)), elem*shape.RecvLen(q))
 		case plan.Gather:
-			if q == c.Root {
-				b.sends(q, in.whole(), elem*shape.PartLen(b.rank))
+			if q == o.Root {
+				x.sends(q, in.Whole(), elem*shape.PartLen(x.rank))
 			}
-			if b.rank == c.Root {
-				b.receives(q, out.at(q, shape.PartOff(q)), elem*shape.PartLen(q))
+			if x.rank == o.Root {
+				x.receives(q, out.At(q, shape.PartOff(q)), elem*shape.PartLen(q))
 			}
 		case plan.Scatter:
-			if b.rank == c.Root {
-				b.sends(q, in.at(q, shape.PartOff(q)), elem*shape.PartLen(q))
+			if x.rank == o.Root {
+				x.sends(q, in.At(q, shape.PartOff(q)), elem*shape.PartLen(q))
 			}
-			if q == c.Root {
-				b.receives(q, out.whole(), elem*shape.PartLen(b.rank))
+			if q == o.Root {
+				x.receives(q, out.Whole(), elem*shape.PartLen(x.rank))
 			}
 		}
 	}
-	e := &move{coll: c.Coll, unknown: c.RecvCounts != nil}
-	for q := range b.size {
-		e.longest = max(e.longest, elem*shape.PartLen(q))
-	}
-	if c.Coll == plan.AllGather || c.Coll == plan.AllToAll && !e.unknown {
-		e.even, e.out, e.offset = c.Counts == nil && !e.unknown, c.Out, elem*shape.PartOff(b.rank)
-	}
-	return b.exchange(ctx, t, e, s)
+	return a
 }
 
-// exchange carries out the exchange at hand.
-func (b *backend) exchange(ctx context.Context, t cuda.Thread, e *move, s cuda.Stream) error {
-	switch choice := b.enginesFor(e); {
-	case choice == nil:
-		return b.launchExchange(t, e, s)
-	case choice.Way == Copies:
-		return b.exchangeCopies(ctx, t, e, s)
-	case choice.Way == Follow:
-		return b.exchangeFollow(ctx, t, e, choice, s)
-	default:
-		return b.ringExchange(ctx, t, e, choice, s)
+// layBroadcast is layExchange for a broadcast: the root sends the tensor to every other rank.
+func (x *launcher) layBroadcast(o *operation) {
+	if x.rank != o.Root {
+		x.receives(o.Root, o.out, o.bytes)
+		return
+	}
+	for q := range x.size {
+		if q != o.Root {
+			x.sends(q, o.in, o.bytes)
+		}
 	}
 }
 
-// move is an exchange on its way.
-type move struct {
-	coll    plan.Coll
-	longest int  // bytes of the longest range of all pairs, equal on all ranks
-	unknown bool // it is not: with splits of its own only a pair knows what it exchanges
-	even    bool // every rank sends each peer as much
-	// Where what this rank sends goes to in every peer's output, whose twin out is; invalid for lists and where it differs.
-	out    colligo.Tensor
-	offset int
-}
-
-// ranges are the parts of one tensor, or a tensor for each rank.
-type ranges struct {
-	one  colligo.Tensor
-	list []colligo.Tensor
-	elem int
-}
-
-func (r *ranges) whole() cuda.Pointer { return addressOf(r.one) }
-
-// at returns rank q's part, which in one tensor begins at element off.
-func (r *ranges) at(q, off int) cuda.Pointer {
-	if r.list != nil {
-		return addressOf(r.list[q])
-	}
-	return addressOf(r.one) + cuda.Pointer(off*r.elem)
-}
-
-// sends and receives set what goes to and comes from a rank in the exchange at hand.
-func (b *backend) sends(q int, at cuda.Pointer, bytes int) {
-	a, d := &b.args.exchange, b.place(q)
+// sends notes the bytes that go to a rank.
+func (x *launcher) sends(q int, at cuda.Pointer, bytes int) {
+	a, d := &x.args.exchange, x.peerIndex(q)
 	a.Send[d], a.SendBytes[d] = uint64(at), uint64(bytes)
 }
 
-func (b *backend) receives(q int, at cuda.Pointer, bytes int) {
-	a, d := &b.args.exchange, b.place(q)
+// receives notes where the bytes go that come from a rank.
+func (x *launcher) receives(q int, at cuda.Pointer, bytes int) {
+	a, d := &x.args.exchange, x.peerIndex(q)
 	a.Recv[d], a.RecvBytes[d] = uint64(at), uint64(bytes)
-}
-
-// launchExchange enqueues the exchange at hand. With unknown lengths the way is one that fits any, and the grid that of long
-// ones.
-func (b *backend) launchExchange(t cuda.Thread, e *move, s cuda.Stream) error {
-	if e.longest == 0 && !e.unknown {
-		return nil
-	}
-	a := &b.args.exchange
-	if b.size == 1 {
-		return b.copy(t, cuda.Pointer(a.Recv[0]), cuda.Pointer(a.Send[0]), int(a.SendBytes[0]), s)
-	}
-	if e.unknown {
-		e.longest = 1 << 30
-	}
-	at := addressOf(e.out)
-	w := b.window(at, e.out.Size())
-	choice := b.pickFor(e.coll, e.longest, w, at, Follow)
-	if choice.Way == Direct || choice.Way == Copies {
-		return b.exchangeDirect(t, e, &choice, w, s)
-	}
-	f, grid := b.code.move.exchangePackets, choice.threadGrid(e.longest*b.size)
-	if choice.Way != Packets || e.longest > b.layout.packetSlot/2 {
-		f = b.code.move.exchangeTiles
-		grid, a.Tile = b.tileGrid(&choice, e.longest)
-		if (choice.Way == Turns || choice.Way == Ring) && e.even {
-			f = b.code.move.exchangeTurns
-			grid, a.Tile, a.Pieces = b.relayGrid(&choice, e.longest)
-		}
-	}
-	return b.code.launch(t, f, grid, unsafe.Pointer(a), s)
-}
-
-// exchangeDirect stores in the peers' registered outputs.
-func (b *backend) exchangeDirect(t cuda.Thread, e *move, choice *Choice, w *window, s cuda.Stream) error {
-	x, a := &b.args.exchange, &b.args.into
-	at := addressOf(e.out)
-	a.Send, a.SendBytes, a.Mark = x.Send, x.SendBytes, w.mark(at, e.out.Size())
-	for q := range b.size {
-		a.Recv[b.place(q)] = uint64(w.peerAt(q, at)) + uint64(e.offset)
-	}
-	return b.code.launch(t, b.code.move.exchangeDirect, choice.threadGrid(e.longest), unsafe.Pointer(a), s)
 }

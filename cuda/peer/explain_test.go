@@ -11,19 +11,19 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
 // TestExplain holds what is explained against the kernels that are launched.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	by := map[Way]string{Packets: kernels.AllReduceOneShot, TwoShot: kernels.AllReduceTwoShot, Tiles: kernels.AllReduceTiles,
-		Ring: kernels.ReduceTwo, Follow: kernels.AllReduceFollow, Lines: kernels.AllReduceLines, Rows: kernels.AllReduceRows, RowsTwoShot: kernels.AllReduceRowsTwoShot}
-	for _, way := range []Way{Packets, TwoShot, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	by := map[Algorithm]string{LL: ptx.AllReduceLL, LLTwoShot: ptx.AllReduceLLTwoShot, Tiles: ptx.AllReduceTiles,
+		CopyRing: ptx.ReduceTwo, Fused: ptx.AllReduceFused, Sentinel: ptx.AllReduceSentinel, LL128: ptx.AllReduceLL128, LL128TwoShot: ptx.AllReduceLL128TwoShot}
+	for _, algorithm := range []Algorithm{LL, LLTwoShot, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			o := small(way)
+			o := small(algorithm)
 			d, launched := spied(simulated(t, 2).Driver())
 			onRanks(t, d, 2, 2, simHalf, o, func(r *rank) error {
 				for _, n := range []int{1, 100, 10_000, 100_000, 250_000} {
@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 					if err := first(r.g.Barrier(r.ctx), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {
 						return err
 					}
-					if !launched.has(by[c.Way]) {
+					if !launched.has(by[c.Algorithm]) {
 						return fmt.Errorf("%d elements: %v is explained, launched are %v", n, c, launched.names)
 					}
 				}
@@ -48,43 +48,43 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainFitting explains what the table says and the heap has no room for.
+// TestExplainFitting explains what the table says and the symmetric heap has no room for.
 func TestExplainFitting(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		coll     plan.Coll
-		bytes    int
-		way, fit Way
+		coll           plan.Coll
+		bytes          int
+		algorithm, fit Algorithm
 	}{
-		{plan.AllReduce, 1 << 10, Packets, Packets}, {plan.AllReduce, 1 << 30, Packets, Tiles}, {plan.AllReduce, 1 << 10, Ring, Tiles},
-		{plan.AllGather, 1 << 10, Packets, Packets}, {plan.AllGather, 64 << 20, Packets, Tiles}, {plan.Reduce, 1 << 30, Tiles, Tiles},
-		{plan.AllGather, 4 << 10, Ring, Turns}, {plan.AllGather, 1 << 20, Ring, Ring},
-		{plan.Broadcast, 1 << 20, Rows, Tiles},
+		{plan.AllReduce, 1 << 10, LL, LL}, {plan.AllReduce, 1 << 30, LL, Tiles}, {plan.AllReduce, 1 << 10, CopyRing, Tiles},
+		{plan.AllGather, 1 << 10, LL, LL}, {plan.AllGather, 64 << 20, LL, Tiles}, {plan.Reduce, 1 << 30, Tiles, Tiles},
+		{plan.AllGather, 4 << 10, CopyRing, Rotation}, {plan.AllGather, 1 << 20, CopyRing, CopyRing},
+		{plan.Broadcast, 1 << 20, LL128, Tiles},
 	} {
-		o := Options{Choices: []Choice{{Coll: c.coll, Way: c.way, Blocks: 1, Threads: 32}}}
+		o := Options{Rules: []Rule{{Coll: c.coll, Algorithm: c.algorithm, Blocks: 1, Threads: 32}}}
 		got, err := o.Explain(c.coll, 4, c.bytes, false)
 		require.NoError(t, err)
-		require.Equal(t, c.fit, got.Way, "%v of %d bytes", c.coll, c.bytes)
+		require.Equal(t, c.fit, got.Algorithm, "%v of %d bytes", c.coll, c.bytes)
 	}
 	for _, c := range []struct {
-		bytes  int
-		linked bool
-		way    Way
-	}{{1 << 10, true, Packets}, {16 << 10, true, Packets}, {256 << 10, true, Rows}, {1 << 20, true, Lines}, {8 << 10, false, Packets}, {1 << 20, false, Chain}} {
+		bytes     int
+		linked    bool
+		algorithm Algorithm
+	}{{1 << 10, true, LL}, {16 << 10, true, LL}, {256 << 10, true, LL128}, {1 << 20, true, Sentinel}, {8 << 10, false, LL}, {1 << 20, false, Chain}} {
 		got, err := Options{}.Explain(plan.Broadcast, 4, c.bytes, c.linked)
 		require.NoError(t, err)
-		require.Equal(t, c.way, got.Way, "%d bytes, linked %v", c.bytes, c.linked)
+		require.Equal(t, c.algorithm, got.Algorithm, "%d bytes, linked %v", c.bytes, c.linked)
 	}
-	for ranks, way := range map[int]Way{2: Follow, 3: Tiles} {
-		o := Options{Choices: []Choice{{Coll: plan.ReduceScatter, Way: Follow, Blocks: 2, Threads: 32}}}
+	for ranks, algorithm := range map[int]Algorithm{2: Fused, 3: Tiles} {
+		o := Options{Rules: []Rule{{Coll: plan.ReduceScatter, Algorithm: Fused, Blocks: 2, Threads: 32}}}
 		got, err := o.Explain(plan.ReduceScatter, ranks, 1<<30, true)
 		require.NoError(t, err)
-		require.Equal(t, way, got.Way, "%d ranks", ranks)
+		require.Equal(t, algorithm, got.Algorithm, "%d ranks", ranks)
 	}
 	_, err := Options{}.Explain(plan.AllReduce, 9, 1, true)
 	require.EqualError(t, err, "all_reduce of 1 bytes among 9 ranks: groups on devices have 1 to 8 ranks")
 	_, err = Options{}.Explain(plan.Send, 2, 1, true)
-	require.EqualError(t, err, "send follows no line of the table")
+	require.EqualError(t, err, "send follows no rule of the table")
 	_, err = Options{Memory: 1 << 20}.Explain(plan.AllReduce, 8, 1, true)
 	require.ErrorContains(t, err, "too few for 8 ranks")
 }

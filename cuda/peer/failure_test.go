@@ -16,18 +16,19 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/pg"
 )
 
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
 func TestMissingRank(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			o := small(way)
+			o := small(algorithm)
 			o.Timeout = 3 * time.Second // the first sum must end in time, the race detector on and the machine busy
-			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, o, (*rank).missing)
+			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, o, (*rank).missing)
 		})
 	}
 }
@@ -115,11 +116,11 @@ func soon(what string, f func() error) error {
 // onFull runs f on rank 0, whose device is full of operations in which rank 1 takes no part, by kernels, rings and staging.
 func onFull(t *testing.T, f func(r *rank, x colligo.Tensor) error) {
 	t.Helper()
-	for name, o := range map[string]Options{"packets": small(Packets), "ring": small(Ring), "staged": {Memory: 24 << 10, Staged: true}} {
+	for name, o := range map[string]Options{"ll": small(LL), "copy-ring": small(CopyRing), "staged": {Memory: 24 << 10, Staged: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			over := make(chan struct{})
-			onStaged(t, 2, crew{devices: 2, driver: one(stoppable(t, 2).Driver()), options: same(o)}, func(r *rank) error {
+			onStaged(t, 2, crew{devices: 2, driver: one(abortable(t, 2).Driver()), options: same(o)}, func(r *rank) error {
 				x, err := r.begun()
 				if err != nil || r.g.Rank() == 1 {
 					<-over
@@ -177,7 +178,7 @@ func TestAskedWhileFull(t *testing.T) {
 // TestClosedWhileRead closes a group while somebody looks into a tensor: the memory through which he does stays.
 func TestClosedWhileRead(t *testing.T) {
 	t.Parallel()
-	onSim(t, 1, small(Packets), func(r *rank) error {
+	onSim(t, 1, small(LL), func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 1000)
 		b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 		if err != nil {
@@ -205,7 +206,7 @@ func TestClosedWhileRead(t *testing.T) {
 // TestClosedWithoutContext closes a rank whose device cannot be entered any more. What the other rank of the process has on its
 // own device is given back, and no goroutine is left.
 func TestClosedWithoutContext(t *testing.T) {
-	for name, o := range map[string]Options{"packets": small(Packets), "staged": {Memory: 24 << 10, Staged: true}} {
+	for name, o := range map[string]Options{"ll": small(LL), "staged": {Memory: 24 << 10, Staged: true}} {
 		t.Run(name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			sim := machine(t, 2)
@@ -254,7 +255,7 @@ func TestFailedLate(t *testing.T) {
 			t.Parallel()
 			sim := kerneled(t, cudasim.Config{Devices: 2, Seed: *seed, Patience: time.Minute})
 			over := make(chan struct{})
-			onRanks(t, sim.Driver(), 2, 2, simHalf, small(Ring), func(r *rank) error {
+			onRanks(t, sim.Driver(), 2, 2, simHalf, small(CopyRing), func(r *rank) error {
 				if _, err := r.begun(); err != nil || r.g.Rank() == 1 {
 					<-over
 					return err
@@ -281,9 +282,9 @@ func (r *rank) failedLate(closing bool) error {
 	x := r.tensor(0, colligo.Float32, 0, 100_000)
 	err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
 	r.g.Abort(errors.New("out of luck"))
-	time.AfterFunc(patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
+	time.AfterFunc(streamorder.Patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
 	if closing {
-		time.Sleep(patience + time.Second)
+		time.Sleep(streamorder.Patience + time.Second)
 		err = first(err, r.g.Close())
 	}
 	return first(err, soon("the stream", func() error {

@@ -73,12 +73,12 @@ func TestGPUOtherMessage(t *testing.T) {
 	onRanks(t, d, 2, n, simHalf, Options{}, func(r *rank) error { return r.otherMessage(otherMessages()[0]) })
 }
 
-// TestGPUMissingRank leaves one rank out, by the ways in which kernels wait and in which streams do.
+// TestGPUMissingRank leaves one rank out, by the algorithms in which kernels wait and in which streams do.
 func TestGPUMissingRank(t *testing.T) {
 	d, n := gpus(t)
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
-			o := small(way)
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
+			o := small(algorithm)
 			o.Timeout = time.Second
 			onRanks(t, d, 2, n, simHalf, o, (*rank).missing)
 		})

@@ -80,13 +80,13 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// TestGPUWays takes each way for sizes that the table would give to another.
-func TestGPUWays(t *testing.T) {
+// TestGPUAlgorithms takes each way for sizes that the table would give to another.
+func TestGPUAlgorithms(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {
-		for _, way := range []Way{Packets, TwoShot, Tiles, Ring, Follow} {
-			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
-				o := Options{Choices: []Choice{{Coll: plan.AllReduce, Way: way, Blocks: 32, Threads: 512}}}
+		for _, algorithm := range []Algorithm{LL, LLTwoShot, Tiles, CopyRing, Fused} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
+				o := Options{Rules: []Rule{{Coll: plan.AllReduce, Algorithm: algorithm, Blocks: 32, Threads: 512}}}
 				onRanks(t, d, size, n, gpuHalf, o, func(r *rank) error {
 					for _, c := range allSizes(1 << 22) {
 						if err := r.allReduce(c); err != nil {
@@ -129,7 +129,7 @@ func (r *rank) pairs(n int) error {
 	if r.g.Size() == 1 {
 		return nil
 	}
-	return r.mail(n)
+	return r.eager(n)
 }
 
 // children are the commands that run TestGPUChild for each rank of a group.
@@ -270,5 +270,5 @@ func sharedRank(r *rank) error {
 			return err
 		}
 	}
-	return first(r.moves(1000), r.lists(1000), r.reduces(colligo.Float32, 1<<17+3), r.mail(1000))
+	return first(r.moves(1000), r.lists(1000), r.reduces(colligo.Float32, 1<<17+3), r.eager(1000))
 }

@@ -7,7 +7,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -70,10 +71,10 @@ func (r *rank) launch(g cuda.GraphExec) error {
 
 func TestGraph(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, TwoShot, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL, LLTwoShot, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 3, small(way), func(r *rank) error { return first(r.replayed(5000), r.replayed(30_000)) },
+			onSim(t, 3, small(algorithm), func(r *rank) error { return first(r.replayed(5000), r.replayed(30_000)) },
 				reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
@@ -123,17 +124,17 @@ func (r *rank) tryCaptured(times int, in colligo.Tensor, own []byte, out colligo
 	return r.replay(times, graph, in, own, out, want)
 }
 
-// TestEagerLines goes by a line of the table that is not for graphs, and in a graph by the next one.
-func TestEagerLines(t *testing.T) {
+// TestEagerRules goes by a rule of the table that is not for graphs, and in a graph by the next one.
+func TestEagerRules(t *testing.T) {
 	t.Parallel()
 	d, launched := spied(simulated(t, 2, reduction{colligo.Float32, colligo.KindMax}).Driver())
-	o := Options{Memory: 24 << 20, Choices: []Choice{{Coll: plan.AllReduce, Eager: true, Way: Packets, Blocks: 3, Threads: 64},
-		{Coll: plan.AllReduce, Way: Tiles, Blocks: 3, Threads: 64, Tile: 1 << 10}}}
+	o := Options{Memory: 24 << 20, Rules: []Rule{{Coll: plan.AllReduce, Eager: true, Algorithm: LL, Blocks: 3, Threads: 64},
+		{Coll: plan.AllReduce, Algorithm: Tiles, Blocks: 3, Threads: 64, Tile: 1 << 10}}}
 	onRanks(t, d, 2, 2, simHalf, o, func(r *rank) error {
 		if err := r.replayed(1000); err != nil {
 			return err
 		}
-		if !launched.has(kernels.AllReduceOneShot) || !launched.has(kernels.AllReduceTiles) {
+		if !launched.has(ptx.AllReduceLL) || !launched.has(ptx.AllReduceTiles) {
 			return fmt.Errorf("launched are %v", launched.names)
 		}
 		x := r.tensor(0, colligo.Float32, 0, 1000)
@@ -142,11 +143,11 @@ func TestEagerLines(t *testing.T) {
 			call func() error
 			not  string
 		}{
-			{func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }, kernels.AllReduceTiles},
+			{func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }, ptx.AllReduceTiles},
 			{func() (err error) {
 				graph, err = r.captured(func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) })
 				return err
-			}, kernels.AllReduceOneShot},
+			}, ptx.AllReduceLL},
 		} {
 			if err := r.g.Barrier(r.ctx); err != nil {
 				return err
@@ -185,10 +186,10 @@ func (r *rank) synchronize() error {
 
 func TestCaptureFirst(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 2, small(way), (*rank).capturedFirst, reduction{colligo.Float32, colligo.KindMax})
+			onSim(t, 2, small(algorithm), (*rank).capturedFirst, reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
 }
@@ -226,7 +227,7 @@ func TestBesideCapture(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]func(r *rank, x colligo.Tensor) error{
 		"marks": func(r *rank, x colligo.Tensor) (err error) {
-			for i := 0; i < 2*openEnds && err == nil; i++ {
+			for i := 0; i < 2*streamorder.OpenEnds && err == nil; i++ {
 				err = r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx)
 			}
 			return err
@@ -260,7 +261,7 @@ func TestBesideCapture(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 1, small(Packets), func(r *rank) error { return r.besideCapture(f) })
+			onSim(t, 1, small(LL), func(r *rank) error { return r.besideCapture(f) })
 		})
 	}
 }
@@ -268,7 +269,7 @@ func TestBesideCapture(t *testing.T) {
 // TestReadCaptured looks into a tensor on a stream that is captured: there is nothing to see yet, and the graph is whole.
 func TestReadCaptured(t *testing.T) {
 	t.Parallel()
-	onSim(t, 1, small(Packets), func(r *rank) error {
+	onSim(t, 1, small(LL), func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 1000)
 		b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 		if err != nil {
@@ -288,11 +289,11 @@ func TestReadCaptured(t *testing.T) {
 // what was at first, and not only for what is on the stream of the capture.
 func TestCaptureBetween(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
 		for _, legacy := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/legacy=%v", way, legacy), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/legacy=%v", algorithm, legacy), func(t *testing.T) {
 				t.Parallel()
-				o := small(way)
+				o := small(algorithm)
 				o.launch = paces[0] // a graph of one kernel would wait for itself
 				onSim(t, 2, o, func(r *rank) error { return r.captureBetween(legacy) })
 			})

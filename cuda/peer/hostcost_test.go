@@ -113,7 +113,7 @@ func BenchmarkDeviceOp(b *testing.B) {
 const hostRanks = 4
 
 func benchmarkOps(b *testing.B, w pg.Watch) {
-	sim := stoppable(b, hostRanks)
+	sim := abortable(b, hostRanks)
 	groups, err := pg.InProcess(b.Context(), hostRanks, pg.Config{Watch: w})
 	require.NoError(b, err)
 	driver, ranks := mute(sim.Driver()), make([]*rank, hostRanks)

@@ -7,16 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// opCommands is about how many commands an operation enqueues: a graph of one kernel counts as two.
-const opCommands = 2
-
 // repeatMost returns the threads of the largest grid that is launched as a graph, on a host that takes so long to launch a
-// kernel: graphs are for what takes a device less time than its host. On two H200, by bench, 1 KiB takes the device 2.0 µs in a
-// graph of 20 and 3.1 to 3.3 as a graph of its own, 64 KiB 2.7 and 3.3 to 3.9; without graphs a host that launches in 2.4 µs
-// comes to 3.1 to 3.5 for both.
+// kernel. Graphs are for kernels that take a device less time than its host. On two H200, by bench, 1 KiB takes the device
+// 2.0 µs in a graph of 20 and 3.1 to 3.3 as a graph of its own. 64 KiB take 2.7 and 3.3 to 3.9. Without graphs a host that
+// launches in 2.4 µs comes to 3.1 to 3.5 for both.
 func repeatMost(launch time.Duration) int {
 	switch {
 	case launch < 2400*time.Nanosecond:
@@ -30,16 +28,16 @@ func repeatMost(launch time.Duration) int {
 const (
 	repeatEver = 16384 // threads of the largest grid that any host launches as a graph
 
-	// Of so many grids that may be graphs, some in the middle are launched without, one after the other, for the first one behind
-	// graphs takes longer. All but those of the beginning are timed.
+	// Of so many grids that may be graphs, some in the middle are launched without, one after the other. All of them are timed
+	// except the first ones, for a launch behind graphs takes longer.
 	sampleEvery, sampleLength, sampleFrom = 512, 10, 3
 )
 
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
 	cuda.Function
-	again  *cuda.Repeat
-	spoils bool // it leaves tiles
+	again   *cuda.Repeat
+	dirties bool // it leaves tiles
 }
 
 // repeats makes graphs of kernels and gives them back.
@@ -53,8 +51,8 @@ type repeats struct {
 	all    []*cuda.Repeat
 }
 
-// pace decides which grids are launched as graphs, by how long a launch takes: as given, or as measured where that is 0, in
-// the middle of some runs.
+// pace decides which grids are launched as graphs, by how long a launch takes. Where that is not given it is measured, as the
+// median of some runs.
 func (c *code) pace(t cuda.Thread, launch time.Duration) error {
 	if !c.repeats.wanted {
 		return nil
@@ -82,7 +80,7 @@ func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 	for i := range runs {
 		begin := time.Now()
 		for range launches {
-			if err := launch(c.move.copy.Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&kernels.CopyArgs{}), c.repeats.with); err != nil {
+			if err := launch(c.move(copyBytes).Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), c.repeats.with); err != nil {
 				return 0, err
 			}
 		}
@@ -116,11 +114,11 @@ func (r *repeats) free(t cuda.Thread) error {
 	return errors.Join(errs...)
 }
 
-// launch enqueues a kernel that waits itself for what is before it on the stream, where the device has that: those by
-// packets, rows and tiles, and the copy.
-func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
-	if k.spoils {
-		if err := c.spoil(t, s); err != nil {
+// launch enqueues a kernel, as a graph of its own if its grid is small. Where the device has launches ahead, the kernel itself
+// waits for the work before it on the stream.
+func (c *code) launch(t cuda.Thread, k *kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
+	if k.dirties {
+		if err := c.markDirty(t, s); err != nil {
 			return err
 		}
 	}
@@ -141,14 +139,14 @@ func (c *code) launch(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer,
 	return c.launchOnce(t, k, g, args, s)
 }
 
-// spoil notes that what is enqueued on s leaves something where slots are blank.
-func (c *code) spoil(t cuda.Thread, s cuda.Stream) error {
-	c.spoilt = true
-	if c.graphSpoils {
+// markDirty notes that the next operation on s leaves data in slots that are to hold sentinels.
+func (c *code) markDirty(t cuda.Thread, s cuda.Stream) error {
+	c.dirty = true
+	if c.graphDirty {
 		return nil
 	}
 	var err error
-	c.graphSpoils, _, err = capture(t, s)
+	c.graphDirty, _, err = streamorder.Capture(t, s)
 	return err
 }
 
@@ -171,7 +169,7 @@ func (r *repeats) sample(n int, took time.Duration) {
 }
 
 // launchOnce is launch without a graph.
-func (c *code) launchOnce(t cuda.Thread, k kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
+func (c *code) launchOnce(t cuda.Thread, k *kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
 	if c.ahead {
 		return t.LaunchAhead(k.Function, g, args, s)
 	}

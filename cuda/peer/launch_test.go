@@ -40,7 +40,7 @@ func TestPace(t *testing.T) {
 				return outside(g, s)
 			}
 			o := Options{Memory: 24 << 20, launch: paces[i],
-				Choices: []Choice{{Coll: plan.AllReduce, Way: Packets, Blocks: 64, Threads: 256}}}
+				Rules: []Rule{{Coll: plan.AllReduce, Algorithm: LL, Blocks: 64, Threads: 256}}}
 			onRanks(t, &d, 2, 1, simHalf, o, func(r *rank) error {
 				if err := first(r.byGraph(&graphs, 100, c.small), r.byGraph(&graphs, 16<<10, c.large)); err != nil {
 					return err

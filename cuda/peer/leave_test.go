@@ -35,12 +35,12 @@ func slowly(sim *cudasim.Sim, processes, ranks int) func(rank int) *cuda.Driver 
 	return func(rank int) *cuda.Driver { return all[rank/ranks] }
 }
 
-// summed adds, so that there is a heap.
+// summed adds, so that there is a symmetric heap.
 func (r *rank) summed() error {
 	return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000})
 }
 
-// TestFreedAfterUnmapping closes groups some of whose processes are slow to unmap: no heap and no registered memory is freed
+// TestFreedAfterUnmapping closes groups some of whose processes are slow to unmap: no symmetric heap and no registered memory is freed
 // before. The simulator finds where one is.
 func TestFreedAfterUnmapping(t *testing.T) {
 	t.Parallel()
@@ -102,8 +102,8 @@ func TestUnregisteredAfterUnmapping(t *testing.T) {
 func TestTwoDevicesLeft(t *testing.T) {
 	t.Parallel()
 	driver := slowly(simulated(t, 4), 2, 1)
-	onDrivers(t, driver, 2, 2, simHalf, small(Packets), func(r *rank) (err error) {
-		o := small(Packets)
+	onDrivers(t, driver, 2, 2, simHalf, small(LL), func(r *rank) (err error) {
+		o := small(LL)
 		o.farewell = time.Minute
 		other, err := newRank(t.Context(), r.g, driver(r.g.Rank()), 2+r.g.Rank(), simHalf, o)
 		if err != nil {
@@ -116,7 +116,7 @@ func TestTwoDevicesLeft(t *testing.T) {
 
 // left opens ranks in processes of their own, which close as late as late says, and returns how long each took.
 func left(t *testing.T, drivers []*cuda.Driver, limit time.Duration, late func(rank int)) (took []time.Duration, errs []error) {
-	o, size := small(Packets), len(drivers)
+	o, size := small(LL), len(drivers)
 	o.farewell = limit
 	took, errs = make([]time.Duration, size), make([]error, size)
 	groups, err := pg.InProcess(t.Context(), size, pg.Config{})

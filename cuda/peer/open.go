@@ -4,83 +4,62 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/internal/devmem"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	"github.com/colligo-go/colligo/cuda/staged"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	seam "github.com/colligo-go/colligo/pg/backend"
-	"github.com/colligo-go/colligo/plan"
 )
 
 func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 
-// backend is one rank's part of a group on one device.
+// backend is one rank's part of a group on one device. The order that it embeds carries out Run, Begin, End and Finished; the
+// reader carries out Read.
 type backend struct {
-	group      seam.Host
-	rank, size int
-	options    Options
-	choices    [plan.Scatter + 1][]Choice // those of options that fit the group, by collective
-	layout     layout
-	device     *cuda.Device
-	heap       cuda.Pointer
-	why        string   // the ranks cannot reach one another's memory; empty if they can
-	staging    *staging // then
-	stage      stage
-	known      known
-	peers      []mapping // by rank; the own heap at this rank's place
-	family     string
-	leaving    string    // key of the group's store at which ranks count that leave
-	serial     bool      // a kernel may have to end before what is enqueued after it begins; the same on all ranks
-	linked     bool      // NVLink everywhere: rows and lines arrive whole
-	blank      [4]uint32 // a line that has not come
-	stop       *cuda.Host
-	page       *cuda.Host // through which the host reads tensors
-	reading    sync.Mutex // held while page is used
-	words      *cuda.Host // what the watchdog sees of the heap's words
-	blind      bool       // it cannot look any more
-	code       code
-	streams    streams
-	args       *arguments
-
-	registered      uint32 // calls of Register so far
-	multiprocessors int    // of the smallest device, for collectives: all ranks launch the same grids
-
-	mu       sync.Mutex // held while an operation is enqueued, and by the watchdog
-	running  running    // under mu
-	block    block
-	turns    [numQueues]turn
-	weight   int // enqueued since the last mark
-	marks    marks
-	ends     marks
-	mails    [maxRanks]mail
-	messages int // of args.mail, to be launched
-	timers   timers
-	windows  []*window
-	watches  [numQueues]watch
-	closing  bool // under mu and asking
-
-	asking sync.Mutex // held while ends and timers are recorded or asked, by who may hold mu: never for long, as mu can be
-
-	progress [numQueues]progress
-	stopWord stopWord
-
-	failure failure
-	helpers sync.WaitGroup // goroutines that Close waits for
-	done    chan struct{}  // closed by Close
+	*streamorder.Order
+	*devmem.Reader
+	launcher
+	options  Options
+	device   *cuda.Device
+	check    *devmem.Checker
+	messages messages
+	watchdog watchdog
+	barred   string // why the ranks cannot reach one another's memory; empty if they can
+	opened   bool   // there may be operations to end
 }
 
-// open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it.
+var (
+	_ seam.Grouper        = (*backend)(nil)
+	_ seam.Tracker        = (*backend)(nil)
+	_ seam.Registrar      = (*backend)(nil)
+	_ seam.Reader         = (*backend)(nil)
+	_ streamorder.Carrier = (*backend)(nil)
+)
+
+// open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it. Where some GPUs cannot
+// reach each other, all ranks stage instead.
 func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {
-	b := &backend{group: g, rank: g.Rank(), size: g.Size(), done: make(chan struct{})}
+	b := &backend{launcher: launcher{group: g, rank: g.Rank(), size: g.Size()}}
 	if err := b.open(ctx, d); err != nil {
 		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
 		g.Fail(err)
 		b.Abort(err)
 		return nil, errors.Join(err, b.Close())
 	}
-	return b, nil
+	if b.barred == "" {
+		return b, nil
+	}
+	s, err := staged.Open(ctx, g, b.device, staged.Options{Driver: b.options.Driver, Memory: b.options.Memory, Timeout: b.options.Timeout,
+		Why: b.barred, Wanted: b.barred == forced})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (b *backend) open(ctx context.Context, d colligo.Device) error {
@@ -97,37 +76,69 @@ func (b *backend) open(ctx context.Context, d colligo.Device) error {
 	// Opening can wait for the device with a lock of the process held. Until all ranks are here, the device may be waiting
 	// for one that has to enqueue something of another group first.
 	if b.size > 1 {
-		if b.why, err = b.survey(ctx); err != nil {
+		if b.barred, err = b.survey(ctx); err != nil || b.barred != "" {
 			return err
 		}
 	}
-	if b.why == "" {
-		if b.layout, err = newLayout(b.size, b.options.Memory); err != nil {
-			return fmt.Errorf("%w; %d MiB would do", err, leastMemory(b.size)>>20)
-		}
-	}
-	t, err := b.device.Enter()
+	l, err := symheap.NewLayout(b.size, b.options.Memory)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; %d MiB would do", err, leastMemory(b.size)>>20)
 	}
-	defer t.Leave()
+	b.Order = streamorder.New(b.device, b.rank, b.size, b)
+	b.check = devmem.NewChecker(b.options.Driver, b.device)
+	b.heap = symheap.New(b.group, b.options.Driver, b.device, l)
+	b.layout, b.order, b.memory = &b.heap.Layout, b.Order, b.options.Memory
 	// The first operation may be one that a graph captures.
-	return relaxed(t, func() error { return b.openOn(ctx, t) })
+	return streamorder.OnDevice(b.device, func(t cuda.Thread) error { return b.openOn(ctx, t) })
 }
 
-// openOn makes what the backend has on its device.
+// openOn makes the backend's part on the device.
 func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
-	if err := b.makeStreams(t); err != nil {
+	if err := b.Order.Open(t); err != nil {
 		return err
 	}
-	if b.why != "" {
-		return b.openStaged(ctx, t, b.why)
-	}
-	if err := b.makeHeap(t); err != nil {
+	if err := b.allocate(t); err != nil {
 		return err
 	}
+	if err := b.loadCode(t); err != nil {
+		return err
+	}
+	if b.size > 1 {
+		if err := b.meetPeers(ctx, t); err != nil || b.barred != "" {
+			return err
+		}
+	}
+	b.tune(b.options.Rules)
+	b.prepare(uint64(b.watchdog.told.Device))
+	b.opened = true
+	b.Watch(b.limit(), b.watchdog.look, b.group.Fail)
+	return b.group.Err()
+}
+
+// allocate takes the heap, and the pinned memory by which host and kernels tell each other something.
+func (b *backend) allocate(t cuda.Thread) error {
+	b.messages.launcher = &b.launcher
+	b.watchdog = watchdog{launcher: &b.launcher, messages: &b.messages, limit: b.limit}
+	b.Watched, b.Settled = b.messages.watch, b.messages.settle
+	var err error
+	if b.watchdog.told, err = t.AllocHost(ptx.AbortBytes); err != nil {
+		return err
+	}
+	clear(b.watchdog.told.Bytes)
+	b.Failure.Look(b.watchdog.told)
+	if b.Reader, err = devmem.NewReader(t, b.Order, b.check); err != nil {
+		return err
+	}
+	if b.watchdog.flags, err = t.AllocHost(4 * (b.layout.NumWords() + b.layout.NumTags())); err != nil {
+		return err
+	}
+	return b.heap.Alloc(t, b.Setup.Stream)
+}
+
+// loadCode loads the kernels that every group needs.
+func (b *backend) loadCode(t cuda.Thread) (err error) {
 	if b.device.Repeats() {
-		b.code.repeats = repeats{wanted: true, with: b.streams.setup.stream}
+		b.code.repeats = repeats{wanted: true, with: b.Setup.Stream}
 	}
 	if b.code.ahead, err = b.device.LaunchesAhead(); err != nil {
 		return err
@@ -136,163 +147,49 @@ func (b *backend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 	if err := b.code.loadMoves(t); err != nil {
 		return err
 	}
-	if err := b.code.pace(t, b.options.launch); err != nil {
+	b.heap.Use(symheap.Kernels{Copy: b.code.move(copyBytes).Function, Fill: b.code.move(fillLines).Function})
+	return b.code.pace(t, b.options.launch)
+}
+
+// meetPeers maps the peers' heaps and tries them. If some cannot be mapped, it gives all up on all ranks.
+func (b *backend) meetPeers(ctx context.Context, t cuda.Thread) error {
+	reach, err := b.heap.Meet(ctx, t, b.Setup.Stream, digest(b.options.Rules))
+	if err != nil {
 		return err
 	}
-	if b.size > 1 {
-		if err := b.meet(ctx, t); err != nil {
-			return err
-		}
-		if b.why != "" {
-			return b.restage(ctx, t, b.why)
-		}
-		if err := b.testEdges(ctx, t); err != nil {
-			return err
-		}
+	b.code.dirty = true // the heap is zeros
+	b.linked, b.serial = reach.NVLink, b.serial || reach.Shared
+	b.multiprocessors = forCollectives(reach.Multiprocessors)
+	if !b.linked || b.serial {
+		b.layout.WithoutRendezvous()
 	}
-	b.sortChoices()
-	b.args = newArguments(b)
-	b.startWatch()
-	return b.group.Err()
+	if b.barred = reach.Barred; b.barred != "" {
+		return b.giveUp(ctx, t)
+	}
+	return b.heap.Test(ctx, t, b.Setup.Stream)
+}
+
+// giveUp gives everything back before the group stages. The device stays, for the other backend.
+func (b *backend) giveUp(ctx context.Context, t cuda.Thread) error {
+	if err := b.heap.GiveUp(ctx, t); err != nil {
+		return err
+	}
+	return errors.Join(b.heap.Leave(func() error { return nil }), b.free(t))
 }
 
 // leastMemory returns with how many bytes, in whole MiB, a heap can be laid out.
 func leastMemory(size int) int {
 	for n := 1 << 20; ; n += 1 << 20 {
-		if _, err := newLayout(size, n); err == nil {
+		if _, err := symheap.NewLayout(size, n); err == nil {
 			return n
 		}
 	}
 }
 
-// makeHeap allocates the heap and fills it as an idle heap is: zeros, and all slots of mailboxes free.
-func (b *backend) makeHeap(t cuda.Thread) error {
-	var err error
-	if b.stop, err = t.AllocHost(stopBytes); err != nil {
-		return err
+// limit returns how long an operation may stay unfinished.
+func (b *backend) limit() time.Duration {
+	if b.options.Timeout > 0 {
+		return b.options.Timeout
 	}
-	clear(b.stop.Bytes)
-	if b.page, err = t.AllocHost(readBytes); err != nil {
-		return err
-	}
-	if b.words, err = t.AllocHost(4 * (b.layout.numWords() + b.layout.numTags())); err != nil {
-		return err
-	}
-	if b.heap, err = t.Alloc(b.layout.bytes); err != nil {
-		free, total, err2 := t.MemoryInfo()
-		return errors.Join(fmt.Errorf("the group's heap of %d bytes, with %d of the device's %d bytes free (peer.Options.Memory asks for less): %w",
-			b.layout.bytes, free, total, err), err2)
-	}
-	s := b.streams.setup.stream
-	if err := t.Set8(b.heap, 0, b.layout.bytes, s); err != nil {
-		return err
-	}
-	free, n := b.layout.mailFree()
-	if err := t.Set32(b.heap+cuda.Pointer(free), 1, n, s); err != nil {
-		return err
-	}
-	return t.Synchronize(s)
+	return b.group.Timeout()
 }
-
-// Close ends what is pending and gives everything back. Operations get a second to end; after a failure none waits for a peer.
-func (b *backend) Close() error {
-	b.mu.Lock()
-	if b.closing {
-		b.mu.Unlock()
-		return nil
-	}
-	b.asking.Lock()
-	b.closing = true
-	b.asking.Unlock()
-	b.mu.Unlock()
-	close(b.done)
-	b.helpers.Wait()
-	if b.device == nil {
-		return nil
-	}
-	// What belongs to the host and to other ranks of the process is given back even if the device is lost.
-	return brief(errors.Join(b.onDevice(b.settleDown), b.staging.end(), b.leaveFamily(b.giveBack)))
-}
-
-// onDevice calls f, which is no part of any capture, on a thread of the device.
-func (b *backend) onDevice(f func(t cuda.Thread) error) error {
-	t, err := b.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return relaxed(t, func() error { return f(t) })
-}
-
-// settleDown ends what is pending, waits until this rank's device is idle, and leaves the peers.
-func (b *backend) settleDown(t cuda.Thread) error {
-	if b.args != nil && !b.idleWithin(t, farewell) {
-		b.setStop()
-		b.release()
-	}
-	return errors.Join(b.drain(t), b.leavePeers(t))
-}
-
-// giveBack frees what the rank has on its device.
-func (b *backend) giveBack() error { return errors.Join(b.onDevice(b.giveBackOn), b.device.Close()) }
-
-func (b *backend) giveBackOn(t cuda.Thread) error {
-	b.reading.Lock() // until who looks into a tensor is through
-	defer b.reading.Unlock()
-	errs := []error{b.unmap(t), b.code.unload(t), b.staging.free(t)}
-	if b.heap != 0 {
-		errs = append(errs, t.Free(b.heap))
-	}
-	if b.stage.at != 0 {
-		errs = append(errs, t.Free(b.stage.at))
-	}
-	for _, h := range [2]*cuda.Host{b.words, b.page} {
-		if h != nil {
-			errs = append(errs, t.FreeHost(h))
-		}
-	}
-	if b.stop != nil {
-		errs = append(errs, b.freeStop(t))
-	}
-	errs = append(errs, b.freeStreams(t), b.marks.free(t), b.ends.free(t), b.timers.free(t))
-	return errors.Join(errs...)
-}
-
-// drain waits until nothing of the backend runs on the device.
-func (b *backend) drain(t cuda.Thread) error {
-	var errs []error
-	for _, s := range b.busyStreams() {
-		errs = append(errs, b.idle(t, s))
-	}
-	return errors.Join(errs...)
-}
-
-// idleWithin reports whether all operations end in time.
-func (b *backend) idleWithin(t cuda.Thread, limit time.Duration) bool {
-	for n, end := 0, time.Now().Add(limit); time.Now().Before(end); n++ {
-		if b.quiet(t) {
-			return true
-		}
-		pause(n)
-	}
-	return false
-}
-
-// idle waits for a stream that no longer waits for a peer.
-func (b *backend) idle(t cuda.Thread, s cuda.Stream) error {
-	for n, end := 0, time.Now().Add(patience); ; n++ {
-		done, err := t.StreamDone(s)
-		if done || err != nil {
-			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("a stream of %v is still busy after %v", b.device, patience)
-		}
-		pause(n)
-	}
-}
-
-// patience bounds the wait for a device whose kernels were told to stop.
-const patience = 5 * time.Second
-
-const stopBytes = kernels.StopBytes

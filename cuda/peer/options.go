@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 )
 
-// DefaultMemory is how much memory a rank's heap takes at most where Options leave it zero, in bytes.
+// DefaultMemory is how much memory a rank's symmetric heap takes at most where Options leave it zero, in bytes.
 const DefaultMemory = 96 << 20
 
-// Options say how a group's backend is made. All ranks give the same, but for Driver. The zero value is the default.
+// Options say how a group's backend is made. All ranks give the same, except Driver. The zero value is the default.
 type Options struct {
-	Memory  int           // bytes of a rank's heap, or of what is pinned to stage, at most; DefaultMemory if 0
-	Choices []Choice      // table by which ways are picked; nil takes DefaultChoices
+	Memory  int           // bytes of a rank's symmetric heap, or of the memory pinned to stage, at most; DefaultMemory if 0
+	Rules   []Rule        // table by which algorithms are picked; nil takes DefaultRules
 	Timeout time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
 	Driver  *cuda.Driver  // nil opens the machine's; tests give a simulated one
 	// Staged has everything go through pinned host memory and the group's transport, as it does without asking where GPUs
-	// cannot reach each other. Choices then mean nothing.
+	// cannot reach each other. Rules then mean nothing.
 	Staged bool
 
 	host     string        // in tests, which host the rank believes to be on
@@ -56,23 +57,16 @@ func (o *Options) fill() error {
 		o.Memory = DefaultMemory
 	}
 	if o.farewell == 0 {
-		o.farewell = farewell
+		o.farewell = streamorder.Farewell
 	}
-	if o.Choices == nil {
-		o.Choices = DefaultChoices()
+	if o.Rules == nil {
+		o.Rules = DefaultRules()
 	}
-	return checkChoices(o.Choices)
+	return checkRules(o.Rules)
 }
 
-type streamKey struct{}
-
-// OnStream says which stream the caller works on, of the device of its tensors: the one that operations wait for, run on
-// when they are not asynchronous, and that Wait makes wait. Without it that is the legacy default stream.
+// OnStream says which stream the caller works on, of the device of its tensors. Operations wait for that stream, run on it when
+// they are not asynchronous, and Wait makes it wait. Without OnStream it is the legacy default stream.
 func OnStream(ctx context.Context, s cuda.Stream) context.Context {
-	return context.WithValue(ctx, streamKey{}, s)
-}
-
-func streamOf(ctx context.Context) cuda.Stream {
-	s, _ := ctx.Value(streamKey{}).(cuda.Stream)
-	return s
+	return streamorder.OnStream(ctx, s)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// mail checks messages of n elements: round the ring, and both ways at once between neighbours.
-func (r *rank) mail(n int) error {
+// eager checks messages of n elements: round the ring, and both algorithms at once between neighbours.
+func (r *rank) eager(n int) error {
 	d, size, me := colligo.Int32, r.g.Size(), r.g.Rank()
 	next, prev := (me+1)%size, (me+size-1)%size
 	out, in := r.tensor(0, d, 1, n), r.tensor(1, d, 2, n)
@@ -27,14 +27,14 @@ func (r *rank) mail(n int) error {
 	})
 }
 
-func TestMail(t *testing.T) {
+func TestEager(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3, 4} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, size, small(Packets), func(r *rank) error {
+			onSim(t, size, small(LL), func(r *rank) error {
 				for _, n := range []int{1, 0, 1000, 200_000} {
-					if err := r.mail(n); err != nil {
+					if err := r.eager(n); err != nil {
 						return err
 					}
 				}

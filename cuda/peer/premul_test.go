@@ -7,7 +7,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// TestPremultiplied goes by packets and tiles, in one round and, with 70,000 elements, in several.
+// TestPremultiplied goes by LL and tiles, in one round and, with 70,000 elements, in several.
 func TestPremultiplied(t *testing.T) {
 	t.Parallel()
 	half := colligo.PremulSum(0.5)

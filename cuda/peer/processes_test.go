@@ -23,9 +23,9 @@ func TestProcesses(t *testing.T) {
 			for range c.size {
 				drivers = append(drivers, sim.Process().Driver())
 			}
-			onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, c.size, c.devices, simHalf, small(Ring), func(r *rank) error {
+			onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, c.size, c.devices, simHalf, small(CopyRing), func(r *rank) error {
 				for _, n := range []int{7, 5000, 60_000} {
-					if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.moves(n), r.mail(n)); err != nil {
+					if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.moves(n), r.eager(n)); err != nil {
 						return err
 					}
 				}
@@ -38,10 +38,10 @@ func TestProcesses(t *testing.T) {
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Packets, Tiles, Ring, Follow} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 3, small(way), func(r *rank) error { return r.wander(50_000) })
+			onSim(t, 3, small(algorithm), func(r *rank) error { return r.wander(50_000) })
 		})
 	}
 }

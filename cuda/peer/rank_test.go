@@ -174,3 +174,13 @@ func life(ctx context.Context, g *pg.Group, d *cuda.Driver, device, half int, o 
 	}
 	return errors.Join(err, r.close())
 }
+
+// first returns the first error of calls that were all made.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

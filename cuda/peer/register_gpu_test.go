@@ -7,16 +7,16 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// TestGPURegistered takes the ways of rows and of registered memory for sizes around every bound.
+// TestGPURegistered takes the algorithms of rows and of registered memory for sizes around every bound.
 func TestGPURegistered(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {
-		for _, way := range []Way{Rows, RowsTwoShot, Direct, Copies} {
+		for _, algorithm := range []Algorithm{LL128, LL128TwoShot, Direct, CopyDirect} {
 			if size < 2 || size > n {
 				continue // rows need devices of their own, for a device's ranks take turns
 			}
-			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
-				o := Options{Choices: []Choice{{Coll: plan.AllReduce, Registered: true, Way: way, Blocks: 128, Threads: 256}}}
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
+				o := Options{Rules: []Rule{{Coll: plan.AllReduce, Registered: true, Algorithm: algorithm, Blocks: 128, Threads: 256}}}
 				onRanks(t, d, size, n, gpuHalf, o, func(r *rank) error {
 					x, err := r.register()
 					if err != nil {

@@ -13,23 +13,24 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	seam "github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
 
-// registered makes little heaps and takes one way for tensors in registered memory, tiles for all others.
-func registered(way Way) Options {
+// registered makes little symmetric heaps and takes one way for tensors in registered memory, tiles for all others.
+func registered(algorithm Algorithm) Options {
 	o := small(Tiles)
-	o.Choices = append([]Choice{{Coll: plan.AllReduce, Registered: true, Way: way, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Choices...)
+	o.Rules = append([]Rule{{Coll: plan.AllReduce, Registered: true, Algorithm: algorithm, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Rules...)
 	return o
 }
 
 // directly is registered by the direct kernels, with broadcasts.
 func directly() Options {
 	o := registered(Direct)
-	o.Choices = append([]Choice{{Coll: plan.Broadcast, Registered: true, Way: Direct, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Choices...)
+	o.Rules = append([]Rule{{Coll: plan.Broadcast, Registered: true, Algorithm: Direct, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Rules...)
 	return o
 }
 
@@ -39,14 +40,14 @@ func (r *rank) register() (seam.Registration, error) {
 	return r.g.Register(r.ctx, all)
 }
 
-// TestRows takes rows in groups of every kind of size, with tails and odd alignments.
-func TestRows(t *testing.T) {
+// TestLL128 takes rows in groups of every kind of size, with tails and odd alignments.
+func TestLL128(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 8) {
-		for _, way := range []Way{Rows, RowsTwoShot} {
-			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+		for _, algorithm := range []Algorithm{LL128, LL128TwoShot} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
 				t.Parallel()
-				onSim(t, size, small(way), func(r *rank) error {
+				onSim(t, size, small(algorithm), func(r *rank) error {
 					for i, n := range []int{0, 1, 5, 120, 121, 1000, 4099, 3000, 40_000, 40_000, 1000, 7} {
 						c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: n % 4, async: i%2 == 1}
 						if err := r.allReduce(c); err != nil {
@@ -60,17 +61,17 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestRowRounds takes rows that fill their slots several times, among some that do not.
-func TestRowRounds(t *testing.T) {
+// TestLL128Rounds takes rows that fill their slots several times, among some that do not.
+func TestLL128Rounds(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3} {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
-			o := small(Rows)
+			o := small(LL128)
 			o.Memory = 4 << 20 * (size - 1)
-			l, err := newLayout(size, o.Memory)
+			l, err := symheap.NewLayout(size, o.Memory)
 			require.NoError(t, err)
-			round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+			round := l.LL128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 			require.Less(t, 5*round/2, simHalf/4)
 			onSim(t, size, o, func(r *rank) error {
 				for i, n := range []int{7, 5 * round / 2, 300, 3*round - 2001, 3*round - 1, 121, round, round - 1, 2 * round, 1000} {
@@ -85,14 +86,14 @@ func TestRowRounds(t *testing.T) {
 	}
 }
 
-// TestRowTypes takes every element type and reduction once by rows and by direct tiles; the other two ways have their code.
-func TestRowTypes(t *testing.T) {
+// TestLL128Types takes every element type and reduction once by LL128 and by direct tiles; the other two algorithms have their code.
+func TestLL128Types(t *testing.T) {
 	t.Parallel()
 	f, all := each(thinned(allTypes(301)))
-	for _, way := range []Way{Rows, Direct} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL128, Direct} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 3, registered(way), func(r *rank) error {
+			onSim(t, 3, registered(algorithm), func(r *rank) error {
 				x, err := r.register()
 				if err != nil {
 					return err
@@ -106,10 +107,10 @@ func TestRowTypes(t *testing.T) {
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 8) {
-		for _, way := range []Way{Direct, Copies} {
-			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+		for _, algorithm := range []Algorithm{Direct, CopyDirect} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
 				t.Parallel()
-				onSim(t, size, registered(way), directs)
+				onSim(t, size, registered(algorithm), directs)
 			})
 		}
 	}
@@ -138,10 +139,10 @@ func directs(r *rank) error {
 
 func TestRegisteredGraph(t *testing.T) {
 	t.Parallel()
-	for _, way := range []Way{Rows, RowsTwoShot, Direct, Copies} {
-		t.Run(string(way), func(t *testing.T) {
+	for _, algorithm := range []Algorithm{LL128, LL128TwoShot, Direct, CopyDirect} {
+		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 3, registered(way), func(r *rank) error {
+			onSim(t, 3, registered(algorithm), func(r *rank) error {
 				if _, err := r.register(); err != nil {
 					return err
 				}
@@ -238,31 +239,19 @@ func TestOtherPlace(t *testing.T) {
 	for _, c := range []plan.Coll{plan.AllReduce, plan.Broadcast} {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			onRanks(t, stoppable(t, 3).Driver(), 3, 3, simHalf, directly(), func(r *rank) error { return r.otherPlace(c) })
+			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, directly(), func(r *rank) error { return r.otherPlace(c) })
 		})
 	}
-}
-
-func TestWindows(t *testing.T) {
-	b := &backend{windows: []*window{{at: 1000, bytes: 100}, {at: 5000, bytes: 50, align: 8}}}
-	require.Same(t, b.windows[0], b.window(1000, 100))
-	require.Same(t, b.windows[1], b.window(5049, 1))
-	require.Nil(t, b.window(1000, 101))
-	require.Nil(t, b.window(999, 1))
-	require.Nil(t, b.window(5001, 50))
-	require.True(t, b.windows[1].aligned(5008, 8))
-	require.False(t, b.windows[1].aligned(5004, 8))
-	require.False(t, b.windows[1].aligned(5000, 16))
 }
 
 // TestRegistrationClosedAfterFailure closes one while what is on the device goes on to copy into the peer's memory.
 func TestRegistrationClosedAfterFailure(t *testing.T) {
 	t.Parallel()
-	sim := stoppable(t, 2)
+	sim := abortable(t, 2)
 	drivers := []*cuda.Driver{sim.Process().Driver(), sim.Process().Driver()}
 	var enqueued sync.WaitGroup
 	enqueued.Add(2)
-	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, registered(Copies), func(r *rank) error {
+	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, registered(CopyDirect), func(r *rank) error {
 		w, err := r.register()
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -33,8 +33,8 @@ func seeded(t testing.TB, devices int, seed uint64, reductions ...reduction) *cu
 	return sim
 }
 
-// stoppable is simulated for tests that stop kernels: what those do then is in no order, but nothing else is forgiven.
-func stoppable(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
+// abortable is simulated for tests that stop kernels: what those do then is in no order, but nothing else is forgiven.
+func abortable(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := machine(t, devices, reductions...)
 	t.Cleanup(func() {
@@ -55,22 +55,22 @@ func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := cudasim.New(c)
-	require.NoError(t, twins.Register(sim))
+	require.NoError(t, model.Register(sim))
 	for _, r := range append([]reduction{{colligo.Float32, colligo.KindSum}}, reductions...) {
-		require.NoError(t, twins.RegisterReduction(sim, r.dtype, r.kind))
+		require.NoError(t, model.RegisterReduction(sim, r.dtype, r.kind))
 	}
 	return sim
 }
 
-// small makes little heaps, so that tiles, slots and marks wrap around early, with one way for everything.
-func small(way Way) Options {
+// small makes little symmetric heaps, so that tiles, slots and marks wrap around early, with one way for everything.
+func small(algorithm Algorithm) Options {
 	o, tile := Options{Memory: 24 << 20}, 1<<10
-	if way == Ring || way == Follow {
+	if algorithm == CopyRing || algorithm == Fused {
 		tile = 4 * ringUnit
 	}
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
-		if way.Serves(c) {
-			o.Choices = append(o.Choices, Choice{Coll: c, Way: way, Blocks: 3, Threads: 64, Tile: tile})
+		if algorithm.Serves(c) {
+			o.Rules = append(o.Rules, Rule{Coll: c, Algorithm: algorithm, Blocks: 3, Threads: 64, Tile: tile})
 		}
 	}
 	return o
@@ -88,10 +88,10 @@ func onSim(t *testing.T, size int, o Options, f func(*rank) error, reductions ..
 func TestAllReduce(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(1, 2, 3, 4, 8) {
-		for _, way := range []Way{Packets, TwoShot, Tiles, Ring, Follow} {
-			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+		for _, algorithm := range []Algorithm{LL, LLTwoShot, Tiles, CopyRing, Fused} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
 				t.Parallel()
-				onSim(t, size, small(way), func(r *rank) error {
+				onSim(t, size, small(algorithm), func(r *rank) error {
 					for i, n := range []int{0, 1, 5, 1000, 4099, 3000, 40_000, 40_000, 1000, 1, 0} {
 						c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: n % 4, async: i%2 == 1}
 						if err := r.allReduce(c); err != nil {
@@ -130,10 +130,10 @@ func each(trials []trial) (f func(*rank) error, all []reduction) {
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(1, 2, 3, 5) {
-		for _, way := range []Way{Packets, Tiles} {
-			t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+		for _, algorithm := range []Algorithm{LL, Tiles} {
+			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
 				t.Parallel()
-				onSim(t, size, small(way), func(r *rank) error {
+				onSim(t, size, small(algorithm), func(r *rank) error {
 					for _, n := range []int{0, 1, 7, 1000, 33_000} {
 						if err := first(r.moves(n), r.lists(n), r.reduces(colligo.Float32, n)); err != nil {
 							return err

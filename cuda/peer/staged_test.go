@@ -16,7 +16,8 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/staged"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store"
 )
@@ -28,8 +29,8 @@ func islands(t testing.TB, devices int, reach func(a, b int) bool) *cudasim.Sim 
 		reach = func(int, int) bool { return false }
 	}
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed, CanAccess: reach})
-	require.NoError(t, twins.Register(sim))
-	require.NoError(t, twins.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
+	require.NoError(t, model.Register(sim))
+	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
 	return sim
 }
 
@@ -232,7 +233,7 @@ func TestStagedUnasked(t *testing.T) {
 // TestStagedTogether keeps groups whose GPUs reach each other from staging.
 func TestStagedTogether(t *testing.T) {
 	t.Parallel()
-	lines := onStaged(t, 2, crew{devices: 2, driver: one(simulated(t, 2).Driver()), options: same(small(Packets))}, func(r *rank) error {
+	lines := onStaged(t, 2, crew{devices: 2, driver: one(simulated(t, 2).Driver()), options: same(small(LL))}, func(r *rank) error {
 		return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100})
 	})
 	require.Empty(t, lines)
@@ -243,7 +244,7 @@ func TestStagedStreams(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
 	onStaged(t, 3, apart(t, "shm", 3, o), func(r *rank) error {
-		return first(r.wander(20_000), r.crowd(3*openCargo))
+		return first(r.wander(20_000), r.crowd(3*staged.OpenTransfers))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/staged"
 )
 
 var stages = flag.Bool("peer.stage", false, "with peer.child: stage through host memory")
@@ -30,7 +31,7 @@ func stagedRank(r *rank) error {
 			return err
 		}
 	}
-	return first(r.wander(1<<17), r.crowd(3*openCargo))
+	return first(r.wander(1<<17), r.crowd(3*staged.OpenTransfers))
 }
 
 // TestGPUStaged runs everything on devices that are made to stage, with slots of many rounds and of few.

@@ -79,10 +79,10 @@ func (r *rank) splits(n int) error {
 func TestUneven(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(1, 2, 3, 4, 5, 6, 7, 8) {
-		way := []Way{Packets, Tiles}[size%2]
-		t.Run(fmt.Sprintf("ranks=%d/%s", size, way), func(t *testing.T) {
+		algorithm := []Algorithm{LL, Tiles}[size%2]
+		t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, size, small(way), func(r *rank) error {
+			onSim(t, size, small(algorithm), func(r *rank) error {
 				for _, n := range []int{0, 1, 1000, 7001} {
 					if err := first(r.splits(n), r.lists(n), r.folds(colligo.Float32, colligo.Sum, n)); err != nil {
 						return err

@@ -9,35 +9,35 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// anyWays is allWays with every kernel that is left, on grids and tiles that differ from line to line.
-func anyWays(seed uint64, size int) Options {
-	o := allWays()
+// anyAlgorithms is allAlgorithms with every kernel that is left, on grids and tiles that differ from line to line.
+func anyAlgorithms(seed uint64, size int) Options {
+	o := allAlgorithms()
 	random := rand.New(rand.NewPCG(seed, 7))
 	for c := plan.ReduceScatter; c <= plan.Scatter; c++ {
 		if c == plan.AllGather || c == plan.AllToAll || c == plan.Broadcast || !Tiles.Serves(c) {
 			continue
 		}
-		o.Choices = append(o.Choices, Choice{Coll: c, Way: Packets, MaxBytes: 2 << 10}, Choice{Coll: c, Way: Tiles})
+		o.Rules = append(o.Rules, Rule{Coll: c, Algorithm: LL, MaxBytes: 2 << 10}, Rule{Coll: c, Algorithm: Tiles})
 	}
 	for _, c := range []plan.Coll{plan.AllGather, plan.AllToAll} {
-		o.Choices = append([]Choice{{Coll: c, Way: Tiles, MaxBytes: 1 << 10}}, o.Choices...)
+		o.Rules = append([]Rule{{Coll: c, Algorithm: Tiles, MaxBytes: 1 << 10}}, o.Rules...)
 	}
-	for i := range o.Choices {
-		c := &o.Choices[i]
+	for i := range o.Rules {
+		c := &o.Rules[i]
 		c.Blocks, c.Threads = 1+random.IntN(5), 64*(1+random.IntN(2))
-		if c.Way != Ring && c.Way != Copies && c.Way != Follow {
+		if c.Algorithm != CopyRing && c.Algorithm != CopyDirect && c.Algorithm != Fused {
 			c.Tile = []int{0, 1 << 10, 2 << 10, 4 << 10}[random.IntN(4)]
 		}
 	}
 	o.Memory = leastMemory(size) + random.IntN(4)<<20
 	if random.IntN(2) == 0 { // several rounds of rows
-		o.Choices = append([]Choice{{Coll: plan.AllReduce, Way: Rows, Blocks: 1 + random.IntN(4), Threads: 128},
-			{Coll: plan.Broadcast, Way: Rows, Blocks: 1 + random.IntN(4), Threads: 128}}, o.Choices...)
+		o.Rules = append([]Rule{{Coll: plan.AllReduce, Algorithm: LL128, Blocks: 1 + random.IntN(4), Threads: 128},
+			{Coll: plan.Broadcast, Algorithm: LL128, Blocks: 1 + random.IntN(4), Threads: 128}}, o.Rules...)
 	}
 	return o
 }
 
-// TestAnyOrderUnwatched enqueues operations that go all ways in an order that a seed picks, with no host between them, so that
+// TestAnyOrderUnwatched enqueues operations that go all algorithms in an order that a seed picks, with no host between them, so that
 // only what kernels and streams say orders them. Some are in a graph that is replayed. What comes out does not matter.
 func TestAnyOrderUnwatched(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestAnyOrderUnwatched(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+i), func(t *testing.T) {
 				t.Parallel()
 				of := *seed + i
-				onRanks(t, seeded(t, size, of).Driver(), size, size, simHalf, anyWays(of, size), func(r *rank) error {
+				onRanks(t, seeded(t, size, of).Driver(), size, size, simHalf, anyAlgorithms(of, size), func(r *rank) error {
 					if i%2 == 0 {
 						if err := r.registerAll(); err != nil {
 							return err

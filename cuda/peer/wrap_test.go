@@ -5,19 +5,19 @@ import (
 	"testing"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 )
 
-// setWords sets words of this rank's heap, while no operation is on any device.
+// setWords sets words of this rank's symmetric heap, while no operation is on any device.
 func (r *rank) setWords(b *backend, at, n int, value uint32) error {
 	t, err := r.device.Enter()
 	if err != nil {
 		return err
 	}
 	defer t.Leave()
-	return first(t.Set32(b.heap+cuda.Pointer(at), value, n, r.stream), t.Synchronize(r.stream))
+	return first(t.Set32(b.heap.Place(at), value, n, r.stream), t.Synchronize(r.stream))
 }
 
 // backend returns the rank's backend.
@@ -35,17 +35,17 @@ func (r *rank) counted(n uint32) error {
 	if err != nil {
 		return err
 	}
-	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n),
-		r.setWords(b, b.layout.flags, kernels.FlagBytes(maxBlocks)/4, n), r.g.Barrier(r.ctx))
+	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.State+64, symheap.MaxBlocks*symheap.MaxRanks, n),
+		r.setWords(b, b.layout.Flags, ptx.FlagBytes(symheap.MaxBlocks)/4, n), r.g.Barrier(r.ctx))
 }
 
-// numbered has the last packets and rows be of operation n.
+// numbered has the last LL packets and rows be of operation n.
 func (r *rank) numbered(n uint32) error {
 	b, err := r.backend()
 	if err != nil {
 		return err
 	}
-	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.state, 1, n), r.setWords(b, b.layout.state+8, 1, n), r.g.Barrier(r.ctx))
+	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.State, 1, n), r.setWords(b, b.layout.State+8, 1, n), r.g.Barrier(r.ctx))
 }
 
 // TestNumbersWrap begins just before the numbers of operations, rounds and tiles pass 0, or what an int32 holds.
@@ -56,7 +56,7 @@ func TestNumbersWrap(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/from=%#x", size, from), func(t *testing.T) {
 				t.Parallel()
 				sim := seeded(t, size, *seed*100+uint64(i))
-				onRanks(t, sim.Driver(), size, size, simHalf, allWays(), func(r *rank) error {
+				onRanks(t, sim.Driver(), size, size, simHalf, allAlgorithms(), func(r *rank) error {
 					return first(r.counted(from), r.numbered(from), r.mixed(*seed+uint64(i)))
 				})
 			})
@@ -64,16 +64,16 @@ func TestNumbersWrap(t *testing.T) {
 	}
 }
 
-// TestRowRoundsWrap has the numbers of an operation's rounds pass 0.
-func TestRowRoundsWrap(t *testing.T) {
+// TestLL128RoundsWrap has the numbers of an operation's rounds pass 0.
+func TestLL128RoundsWrap(t *testing.T) {
 	t.Parallel()
-	o := small(Rows)
+	o := small(LL128)
 	o.Memory = 4 << 20
-	l, err := newLayout(2, o.Memory)
+	l, err := symheap.NewLayout(2, o.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}
-	round := l.rowSlot / kernels.RowQuad * kernels.RowData / 4
+	round := l.LL128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 	for left := range uint32(6) {
 		t.Run(fmt.Sprintf("left=%d", left), func(t *testing.T) {
 			t.Parallel()
@@ -99,13 +99,13 @@ func (r *rank) sent(n uint32, chain bool) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{r.g.Barrier(r.ctx), r.setWords(b, b.layout.state+64, maxBlocks*maxRanks, n)}
-	for block := range maxBlocks {
-		phase, from, many := 0, 0, maxRanks
+	errs := []error{r.g.Barrier(r.ctx), r.setWords(b, b.layout.State+64, symheap.MaxBlocks*symheap.MaxRanks, n)}
+	for block := range symheap.MaxBlocks {
+		phase, from, many := 0, 0, symheap.MaxRanks
 		if chain { // rank 1 says what it has used
 			phase, from, many = 1-b.rank, 1-b.rank, 1
 		}
-		errs = append(errs, r.setWords(b, b.layout.flags+4*((2*block+phase)*maxRanks+from), many, n))
+		errs = append(errs, r.setWords(b, b.layout.Flags+4*((2*block+phase)*symheap.MaxRanks+from), many, n))
 	}
 	return first(append(errs, r.g.Barrier(r.ctx))...)
 }
@@ -116,7 +116,7 @@ func TestOneWayOnly(t *testing.T) {
 	for _, chain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chain=%v", chain), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 2, relayed(3), func(r *rank) error {
+			onSim(t, 2, rotated(3), func(r *rank) error {
 				const n = 5000
 				in, out := r.tensor(0, colligo.Float32, 0, 2*n), r.tensor(1, colligo.Float32, 0, n)
 				if err := r.put(in, make([]byte, in.Size())); err != nil {

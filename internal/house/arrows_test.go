@@ -8,59 +8,66 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// arrows lists for each package what it may import of ours; "" is the root package. Tests may import more.
+// arrows lists for each package what it may import of ours; "" is the root package. Tests may import more. An arrow that no
+// file uses fails the test.
 var arrows = map[string][]string{
-	".":                       {},
-	"plan":                    {""},
-	"ring":                    {"", "plan"},
-	"tree":                    {"", "plan"},
-	"kernels":                 {""},
-	"kernels/_gen":            {},
-	"transport":               {""},
-	"transport/sim":           {"", "transport"},
-	"transport/shm":           {"", "transport"},
-	"transport/tcp":           {"", "transport"},
-	"transport/transporttest": {"", "transport"},
-	"store":                   {},
-	"store/tcpstore":          {"store"},
-	"store/filestore":         {"store"},
-	"store/storetest":         {"store"},
-	"plan/plantest":           {"", "plan"},
-	"cuda":                    {""},
-	"cuda/cudasim":            {"", "cuda", "kernels"},
-	"cuda/peer":               {"", "cuda", "kernels", "plan", "ring", "tree", "transport", "pg/backend"},
-	"cuda/peer/twins":         {"", "cuda/cudasim", "kernels"},
-	"cuda/nccl":               {"", "cuda", "pg"},
-	"internal/engine":         {"", "plan"},
+	".":                         {},
+	"bench":                     {"*"},
+	"cmd/colligo":               {"*"},
+	"cuda":                      {""},
+	"cuda/cudasim":              {"cuda"},
+	"cuda/cudasim/model":        {"", "cuda/cudasim", "kernels", "kernels/ptx"},
+	"cuda/internal/devmem":      {"", "cuda", "cuda/internal/streamorder", "pg/backend"},
+	"cuda/internal/streamorder": {"", "cuda", "pg/backend", "plan"},
+	"cuda/nccl":                 {"", "cuda"},
+	"cuda/peer": {"", "cuda", "cuda/internal/devmem", "cuda/internal/streamorder", "cuda/peer/internal/symheap", "cuda/staged", "kernels",
+		"kernels/ptx", "plan", "ring", "pg/backend"},
+	"cuda/peer/internal/symheap": {"", "cuda", "cuda/internal/streamorder", "kernels/ptx", "pg/backend"},
+	"cuda/staged":                {"", "cuda", "cuda/internal/devmem", "cuda/internal/streamorder", "kernels", "plan", "pg/backend"},
+	"examples/digits":            {"", "pg"},
+	"examples/hello":             {"", "pg"},
+	"examples/torch":             {"", "pg", "pg/flight"},
+	"internal/engine":            {"", "plan"},
+	"internal/house":             {},
+	"internal/launch":            {"store/tcpstore"},
+	"kernels":                    {""},
+	"kernels/_gen":               {},
+	"kernels/ptx":                {""},
 	"pg": {"", "plan", "transport", "transport/sim", "store", "pg/backend", "pg/flight", "pg/internal/bootstrap",
 		"pg/internal/control", "pg/internal/diagnose", "pg/internal/host", "pg/internal/op", "pg/internal/oplog", "pg/internal/ranklist",
 		"pg/internal/watchdog", "pg/tuning"},
-	"pg/tuning":             {"", "plan", "ring", "tree"},
-	"pg/internal/op":        {"", "plan", "kernels"},
-	"pg/internal/host":      {"", "plan", "pg/internal/diagnose", "pg/internal/op", "pg/backend", "pg/tuning", "internal/engine", "transport"},
-	"pg/internal/oplog":     {"", "plan", "pg/flight", "pg/internal/op"},
-	"pg/internal/watchdog":  {"", "plan", "pg/backend", "pg/flight", "pg/internal/op", "pg/internal/oplog"},
-	"pg/internal/bootstrap": {"", "store", "store/tcpstore", "store/filestore", "transport", "transport/shm", "transport/tcp", "pg/internal/ranklist"},
-	"pg/internal/control":   {"", "pg/internal/diagnose", "pg/internal/ranklist", "transport"},
-	"pg/internal/diagnose":  {"", "plan", "pg/internal/ranklist"},
-	"pg/internal/ranklist":  {},
-	"pg/backend":            {"", "plan"},
-	"pg/object":             {"", "pg", "pg/backend", "pg/pickle"},
-	"pg/sparse":             {"", "pg", "kernels"},
-	"pg/pickle":             {},
-	"pg/flight":             {"", "pg/pickle"},
-	"pg/trace":              {"pg/flight"},
-	"pg/ddp":                {"", "pg", "kernels", "plan"},
-	"pg/parity":             {},
-	"pg/debug":              {"pg", "pg/flight"},
-	"pg/pgtest":             {"", "pg", "store", "transport", "transport/sim"},
-	"internal/launch":       {"store/tcpstore"},
-	"internal/house":        {},
-	"cmd/colligo":           {"*"},
-	"bench":                 {"*"},
-	"examples/hello":        {"", "pg"},
-	"examples/digits":       {"", "pg"},
-	"examples/torch":        {"", "pg", "pg/flight"},
+	"pg/backend":              {"", "plan"},
+	"pg/ddp":                  {"", "pg", "kernels"},
+	"pg/debug":                {"pg", "pg/flight"},
+	"pg/flight":               {"", "pg/pickle"},
+	"pg/internal/bootstrap":   {"", "store", "store/tcpstore", "store/filestore", "transport", "transport/shm", "transport/tcp", "pg/internal/ranklist"},
+	"pg/internal/control":     {"", "pg/internal/diagnose", "pg/internal/ranklist", "transport"},
+	"pg/internal/diagnose":    {"", "plan", "pg/internal/ranklist"},
+	"pg/internal/host":        {"", "plan", "pg/internal/diagnose", "pg/internal/op", "pg/backend", "pg/tuning", "internal/engine", "transport"},
+	"pg/internal/op":          {"", "plan", "kernels"},
+	"pg/internal/oplog":       {"", "plan", "pg/flight", "pg/internal/op"},
+	"pg/internal/ranklist":    {},
+	"pg/internal/watchdog":    {"", "plan", "pg/backend", "pg/flight", "pg/internal/op", "pg/internal/oplog"},
+	"pg/object":               {"", "pg", "pg/backend", "pg/pickle"},
+	"pg/parity":               {},
+	"pg/pgtest":               {"", "pg", "store", "transport", "transport/sim"},
+	"pg/pickle":               {},
+	"pg/sparse":               {"", "pg", "kernels"},
+	"pg/trace":                {"pg/flight"},
+	"pg/tuning":               {"", "plan", "ring", "tree"},
+	"plan":                    {},
+	"plan/plantest":           {"plan"},
+	"ring":                    {"plan"},
+	"store":                   {},
+	"store/filestore":         {"store"},
+	"store/storetest":         {"store"},
+	"store/tcpstore":          {"store"},
+	"transport":               {},
+	"transport/shm":           {"transport"},
+	"transport/sim":           {"transport"},
+	"transport/tcp":           {"transport"},
+	"transport/transporttest": {"transport"},
+	"tree":                    {"plan"},
 }
 
 // generators is a module of its own, as bench is: its go.mod says what it needs, not a table here.
@@ -75,8 +82,76 @@ var waiting = []string{"net", "os", "time", "sync", "context"}
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":  {"cuda", "cuda/nccl"},
 	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
-	"github.com/klauspost/compress": {"kernels", "transport/tcp"},
+	"github.com/klauspost/compress": {"kernels/ptx", "transport/tcp"},
 	"github.com/stretchr/testify":   {"store/storetest"},
+}
+
+// forbidden are the arrows that never exist, whatever the table above says: from a package and those below it to another and
+// those below that. Tests may: they
+// come from outside.
+var forbidden = []struct{ from, to, why string }{
+	{"pg", "cuda", "groups know devices by their backends alone"},
+	{"cuda", "pg", "backends know groups by pg/backend alone"},
+	{"kernels", "cuda", "kernels are bytes and arguments; cuda launches them"},
+	{"transport", "pg", "links know no groups"},
+	{"store", "pg", "stores know no groups"},
+}
+
+// seam is the package of pg that backends may import.
+const seam = "pg/backend"
+
+// standing are forbidden arrows that older code has. An entry whose arrow is gone fails the test.
+var standing = map[string]bool{}
+
+func TestForbiddenArrows(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, path := range s.imports(t) {
+			to, ours := own(path)
+			if !ours || to == seam || s.test() {
+				continue
+			}
+			for _, f := range forbidden {
+				if !within(s.dir, f.from) || !within(to, f.to) {
+					continue
+				}
+				if used[s.dir+" "+to] = true; !standing[s.dir+" "+to] {
+					t.Errorf("%s imports %s: %s", s.name, path, f.why)
+				}
+			}
+		}
+	}
+	for arrow := range standing {
+		if !used[arrow] {
+			t.Errorf("nothing needs the exception %q any more", arrow)
+		}
+	}
+}
+
+// TestArrowsAreUsed holds the table of arrows to what files import.
+func TestArrowsAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test() {
+			continue
+		}
+		used[s.dir] = true
+		for _, path := range s.imports(t) {
+			if to, ours := own(path); ours {
+				used[s.dir+" "+to] = true
+			}
+		}
+	}
+	for from, all := range arrows {
+		if !used[from] && from != generators {
+			t.Errorf("there is no package %s", from)
+		}
+		for _, to := range all {
+			if to != "*" && !used[from+" "+to] {
+				t.Errorf("%s never imports %q: delete the arrow", from, to)
+			}
+		}
+	}
 }
 
 // own cuts the module's path off an import; "" is the root package.

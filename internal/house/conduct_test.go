@@ -22,7 +22,7 @@ var readers = map[string]string{
 // enders are the files outside package main and tests that may end the process.
 var enders = map[string]string{
 	"store/storetest/main.go": "runs in the place of a package's TestMain",
-	"pg/aftermath.go":         "the watchdog's modes that end the process, which somebody has to ask for",
+	"pg/failurehandler.go":    "the watchdog's modes that end the process, which somebody has to ask for",
 }
 
 // TestEnvironmentAndExit looks for calls of package os by their usual names.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,10 +60,12 @@ func (s *source) imports(t *testing.T) []string {
 	return all
 }
 
-// walk calls f for every file of the repository that belongs to it.
-func walk(t *testing.T, f func(name, text string)) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+// file is one file of the repository.
+type file struct{ name, text string }
+
+// tree reads the repository once.
+var tree = sync.OnceValues(func() (all []file, err error) {
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -78,26 +81,41 @@ func walk(t *testing.T, f func(name, text string)) {
 			return nil
 		}
 		text, err := os.ReadFile(p)
-		f(name, string(text))
+		all = append(all, file{name, string(text)})
 		return err
 	})
+	return all, err
+})
+
+// walk calls f for every file of the repository that belongs to it.
+func walk(t *testing.T, f func(name, text string)) {
+	t.Helper()
+	all, err := tree()
 	require.NoError(t, err)
+	for _, x := range all {
+		f(x.name, x.text)
+	}
 }
 
-// sources parses all Go files.
+// parsed is all Go files. Nothing changes them.
+var parsed = sync.OnceValues(func() (all []*source, err error) {
+	files, err := tree()
+	for _, x := range files {
+		if err != nil || !strings.HasSuffix(x.name, ".go") {
+			continue
+		}
+		s := &source{name: x.name, dir: path.Dir(x.name), text: x.text, set: token.NewFileSet()}
+		s.ast, err = parser.ParseFile(s.set, x.name, x.text, parser.ParseComments|parser.SkipObjectResolution)
+		all = append(all, s)
+	}
+	return all, err
+})
+
+// sources returns all Go files, parsed.
 func sources(t *testing.T) []*source {
 	t.Helper()
-	var all []*source
-	walk(t, func(name, text string) {
-		if !strings.HasSuffix(name, ".go") {
-			return
-		}
-		s := &source{name: name, dir: path.Dir(name), text: text, set: token.NewFileSet()}
-		var err error
-		s.ast, err = parser.ParseFile(s.set, name, text, parser.ParseComments|parser.SkipObjectResolution)
-		require.NoError(t, err)
-		all = append(all, s)
-	})
+	all, err := parsed()
+	require.NoError(t, err)
 	require.Greater(t, len(all), 100, "the walk has missed most of the tree")
 	return all
 }

@@ -35,7 +35,7 @@ func chosen(t *testing.T, change func(o *peer.Options)) {
 // TestPassNCCLOptionsConfig gives a group's backend a table with few blocks.
 func TestPassNCCLOptionsConfig(t *testing.T) {
 	chosen(t, func(o *peer.Options) {
-		o.Choices = []peer.Choice{{Coll: plan.AllReduce, Way: peer.Tiles, Blocks: 2, Threads: 64}}
+		o.Rules = []peer.Rule{{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 2, Threads: 64}}
 	})
 }
 
@@ -44,13 +44,13 @@ func TestPassNCCLOptionsHighPriorityStream(t *testing.T) { chosen(t, func(*peer.
 
 // TestIntraNodeCommAllReduce takes the ways of one host by size: packets first, then kernels that push tiles.
 func TestIntraNodeCommAllReduce(t *testing.T) {
-	way := func(bytes int) peer.Way {
+	algorithm := func(bytes int) peer.Algorithm {
 		c, err := peer.Options{}.Explain(plan.AllReduce, 4, bytes, true)
 		require.NoError(t, err)
-		return c.Way
+		return c.Algorithm
 	}
-	require.Equal(t, peer.Packets, way(4<<10))
-	require.NotEqual(t, peer.Packets, way(64<<20))
+	require.Equal(t, peer.LL, algorithm(4<<10))
+	require.NotEqual(t, peer.LL, algorithm(64<<20))
 	_, err := peer.Options{}.Explain(plan.AllReduce, 9, 4<<10, true)
 	require.ErrorContains(t, err, "groups on devices have 1 to 8 ranks")
 }

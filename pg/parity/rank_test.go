@@ -14,8 +14,8 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/cuda/peer"
-	"github.com/colligo-go/colligo/cuda/peer/twins"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
@@ -90,11 +90,11 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 // simulated makes a machine of n devices with the kernels of the reductions that tests use.
 func simulated(t *testing.T, n int) *cuda.Driver {
 	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
-	require.NoError(t, twins.Register(sim))
+	require.NoError(t, model.Register(sim))
 	for _, err := range []error{
-		twins.RegisterReduction(sim, colligo.Float32, colligo.KindSum),
-		twins.RegisterReduction(sim, colligo.Float32, colligo.KindMax),
-		twins.RegisterReduction(sim, colligo.Int64, colligo.KindSum),
+		model.RegisterReduction(sim, colligo.Float32, colligo.KindSum),
+		model.RegisterReduction(sim, colligo.Float32, colligo.KindMax),
+		model.RegisterReduction(sim, colligo.Int64, colligo.KindSum),
 	} {
 		require.NoError(t, err)
 	}

@@ -1,24 +1,24 @@
-// What the entry points take: one struct each. The Go structs of the same names (kernels/ptx_args.go) have the same
-// layout; the generator copies the offsets asserted here into a table that a Go test holds against them.
+// The arguments of the entry points, one struct each. The Go structs of the same names (kernels/ptx/args.go) have the same layout. The
+// generator copies the offsets that are asserted here into a table, and a Go test compares the Go structs with it.
 #pragma once
 #include "device.h"
 
 constexpr int maxRanks = 8;
 constexpr int depth = 4; // tiles of one pair in flight
 
-// Arrays that have an entry for each rank of the group are turned: entry d belongs to rank (rank + d) mod size, entry 0 to
-// this rank. So every rank starts with another peer.
+// Arrays with an entry for each rank of the group are indexed by peer index: entry d belongs to rank (rank + d) mod size, and entry 0
+// to this rank. So every rank starts with another peer.
 
 struct GroupArgs {
-	u64 packets[maxRanks]; // each rank's packet memory
-	u64 tiles[maxRanks];   // each rank's tile memory
-	u64 flags[maxRanks];   // each rank's flag words
-	u64 state;             // this rank's counters, on its own device
-	u64 stop;              // host words: [0] stops all loops; [1 + q] is set by a stopped loop that waited for rank q,
-	                       // [1 + maxRanks + q] by a kernel whose mark is not rank q's
+	u64 ll[maxRanks];    // each rank's LL memory
+	u64 tiles[maxRanks]; // each rank's tile memory
+	u64 flags[maxRanks]; // each rank's flag words
+	u64 state;           // this rank's counters, on its own device
+	u64 abort;           // host words: [0] is the abort flag; [1 + q] is set by an aborted loop that waited for rank q,
+	                     // [1 + maxRanks + q] by a kernel whose mark is not rank q's
 	u32 rank, size;
-	u32 packetSlot; // bytes that packet memory has for one peer in one half
-	u32 tileSlot;   // bytes of one tile at most
+	u32 llSlot;   // bytes that LL memory has for one peer in one half
+	u32 tileSlot; // bytes of one tile at most
 };
 
 struct ReduceArgs {
@@ -37,13 +37,13 @@ struct AllReduceArgs {
 	u32 tile;    // bytes, a multiple of 16, at most group.tileSlot
 };
 
-struct RowsArgs {
+struct LL128Args {
 	GroupArgs group;
-	u64 rows[maxRanks]; // each rank's row memory
+	u64 ll128[maxRanks]; // each rank's LL128 memory
 	u64 in, out, bytes;
-	u64 part;    // as in AllReduceArgs
+	u64 part; // as in AllReduceArgs
 	u32 divisor;
-	u32 slot; // bytes that row memory has for one peer in one half, a multiple of 1024
+	u32 slot; // bytes that LL128 memory has for one peer in one half, a multiple of 1024
 };
 
 struct DirectArgs {
@@ -51,7 +51,7 @@ struct DirectArgs {
 	u64 outs[maxRanks]; // each rank's output as this device sees it
 	u64 in, bytes;
 	u64 part;    // as in AllReduceArgs
-	u64 marks;   // what flags are plus, in bytes: where ranks put their mark
+	u64 marks;   // where ranks post their mark, in bytes from the flag words
 	u32 divisor, tile;
 	u32 mark; // equal on all ranks if they mean the same memory
 	u32 unused;
@@ -80,14 +80,14 @@ struct ExchangeArgs {
 	u64 recv[maxRanks];
 	u64 recvBytes[maxRanks];
 	u32 tile;
-	u32 pieces; // of a relay: circles of tile memory, of each sender, that a block has
+	u32 pieces; // of exchange_rotation: pieces of tile memory that a block has of each sender
 };
 
 struct DirectExchangeArgs {
 	GroupArgs group;
 	u64 send[maxRanks];
 	u64 sendBytes[maxRanks];
-	u64 recv[maxRanks]; // where it goes, as this device sees it
+	u64 recv[maxRanks]; // addresses in the peers' outputs, as this device sees them
 	u64 marks;          // as in DirectArgs
 	u32 mark, unused;
 };
@@ -97,7 +97,7 @@ struct BroadcastArgs {
 	u64 in;           // of the root
 	u64 out;          // of the others
 	u64 bytes;        // 1 at least
-	u32 root, unused; // the root's place
+	u32 root, unused; // the root's peer index
 };
 
 struct ChainArgs {
@@ -107,54 +107,54 @@ struct ChainArgs {
 	u64 next;  // with direct: the output of the next rank as this device sees it
 	u64 bytes;
 	u64 marks; // as in DirectArgs
-	u32 before, after; // places of the ranks before and after this one, 0 for none
+	u32 before, after; // peer indices of the ranks before and after this one, 0 for none
 	u32 tile, mark;
 	u32 direct;
 	u32 pieces; // as in ExchangeArgs
 };
 
-struct RowChainArgs {
+struct LL128ChainArgs {
 	GroupArgs group;
-	u64 rows[maxRanks]; // as in RowsArgs, and slot
-	u64 in;             // of the root
-	u64 out;            // of the others
-	u64 bytes;          // 1 at least
-	u32 before, after;  // as in ChainArgs
+	u64 ll128[maxRanks]; // as in LL128Args, and slot
+	u64 in;              // of the root
+	u64 out;             // of the others
+	u64 bytes;           // at least 1
+	u32 before, after;   // as in ChainArgs
 	u32 slot, unused;
 };
 
-struct LinesArgs {
+struct SentinelArgs {
 	GroupArgs group;
-	u64 lines, next; // line memory of this rank and of the next one
-	u64 counts;      // 8 bytes for each warp, on this rank
-	u64 signs, told; // words that the next rank signs, one for each warp, and those of the rank before
+	u64 memory, next;         // sentinel memory of this rank and of the next one
+	u64 counts;               // 8 bytes for each warp, on this rank
+	u64 credits, prevCredits; // words for each warp: the credits that the next rank returns, and those at the rank before
 	u64 in, out, bytes;
 	u64 part; // as in AllReduceArgs
-	u32 blank[4];
-	u32 places, blocks; // of line memory; size places at least, lineWarps in a block
-	u32 divisor;        // as in ReduceArgs
-	u32 ends;           // of broadcasts: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
-	u32 before, after;  // places of the ranks that lines come from and go to
+	u32 sentinel[4];
+	u32 slots, blocks; // of sentinel memory: at least size slots, and sentinelWarps warps in a block
+	u32 divisor;       // as in ReduceArgs
+	u32 ends;          // of a broadcast: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
+	u32 before, after; // peer indices of the ranks that lines come from and go to
 };
 
 enum { chainRoot = 1, chainMiddle, chainLast };
 
-struct FollowArgs {
+struct FusedArgs {
 	GroupArgs group;
-	u64 slots, next;    // two slots of this rank, and of the next one
-	u64 counts;         // a word for each block, of this rank
-	u64 freed, told;    // the word that the next rank tells this one, and that of the rank before
-	u64 go;             // two words of this rank that a stream waits for
-	u64 bytes;          // of the whole tensor
-	u64 ins[maxRanks];  // of parts, turned
-	u64 outs[maxRanks]; // of parts, turned
-	u64 part;           // as in AllReduceArgs
-	u64 slot, slice;    // from one slot to the other, and the longest slice: a multiple of 16
-	u64 head;           // that the kernel sends of each slice: a multiple of spanBytes, or all
-	u32 blank[4];
-	u32 steps, folds; // and in how many of them, the first ones, lines are folded
+	u64 slots, next;        // two slots of this rank, and of the next one
+	u64 counts;             // a word for each block, of this rank
+	u64 credit, prevCredit; // the word by which the next rank gives this one credit, and that at the rank before
+	u64 go;                 // two words of this rank for which a stream waits
+	u64 bytes;              // of the whole tensor
+	u64 ins[maxRanks];      // of parts, by peer index
+	u64 outs[maxRanks];     // of parts, by peer index
+	u64 part;               // as in AllReduceArgs
+	u64 slot, slice;        // bytes from one slot to the other, and of the longest slice: a multiple of 16
+	u64 head;               // bytes that the kernel sends of each slice: a multiple of spanBytes, or all
+	u32 sentinel[4];
+	u32 steps, folds; // steps of the ring, and how many of them, the first ones, fold
 	u32 divisor;      // as in ReduceArgs
-	u32 chain;        // chainRoot, chainMiddle or chainLast of one, or 0
+	u32 chain;        // chainRoot, chainMiddle or chainLast, or 0 in a ring
 };
 
 constexpr u32 mostCode = 1u << 30;
@@ -162,27 +162,27 @@ constexpr int mostMessages = 8;
 
 struct Message {
 	u64 at, bytes;
-	u64 data;                // the mailbox, on the receiver
-	u64 arrived, free, tags; // words of its first slot; tags are two for each slot, check and label
-	u32 slot, part;          // bytes from slot to slot, and those that are in each
-	u32 first, slots;        // the slot that the message begins in, and how many there are
+	u64 data;                // the eager buffer, on the receiver
+	u64 arrived, free, tags; // words of the first slot; each slot has two tags, check and label
+	u32 slot, part;          // bytes from slot to slot, and of the part in each slot
+	u32 first, slots;        // the slot in which the message begins, and the number of slots
 	u32 code, label;
 	u32 peer;     // a rank
-	u32 parts;    // that have a slot each
-	u32 receives; // 0 if it is sent
+	u32 parts;    // each has a slot
+	u32 receives; // 0 if the message is sent
 };
 
-struct MailArgs {
-	u64 stop; // as in GroupArgs
+struct EagerArgs {
+	u64 abort; // as in GroupArgs
 	Message messages[mostMessages];
 };
 
-struct SwapArgs {
-	LinesArgs out, in;
-	Message sent, received; // what tells of them, without bytes
-	u64 ready, meets;       // the word that the peer sets here, and that on the peer
-	u64 carries;            // two words of this rank: what each launch carries
-	u32 blocks, turn;       // that carry out; 1 in the second launch
+struct SendRecvArgs {
+	SentinelArgs out, in;
+	Message sent, received;           // the rendezvous messages, without bytes
+	u64 clearToSend, peerClearToSend; // the word that the peer sets on this rank, and that on the peer
+	u64 carried;                      // two words of this rank: the messages that each launch carries
+	u32 blocks, second;               // blocks that carry out; 1 in the second launch
 };
 
 struct CopyArgs {
@@ -194,36 +194,23 @@ struct FillArgs {
 	u32 line[4];
 };
 
-struct StridedArgs {
-	u64 out, in, count; // elements
-	u32 dims, size;     // bytes of an element: 1, 2, 4, 8 or 16
-	u64 shape[8];
-	i64 outStride[8], inStride[8]; // in elements
-};
-
 struct UnaryArgs {
 	u64 out, in, count; // elements
 	u64 factorAt;       // address of one element, or 0 for factor
 	double factor;
-	u32 divisor, unused;
-};
-
-struct FindNaNArgs {
-	u64 in, count; // elements
-	u64 found;     // word that becomes 1
 };
 
 #define OFFSET(type, field, at) static_assert(__builtin_offsetof(type, field) == at)
 #define SIZE(type, bytes) static_assert(sizeof(type) == bytes)
 
-OFFSET(GroupArgs, packets, 0);
+OFFSET(GroupArgs, ll, 0);
 OFFSET(GroupArgs, tiles, 64);
 OFFSET(GroupArgs, flags, 128);
 OFFSET(GroupArgs, state, 192);
-OFFSET(GroupArgs, stop, 200);
+OFFSET(GroupArgs, abort, 200);
 OFFSET(GroupArgs, rank, 208);
 OFFSET(GroupArgs, size, 212);
-OFFSET(GroupArgs, packetSlot, 216);
+OFFSET(GroupArgs, llSlot, 216);
 OFFSET(GroupArgs, tileSlot, 220);
 SIZE(GroupArgs, 224);
 OFFSET(ReduceArgs, out, 0);
@@ -240,15 +227,15 @@ OFFSET(AllReduceArgs, part, 248);
 OFFSET(AllReduceArgs, divisor, 256);
 OFFSET(AllReduceArgs, tile, 260);
 SIZE(AllReduceArgs, 264);
-OFFSET(RowsArgs, group, 0);
-OFFSET(RowsArgs, rows, 224);
-OFFSET(RowsArgs, in, 288);
-OFFSET(RowsArgs, out, 296);
-OFFSET(RowsArgs, bytes, 304);
-OFFSET(RowsArgs, part, 312);
-OFFSET(RowsArgs, divisor, 320);
-OFFSET(RowsArgs, slot, 324);
-SIZE(RowsArgs, 328);
+OFFSET(LL128Args, group, 0);
+OFFSET(LL128Args, ll128, 224);
+OFFSET(LL128Args, in, 288);
+OFFSET(LL128Args, out, 296);
+OFFSET(LL128Args, bytes, 304);
+OFFSET(LL128Args, part, 312);
+OFFSET(LL128Args, divisor, 320);
+OFFSET(LL128Args, slot, 324);
+SIZE(LL128Args, 328);
 OFFSET(DirectArgs, group, 0);
 OFFSET(DirectArgs, outs, 224);
 OFFSET(DirectArgs, in, 288);
@@ -308,53 +295,53 @@ OFFSET(ChainArgs, mark, 276);
 OFFSET(ChainArgs, direct, 280);
 OFFSET(ChainArgs, pieces, 284);
 SIZE(ChainArgs, 288);
-OFFSET(RowChainArgs, group, 0);
-OFFSET(RowChainArgs, rows, 224);
-OFFSET(RowChainArgs, in, 288);
-OFFSET(RowChainArgs, out, 296);
-OFFSET(RowChainArgs, bytes, 304);
-OFFSET(RowChainArgs, before, 312);
-OFFSET(RowChainArgs, after, 316);
-OFFSET(RowChainArgs, slot, 320);
-SIZE(RowChainArgs, 328);
-OFFSET(LinesArgs, group, 0);
-OFFSET(LinesArgs, lines, 224);
-OFFSET(LinesArgs, next, 232);
-OFFSET(LinesArgs, counts, 240);
-OFFSET(LinesArgs, signs, 248);
-OFFSET(LinesArgs, told, 256);
-OFFSET(LinesArgs, in, 264);
-OFFSET(LinesArgs, out, 272);
-OFFSET(LinesArgs, bytes, 280);
-OFFSET(LinesArgs, part, 288);
-OFFSET(LinesArgs, blank, 296);
-OFFSET(LinesArgs, places, 312);
-OFFSET(LinesArgs, blocks, 316);
-OFFSET(LinesArgs, divisor, 320);
-OFFSET(LinesArgs, ends, 324);
-OFFSET(LinesArgs, before, 328);
-OFFSET(LinesArgs, after, 332);
-SIZE(LinesArgs, 336);
-OFFSET(FollowArgs, group, 0);
-OFFSET(FollowArgs, slots, 224);
-OFFSET(FollowArgs, next, 232);
-OFFSET(FollowArgs, counts, 240);
-OFFSET(FollowArgs, freed, 248);
-OFFSET(FollowArgs, told, 256);
-OFFSET(FollowArgs, go, 264);
-OFFSET(FollowArgs, bytes, 272);
-OFFSET(FollowArgs, ins, 280);
-OFFSET(FollowArgs, outs, 344);
-OFFSET(FollowArgs, part, 408);
-OFFSET(FollowArgs, slot, 416);
-OFFSET(FollowArgs, slice, 424);
-OFFSET(FollowArgs, head, 432);
-OFFSET(FollowArgs, blank, 440);
-OFFSET(FollowArgs, steps, 456);
-OFFSET(FollowArgs, folds, 460);
-OFFSET(FollowArgs, divisor, 464);
-OFFSET(FollowArgs, chain, 468);
-SIZE(FollowArgs, 472);
+OFFSET(LL128ChainArgs, group, 0);
+OFFSET(LL128ChainArgs, ll128, 224);
+OFFSET(LL128ChainArgs, in, 288);
+OFFSET(LL128ChainArgs, out, 296);
+OFFSET(LL128ChainArgs, bytes, 304);
+OFFSET(LL128ChainArgs, before, 312);
+OFFSET(LL128ChainArgs, after, 316);
+OFFSET(LL128ChainArgs, slot, 320);
+SIZE(LL128ChainArgs, 328);
+OFFSET(SentinelArgs, group, 0);
+OFFSET(SentinelArgs, memory, 224);
+OFFSET(SentinelArgs, next, 232);
+OFFSET(SentinelArgs, counts, 240);
+OFFSET(SentinelArgs, credits, 248);
+OFFSET(SentinelArgs, prevCredits, 256);
+OFFSET(SentinelArgs, in, 264);
+OFFSET(SentinelArgs, out, 272);
+OFFSET(SentinelArgs, bytes, 280);
+OFFSET(SentinelArgs, part, 288);
+OFFSET(SentinelArgs, sentinel, 296);
+OFFSET(SentinelArgs, slots, 312);
+OFFSET(SentinelArgs, blocks, 316);
+OFFSET(SentinelArgs, divisor, 320);
+OFFSET(SentinelArgs, ends, 324);
+OFFSET(SentinelArgs, before, 328);
+OFFSET(SentinelArgs, after, 332);
+SIZE(SentinelArgs, 336);
+OFFSET(FusedArgs, group, 0);
+OFFSET(FusedArgs, slots, 224);
+OFFSET(FusedArgs, next, 232);
+OFFSET(FusedArgs, counts, 240);
+OFFSET(FusedArgs, credit, 248);
+OFFSET(FusedArgs, prevCredit, 256);
+OFFSET(FusedArgs, go, 264);
+OFFSET(FusedArgs, bytes, 272);
+OFFSET(FusedArgs, ins, 280);
+OFFSET(FusedArgs, outs, 344);
+OFFSET(FusedArgs, part, 408);
+OFFSET(FusedArgs, slot, 416);
+OFFSET(FusedArgs, slice, 424);
+OFFSET(FusedArgs, head, 432);
+OFFSET(FusedArgs, sentinel, 440);
+OFFSET(FusedArgs, steps, 456);
+OFFSET(FusedArgs, folds, 460);
+OFFSET(FusedArgs, divisor, 464);
+OFFSET(FusedArgs, chain, 468);
+SIZE(FusedArgs, 472);
 OFFSET(Message, at, 0);
 OFFSET(Message, bytes, 8);
 OFFSET(Message, data, 16);
@@ -371,19 +358,19 @@ OFFSET(Message, peer, 72);
 OFFSET(Message, parts, 76);
 OFFSET(Message, receives, 80);
 SIZE(Message, 88);
-OFFSET(MailArgs, stop, 0);
-OFFSET(MailArgs, messages, 8);
-SIZE(MailArgs, 712);
-OFFSET(SwapArgs, out, 0);
-OFFSET(SwapArgs, in, 336);
-OFFSET(SwapArgs, sent, 672);
-OFFSET(SwapArgs, received, 760);
-OFFSET(SwapArgs, ready, 848);
-OFFSET(SwapArgs, meets, 856);
-OFFSET(SwapArgs, carries, 864);
-OFFSET(SwapArgs, blocks, 872);
-OFFSET(SwapArgs, turn, 876);
-SIZE(SwapArgs, 880);
+OFFSET(EagerArgs, abort, 0);
+OFFSET(EagerArgs, messages, 8);
+SIZE(EagerArgs, 712);
+OFFSET(SendRecvArgs, out, 0);
+OFFSET(SendRecvArgs, in, 336);
+OFFSET(SendRecvArgs, sent, 672);
+OFFSET(SendRecvArgs, received, 760);
+OFFSET(SendRecvArgs, clearToSend, 848);
+OFFSET(SendRecvArgs, peerClearToSend, 856);
+OFFSET(SendRecvArgs, carried, 864);
+OFFSET(SendRecvArgs, blocks, 872);
+OFFSET(SendRecvArgs, second, 876);
+SIZE(SendRecvArgs, 880);
 OFFSET(CopyArgs, out, 0);
 OFFSET(CopyArgs, in, 8);
 OFFSET(CopyArgs, bytes, 16);
@@ -392,23 +379,9 @@ OFFSET(FillArgs, out, 0);
 OFFSET(FillArgs, lines, 8);
 OFFSET(FillArgs, line, 16);
 SIZE(FillArgs, 32);
-OFFSET(StridedArgs, out, 0);
-OFFSET(StridedArgs, in, 8);
-OFFSET(StridedArgs, count, 16);
-OFFSET(StridedArgs, dims, 24);
-OFFSET(StridedArgs, size, 28);
-OFFSET(StridedArgs, shape, 32);
-OFFSET(StridedArgs, outStride, 96);
-OFFSET(StridedArgs, inStride, 160);
-SIZE(StridedArgs, 224);
 OFFSET(UnaryArgs, out, 0);
 OFFSET(UnaryArgs, in, 8);
 OFFSET(UnaryArgs, count, 16);
 OFFSET(UnaryArgs, factorAt, 24);
 OFFSET(UnaryArgs, factor, 32);
-OFFSET(UnaryArgs, divisor, 40);
-SIZE(UnaryArgs, 48);
-OFFSET(FindNaNArgs, in, 0);
-OFFSET(FindNaNArgs, count, 8);
-OFFSET(FindNaNArgs, found, 16);
-SIZE(FindNaNArgs, 24);
+SIZE(UnaryArgs, 40);

@@ -23,7 +23,7 @@ DEVICE u64 worker() { return (u64)block() * threads() + thread(); }
 DEVICE u64 workers() { return (u64)blocks() * threads(); }
 DEVICE void sync() { __syncthreads(); }
 
-// What all lanes of a warp call together.
+// All lanes of a warp call the following functions together.
 DEVICE u32 lane() { return thread() % 32; }
 DEVICE void together() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 DEVICE bool allLanes(bool b) {
@@ -32,13 +32,13 @@ DEVICE bool allLanes(bool b) {
 	return all != 0;
 }
 
-// awaitBefore comes before the first access to memory in kernels that may be launched ahead: it waits until all that is
-// before them on their stream has ended and can be seen. Go (Module.PTX) makes the instruction of it on devices that have
-// it; elsewhere no kernel begins early.
+// awaitBefore comes before the first access to memory in kernels that may be launched ahead. It waits until everything before the
+// kernel on its stream has ended and is visible. Go (Module.AheadPTX) replaces the pragma by the instruction on devices that have
+// it. On other devices no kernel begins early.
 DEVICE void awaitBefore() { asm volatile(".pragma \"griddepcontrol.wait\";" ::: "memory"); }
 
-// afresh keeps the compiler from working out, before a loop, what depends on v for each of the loop's copies of its body, and
-// from keeping it all: there are not so many registers.
+// afresh hides from the compiler that v is unchanged. Else the compiler would compute before a loop every value that depends on v, for
+// each unrolled copy of the body. There are too few registers for that.
 template <class T> DEVICE void afresh(T &v) {
 	if constexpr (sizeof(T) == 8) asm volatile("" : "+l"(v));
 	else asm volatile("" : "+r"(v));
@@ -56,7 +56,7 @@ DEVICE Line loadLine(u64 p) {
 	return v;
 }
 
-// streamLine is loadLine of what is read once.
+// streamLine is loadLine of data that is read once.
 DEVICE Line streamLine(u64 p) {
 	Line v;
 	asm volatile("ld.global.cs.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p));
@@ -99,7 +99,7 @@ template <class Raw> DEVICE void putElement(u64 p, Raw r) {
 	if constexpr (sizeof(r) == 8) asm volatile("st.global.u64 [%0], %1;" ::"l"(p), "l"(r) : "memory");
 }
 
-// watchWord and postWord are for words that somebody else reads or writes at the same time.
+// watchWord and postWord are for words that a peer or the host reads or writes at the same time.
 DEVICE u32 watchWord(u64 p) {
 	u32 v;
 	asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -108,7 +108,7 @@ DEVICE u32 watchWord(u64 p) {
 
 DEVICE void postWord(u64 p, u32 v) { asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
-// releaseWord stores a word after all that this thread knows of, acquireWord reads one before all that it will do.
+// releaseWord stores a word after all accesses that this thread knows of. acquireWord loads a word before all later accesses.
 DEVICE void releaseWord(u64 p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
 DEVICE u32 acquireWord(u64 p) {
@@ -117,7 +117,7 @@ DEVICE u32 acquireWord(u64 p) {
 	return v;
 }
 
-// readUser reads the line at p, of which only the first left bytes exist; the others are 0. p has any alignment.
+// readUser loads the line at p, of any alignment. Only the first left bytes exist, and the others are 0.
 DEVICE Line readUser(u64 p, u64 left) {
 	if (left >= 16 && p % 16 == 0) return loadLine(p);
 	Line v{};

@@ -99,10 +99,10 @@ struct E5M2 : Float<float, i8> {
 	}
 };
 
-// E4M3 has no infinities; what is too large becomes NaN, not the largest number.
+// E4M3 has no infinities. A number that is too large becomes NaN, not the largest number.
 struct E4M3 : Float<float, i8> {
 	using Raw = u8;
-	static constexpr Raw infinity = 0x7e, nan = 0x7f; // the largest number stands where infinity would
+	static constexpr Raw infinity = 0x7e, nan = 0x7f; // the largest number takes the place of infinity
 	DEVICE float decode(Raw r) {
 		u32 m = (u32)(r & 0x7f) << 20, sign = (u32)(r & 0x80) << 24;
 		float f = bits<float>(m) * 0x1p120f; // moves the exponent, subnormals too

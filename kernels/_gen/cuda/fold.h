@@ -1,5 +1,5 @@
-// Folds: what a kind of reduction does to the elements of one type. open takes the first source's element, fold adds the
-// next one, close makes the result. Line folds 16 bytes at a time.
+// Folds: the operations of a kind of reduction on the elements of one type. open takes the first source's element, fold adds the next
+// source's, and close returns the result. Lines folds 16 bytes at a time.
 #pragma once
 #include "elements.h"
 
@@ -24,8 +24,8 @@ template <class E> struct Prod : Sum<E> {
 	DEVICE State fold(State s, typename E::Raw r) { return s * E::decode(r); }
 };
 
-// Extreme compares bits: floats are sign and magnitude, so flipping the magnitude of negative ones puts them in order, -0
-// below +0. A NaN in any source makes the result one positive quiet NaN.
+// Extreme compares bits. Floats are sign and magnitude, so flipping the magnitude of negative floats puts them in order, with -0 below
+// +0. If any source is NaN, the result is one positive quiet NaN.
 template <class E, bool least> struct Extreme {
 	using Element = E;
 	using Raw = typename E::Raw;
@@ -80,7 +80,7 @@ template <class E> struct BoolXor : BoolAnd<E> {
 	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s ^ truth(r); }
 };
 
-// inOrder returns what rank q sent, whose number is known to the compiler: mine, or that of a peer, of which v has all in rank order.
+// inOrder returns the line of rank q, which the compiler knows: mine, or a peer's. v returns the peers' lines in rank order.
 template <class Of> DEVICE Line inOrder(u32 q, u32 rank, Line mine, const Of &v) {
 	Line before = q == 0 ? mine : v(q - 1), here = v(q);
 #pragma unroll
@@ -88,7 +88,7 @@ template <class Of> DEVICE Line inOrder(u32 q, u32 rank, Line mine, const Of &v)
 	return here;
 }
 
-// element returns the i-th element of a line. It stays in whole words until then, which take half the registers.
+// element returns the i-th element of a line. Until then the line stays in whole words, which take half the registers.
 template <class Raw> DEVICE Raw element(const Line &v, int i) {
 	constexpr int count = 4 / sizeof(Raw); // of a word
 	if constexpr (sizeof(Raw) == 8) return v.w[2 * i] | (Raw)v.w[2 * i + 1] << 32;

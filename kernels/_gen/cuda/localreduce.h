@@ -1,9 +1,9 @@
-// Reduce of several sources on one device: K sources known to the compiler, or up to K.
+// Reduction of several sources on one device. The compiler knows K, the largest number of sources.
 #pragma once
 #include "fold.h"
 #include "watch.h"
 
-// reduceElement folds the elements that lie at bytes into their sources: the slow way around alignment.
+// reduceElement folds the elements at offset at of all sources. It serves any alignment, and is slow.
 template <class F> DEVICE void reduceElement(const ReduceArgs &a, const u64 (&in)[maxRanks], u64 at) {
 	using Raw = typename F::Element::Raw;
 	typename F::State s = F::open(elementAt<Raw>(in[0] + at));
@@ -14,7 +14,7 @@ template <class F> DEVICE void reduceElement(const ReduceArgs &a, const u64 (&in
 	putElement<Raw>(a.out + at, F::close(s));
 }
 
-// reduceLines asks for U lines of all K sources before it folds any.
+// reduceLines loads U lines of all K sources before it folds one.
 template <u32 K, int U> DEVICE void reduceLines(const ReduceArgs &a, u64 head, u64 lines) {
 	u64 step = workers();
 	for (u64 i = worker(); i < lines; i += U * step) {
@@ -37,7 +37,7 @@ template <u32 K, int U> DEVICE void reduceLines(const ReduceArgs &a, u64 head, u
 	}
 }
 
-// reduceEach is reduceLines for types whose code is too long to repeat.
+// reduceEach is reduceLines for element types whose code is too long to unroll.
 DEVICE void reduceEach(const ReduceArgs &a, const u64 (&in)[maxRanks], u64 head, u64 lines) {
 	for (u64 i = worker(); i < lines; i += workers()) {
 		Whole s;
@@ -48,9 +48,10 @@ DEVICE void reduceEach(const ReduceArgs &a, const u64 (&in)[maxRanks], u64 head,
 	}
 }
 
-// reduce goes by lines where all operands are equally far from a multiple of 16, with single elements before the first
-// and after the last line; else by elements.
-template <u32 K, int U> DEVICE void reduce(const ReduceArgs &a, Turned &in) {
+// reduce folds all sources into the output:
+//   1. Whole lines, if all operands have the same distance to a multiple of 16.
+//   2. Single elements: those before the first and after the last line, or else all.
+template <u32 K, int U> DEVICE void reduce(const ReduceArgs &a, ByPeerIndex &in) {
 	constexpr u64 size = sizeof(typename One::Element::Raw);
 	in.fill(a.in);
 	sync();
@@ -58,9 +59,10 @@ template <u32 K, int U> DEVICE void reduce(const ReduceArgs &a, Turned &in) {
 	for (u32 k = 0; k < a.sources; k++) apart |= in.at[k] - a.out;
 	u64 head = apart % 16 == 0 ? smaller(-a.out % 16, a.bytes) : a.bytes;
 	u64 lines = (a.bytes - head) / 16, tail = head + 16 * lines;
+	// 1.
 	if constexpr (unrolled) reduceLines<K, U>(a, head, lines);
 	else reduceEach(a, in.at, head, lines);
-	u64 single = head + a.bytes - tail;
+	u64 single = head + a.bytes - tail; // 2.
 #pragma unroll 1
 	for (u64 i = worker() * size; i < single; i += workers() * size) reduceElement<One>(a, in.at, i < head ? i : tail + i - head);
 }

@@ -1,17 +1,19 @@
-// The entry points that move bytes and know no element type.
-#include "even.h"
-#include "mail.h"
+// The entry points that move bytes of any element type.
+#include "lleven.h"
+#include "eager.h"
 #include "own.h"
 #include "tiles.h"
 
-// copy copies bytes between addresses of any alignment that do not overlap.
+// copy copies bytes between addresses of any alignment that do not overlap:
+//   1. Whole lines at multiples of 16 in the output. Each thread loads some lines before it stores them.
+//   2. The bytes before the first whole line, and the bytes after the last.
 KERNEL void copy(CopyArgs a) {
 	constexpr int U = 4;
 	awaitBefore();
 	u64 head = smaller(-a.out % 16, a.bytes), step = workers();
 	bool aligned = (a.in - a.out) % 16 == 0;
 	u64 lines = (a.bytes - head) / 16, tail = head + 16 * lines;
-	for (u64 i = worker(); i < lines; i += U * step) {
+	for (u64 i = worker(); i < lines; i += U * step) { // 1.
 		Line v[U];
 #pragma unroll
 		for (int u = 0; u < U; u++)
@@ -23,63 +25,40 @@ KERNEL void copy(CopyArgs a) {
 		for (int u = 0; u < U; u++)
 			if (i + u * step < lines) storeLine(a.out + head + 16 * (i + u * step), v[u]);
 	}
+	// 2.
 	if (worker() < head) storeByte(a.out + worker(), loadByte(a.in + worker()));
 	if (worker() < a.bytes - tail) storeByte(a.out + tail + worker(), loadByte(a.in + tail + worker()));
 }
 
-// fill makes all of some lines the same.
+// fill stores the same line many times.
 KERNEL void fill(FillArgs a) {
 	awaitBefore();
 	for (u64 i = worker(); i < a.lines; i += workers()) storeLine(a.out + 16 * i, Line{{a.line[0], a.line[1], a.line[2], a.line[3]}});
 }
 
-// copy_strided copies element by element, fewer than 2^32: the element's number is taken apart into coordinates,
-// innermost dimension first.
-KERNEL void copy_strided(StridedArgs a) {
-	for (u64 w = worker(); w < a.count; w += workers()) {
-		u32 rest = (u32)w;
-		i64 out = 0, in = 0;
-#pragma unroll
-		for (int k = 7; k >= 0; k--) {
-			if (k >= (int)a.dims) continue;
-			u32 n = (u32)a.shape[k], c = rest % n;
-			rest /= n;
-			out += c * a.outStride[k];
-			in += c * a.inStride[k];
-		}
-		u64 to = a.out + (u64)out * a.size, from = a.in + (u64)in * a.size;
-		switch (a.size) {
-		case 1: storeByte(to, loadByte(from)); break;
-		case 2: putElement(to, elementAt<u16>(from)); break;
-		case 4: storeWord(to, loadWord(from)); break;
-		case 8: putElement(to, elementAt<u64>(from)); break;
-		case 16: // aligned to 8, as its parts are
-			putElement(to, elementAt<u64>(from));
-			putElement(to + 8, elementAt<u64>(from + 8));
-			break;
-		}
-	}
-}
-
-// exchange_packets: every rank sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather and
-// scatter, even or not; with no bytes at all it is a barrier. What a pair exchanges is known to both of it
-// and at most half of packetSlot. What a rank receives must not overlap what it sends, but for its own part.
-KERNEL void exchange_packets(ExchangeArgs a) {
-	SHARED Turned peers, send, sendBytes, recv, recvBytes;
+// exchange_ll sends each peer any bytes and receives any bytes from it: all-gather, all-to-all, gather and scatter, even or not. With
+// no bytes at all it is a barrier. Both ranks of a pair know both lengths, which are at most half of llSlot. The memory that
+// a rank receives into must not overlap the memory that it sends, but for its own part.
+//   1. Load the thread's first line while the operation's number is on its way.
+//   2. Send every line to its peer. Copy the lines that stay on this rank.
+//   3. Wait for every line of every peer, and write it.
+KERNEL void exchange_ll(ExchangeArgs a) {
+	SHARED ByPeerIndex peers, send, sendBytes, recv, recvBytes;
 	const GroupArgs &g = a.group;
-	peers.fill(g.packets);
+	peers.fill(g.ll);
 	send.fill(a.send);
 	sendBytes.fill(a.sendBytes);
 	recv.fill(a.recv);
 	recvBytes.fill(a.recvBytes);
 	sync();
-	Packets p(g);
-	u64 span = g.packetSlot / 2;
+	LL p(g);
+	u64 span = g.llSlot / 2;
 	u32 deals = Deal::all(g, 0, sendBytes.at);
 	auto outgoing = [&](Deal x) { return readUser(send.at[x.d] + 16 * x.i, within(16 * x.i, 16, sendBytes.at[x.d])); };
-	Line first{}; // mostly a thread has one line
+	Line first{}; // 1. mostly a thread has one line
 	if (Deal x = Deal::of(g, 0, (u32)worker()); worker() < deals && x.i < Deal::lines(sendBytes.at[x.d])) first = outgoing(x);
 	p.number();
+	// 2.
 	for (u32 w = (u32)worker(); w < deals; w += (u32)workers()) {
 		Deal x = Deal::of(g, 0, w);
 		if (x.i >= Deal::lines(sendBytes.at[x.d])) continue;
@@ -88,6 +67,7 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 		else if (send.at[0] != recv.at[0]) writeUser(recv.at[0] + 16 * x.i, v, within(16 * x.i, 16, sendBytes.at[0]));
 	}
 	p.arrive();
+	// 3.
 	for (u32 w = (u32)worker(), n = Deal::all(g, 0, recvBytes.at); w < n; w += (u32)workers()) {
 		auto [d, i] = Deal::of(g, 0, w);
 		u32 q = peerAt(g, d);
@@ -98,17 +78,19 @@ KERNEL void exchange_packets(ExchangeArgs a) {
 	p.finish();
 }
 
-// exchange_even is exchange_packets of even parts. The own one stays where it is if it is there.
-KERNEL void exchange_even(EvenArgs a) {
+// exchange_ll_even is exchange_ll of parts of one length. The own part is not copied if it is in place.
+//   1. Send each peer its part.
+//   2. For each line: copy the own part's, then wait for every peer's and store it.
+KERNEL void exchange_ll_even(EvenArgs a) {
 	const GroupArgs &g = a.group;
-	Packets p(g);
-	Line mine = sendEven(p, a);
+	LL p(g);
+	Line mine = sendEven(p, a); // 1.
 	u64 home = a.out + g.rank * a.part;
 	bool moves = a.in + g.rank * a.step != home;
-	for (u64 i = worker(); i < a.part / 16; i += workers()) {
+	for (u64 i = worker(); i < a.part / 16; i += workers()) { // 2.
 		if (moves) storeLine(home + 16 * i, ownEven(a, i, mine));
-		Packets::Pair v[maxRanks];
-		p.takeAll(v, g.packetSlot / 2, i);
+		LL::Pair v[maxRanks];
+		p.takeAll(v, g.llSlot / 2, i);
 #pragma unroll
 		for (u32 k = 0; k < maxRanks - 1; k++) {
 			if (k + 1 >= g.size) break;
@@ -118,75 +100,87 @@ KERNEL void exchange_even(EvenArgs a) {
 	p.finish();
 }
 
-// broadcast_packets: the root sends all its data to every peer, and every other rank one packet that says nothing, for every
-// operation sends every peer one at least.
-KERNEL void broadcast_packets(BroadcastArgs a) {
+// broadcast_ll sends all data from the root to every peer. Every other rank sends each peer one packet without meaning, for in every
+// operation each rank sends each peer at least one packet (ll.h).
+//   1. Load the thread's first line while the operation's number is on its way.
+//   2. The root sends every line to every peer, any other rank one line.
+//   3. Every rank but the root waits for the root's lines, and writes them.
+//   4. Wait for one packet of every other peer.
+KERNEL void broadcast_ll(BroadcastArgs a) {
 	const GroupArgs &g = a.group;
-	Packets p(g);
-	u64 span = g.packetSlot / 2, lines = linesOf(a.bytes);
+	LL p(g);
+	u64 span = g.llSlot / 2, lines = linesOf(a.bytes);
 	u32 root = peerAt(g, a.root);
 	bool sends = root == g.rank;
-	Line first{}; // mostly a thread has one line
+	Line first{}; // 1. mostly a thread has one line
 	if (sends && worker() < lines) first = readUser(a.in + 16 * worker(), a.bytes - 16 * worker());
 	p.number();
-	for (u64 i = worker(); i < (sends ? lines : 1); i += workers()) {
+	for (u64 i = worker(); i < (sends ? lines : 1); i += workers()) { // 2.
 		p.putAll(span, i, i == worker() ? first : readUser(a.in + 16 * i, a.bytes - 16 * i));
 	}
 	p.arrive();
+	// 3.
 	for (u64 i = worker(); i < lines && !sends; i += workers())
-		writeUser(a.out + 16 * i, p.take(p.slot(g.packets[0], root, g.rank), span, i, root), a.bytes - 16 * i);
-	if (u32 d = 1 + (u32)worker(), q = peerAt(g, d); worker() < g.size - 1 && q != root) p.take(p.slot(g.packets[0], q, g.rank), span, 0, q);
+		writeUser(a.out + 16 * i, p.take(p.slot(g.ll[0], root, g.rank), span, i, root), a.bytes - 16 * i);
+	// 4.
+	if (u32 d = 1 + (u32)worker(), q = peerAt(g, d); worker() < g.size - 1 && q != root) p.take(p.slot(g.ll[0], q, g.rank), span, 0, q);
 	p.finish();
 }
 
-// exchange_tiles is exchange_packets for more bytes. In a pair both ranks count as many tiles as the longer way has.
+// exchange_tiles is exchange_ll for more bytes. In a pair both ranks count as many tiles as the longer of the two directions has.
+//   1. Blocks of even index copy their half of the own part.
+//   In step j:
+//   2. Push tile j to every peer and announce it.
+//   3. Wait for tile j-1 of every peer, and copy it to the output.
+//   At the end:
+//   4. Count the tiles. Blocks of odd index copy their half of the own part.
 KERNEL void exchange_tiles(ExchangeArgs a) {
 	SHARED Tiles::Store store;
-	SHARED Turned send, sendBytes, recv, recvBytes;
+	SHARED ByPeerIndex send, sendBytes, recv, recvBytes;
 	const GroupArgs &g = a.group;
 	send.fill(a.send);
 	sendBytes.fill(a.sendBytes);
 	recv.fill(a.recv);
 	recvBytes.fill(a.recvBytes);
 	Tiles t(g, store);
-	own(a.send[0], a.recv[0], a.sendBytes[0], 0);
+	own(a.send[0], a.recv[0], a.sendBytes[0], 0); // 1.
 	u32 tile = a.tile, most = 0;
 	auto count = [&](u32 d) { return d == 0 ? 0 : tilesOf(larger(sendBytes.at[d], recvBytes.at[d]), tile); };
 	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
 	for (u32 j = 0; most != 0 && j < most + 1; j++) {
-		if (j < most) {
+		if (j < most) { // 2.
 			u64 at = tileAt(j, tile);
 			t.push(0, j, tile, [&](u32 d) { return send.at[d] + at; }, [&](u32 d) { return within(at, tile, sendBytes.at[d]); });
 			t.signal(0, j, count);
 		}
-		if (j >= 1) {
+		if (j >= 1) { // 3.
 			u64 at = tileAt(j - 1, tile);
 			t.wait(0, j - 1, count);
 			t.pull(0, j - 1, tile, [&](u32 d) { return recv.at[d] + at; }, [&](u32 d) { return within(at, tile, recvBytes.at[d]); });
 		}
 	}
-	t.finish(count);
+	t.finish(count); // 4.
 	own(a.send[0], a.recv[0], a.sendBytes[0], 1);
 }
 
-#include "relay.h"
-#include "rowchain.h"
-#include "follow.h"
-#include "swap.h"
+#include "rotation.h"
+#include "ll128chain.h"
+#include "fused.h"
+#include "sendrecv.h"
 
-// broadcast_lines: the root puts, the others hand on what they take, but for the last one.
-KERNEL void broadcast_lines(LinesArgs a) {
-	SHARED u32 numbers[lineWarps];
-	handOn(a, numbers, block(), blocks());
+// broadcast_sentinel hands data on from the root round the ring up to the last rank. sentinel.h has the steps.
+KERNEL void broadcast_sentinel(SentinelArgs a) {
+	SHARED u32 numbers[sentinelWarps];
+	sentinelBroadcast(a, numbers, block(), blocks());
 }
 
-// move_follow: parts that nobody folds go round, or one goes down a chain.
-KERNEL void move_follow(FollowArgs a) { follow(a, Keep{}); }
+// move_fused moves parts without a fold: round the ring, or one part down a chain. fused.h has the steps.
+KERNEL void move_fused(FusedArgs a) { fused(a, Keep{}); }
 
-// exchange_mail sends and receives messages.
-KERNEL void exchange_mail(MailArgs a) {
+// exchange_eager sends and receives messages by eager buffers. The blocks serve the parts of all messages in turn. eager.h has the steps.
+KERNEL void exchange_eager(EagerArgs a) {
 	SHARED u32 on;
-	Mail m(a);
+	EagerSlot m(a);
 #pragma unroll 1
 	for (u32 n = block(); m.take(a, n); n += blocks()) {
 		if (m.of.receives) m.receive(on);
@@ -194,26 +188,31 @@ KERNEL void exchange_mail(MailArgs a) {
 	}
 }
 
-// meet_letters is of one block, before the two launches of swap_letters.
-KERNEL void meet_letters(SwapArgs a) {
+// rendezvous comes before the two launches of sendrecv. One thread decides which messages the first launch carries:
+//   1. Tell the peer that this rank is ready, and what it sends.
+//   2. Wait for the peer, and note the messages that the first launch carries. The second carries none so far.
+KERNEL void rendezvous(SendRecvArgs a) {
 	awaitBefore();
 	if (thread() != 0) return;
-	Meeting m(a);
-	m.tell();
-	postWord(a.carries, m.await(swaps));
-	postWord(a.carries + 4, 0);
+	Rendezvous m(a);
+	m.announce(); // 1.
+	postWord(a.carried, m.await(both)); // 2.
+	postWord(a.carried + 4, 0);
 }
 
-// swap_letters: some blocks carry what is sent, others what is received, and the last one waits for what the first launch leaves.
-KERNEL void swap_letters(SwapArgs a) {
-	SHARED u32 numbers[lineWarps];
+// sendrecv carries what this launch is to carry:
+//   1. Some blocks carry the message that is sent.
+//   2. Other blocks carry the message that is received.
+//   3. In the first launch the last block waits for the message that this launch leaves, and has the second launch carry it.
+KERNEL void sendrecv(SendRecvArgs a) {
+	SHARED u32 numbers[sentinelWarps];
 	awaitBefore();
-	u32 now = watchWord(a.carries + 4 * a.turn), last = blocks() - 1;
-	if (block() < a.blocks) {
-		if (now & sends) handOn(a.out, numbers, block(), a.blocks);
-	} else if (block() < last) {
-		if (now & receives) handOn(a.in, numbers, block() - a.blocks, last - a.blocks);
-	} else if (thread() == 0 && a.turn == 0 && now != 0 && now != swaps) {
-		postWord(a.carries + 4, Meeting(a).await(swaps - now));
+	u32 now = watchWord(a.carried + 4 * a.second), last = blocks() - 1;
+	if (block() < a.blocks) { // 1.
+		if (now & sends) sentinelBroadcast(a.out, numbers, block(), a.blocks);
+	} else if (block() < last) { // 2.
+		if (now & receives) sentinelBroadcast(a.in, numbers, block() - a.blocks, last - a.blocks);
+	} else if (thread() == 0 && a.second == 0 && now != 0 && now != both) { // 3.
+		postWord(a.carried + 4, Rendezvous(a).await(both - now));
 	}
 }

@@ -1,38 +1,39 @@
-// Tiles: pieces of some KiB, each pushed by one block to the block of the same index on a peer, and announced by a flag
-// word that counts. All ranks launch the same blocks and tile size.
+// Tiles: pieces of some KiB. A block pushes each tile to the block of the same index on a peer, and announces it by a flag word that
+// counts. All ranks launch the same blocks and tile size.
 //
-// Tile memory of a rank: for each block, phase (0 inputs, 1 results) and peer, by its place, depth tiles in a circle. Flag words:
-// for each block and phase, one per sending rank. A pair of ranks counts its tiles, by block, through all operations; the
-// counters lie in device memory, so a replayed graph counts on.
+// Tile memory of a rank: for each block, phase (0 inputs, 1 results) and peer index, depth tiles in a circle. Flag words: for each
+// block and phase, one for each sending rank. A pair of ranks counts its tiles, by block, through all operations. The counters lie
+// in device memory, so a replayed graph counts on.
 //
-// Words are compared as signed differences, so none may fall 2^31 behind the count. One that an operation does not need, as
-// that of phase 1 without results, is set to the count of before it, by a store that comes before one that is awaited.
+// Words are compared as signed differences, so no word may fall 2^31 behind the count. An operation may not need a word, such as the word
+// of phase 1 without results. It then sets the word to the count of before the operation. The store that does so comes before a
+// store for which the peer waits.
 //
-// No tile is acknowledged; that a slot is free follows from what has come. In each step j a block first sends tile j of
-// phase 0, then waits for the peer's tile j-1 of phase 0 and uses it, then (all-reduce) sends tile j-1 of phase 1, waits
-// for the peer's tile j-2 of phase 1 and uses it. An all-reduce announces what it sends in a step at once, after both.
-//   Phase 0: who sends tile j has waited for the peer's tile j-2, which the peer sent in its step j-2, after its step j-3,
-//   in which it used tile j-4. So the slot of tile j-4 is free, and depth is 4.
-//   Phase 1: who sends tile j-1 has waited for the peer's phase 0 tile j-1, sent in its step j-1, after it used phase 1
-//   tile j-4 in step j-2. So the slot of tile j-5 is free.
-// From one operation to the next the same holds: the first wait for a peer's tile says that the peer has finished the
-// operation before, and until then at most two tiles are sent.
+// No tile is acknowledged. That a slot is free follows from the tiles that have arrived. In each step j a block first sends tile j
+// of phase 0. Then it waits for the peer's tile j-1 of phase 0 and uses it. In an all-reduce it then sends tile j-1 of phase 1,
+// waits for the peer's tile j-2 of phase 1 and uses it. An all-reduce announces both tiles of a step at once, after both.
+//   Phase 0. A block that sends tile j has waited for the peer's tile j-2. The peer sent it in its step j-2, after its step j-3, in
+//   which it used tile j-4. So the slot of tile j-4 is free, and depth is 4.
+//   Phase 1. A block that sends tile j-1 has waited for the peer's tile j-1 of phase 0. The peer sent it in its step j-1, after it
+//   used tile j-4 of phase 1 in step j-2. So the slot of tile j-5 is free.
+// The same holds from one operation to the next. The first tile of a peer that arrives says that the peer has finished the operation
+// before. Until then at most two tiles are sent.
 #pragma once
 #include "watch.h"
 
 struct Tiles {
 	const GroupArgs &g;
-	u64 (&memory)[maxRanks]; // turned, in shared memory
-	u64 (&flags)[maxRanks];  // turned
-	u32 (&base)[maxRanks];   // by place: tiles of the pair before this operation
+	u64 (&memory)[maxRanks]; // by peer index, in shared memory
+	u64 (&flags)[maxRanks];  // by peer index
+	u32 (&base)[maxRanks];   // by peer index: tiles of the pair before this operation
 	Watch watch;
 
 	struct Store {
-		Turned memory, flags;
+		ByPeerIndex memory, flags;
 		u32 base[maxRanks];
 	};
 	__attribute__((device, always_inline)) Tiles(const GroupArgs &g, Store &s)
-		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.stop} {
+		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.abort} {
 		s.memory.fill(g.tiles);
 		s.flags.fill(g.flags);
 		awaitBefore();
@@ -41,8 +42,8 @@ struct Tiles {
 	}
 	__attribute__((device, always_inline)) u64 counter(u32 d) { return g.state + 64 + 4 * ((u64)block() * maxRanks + d); }
 
-	// slot returns where tile j of the pair with the rank at place d lies in the memory of the rank at place where, for
-	// which the sender stands at place from.
+	// slot returns where tile j lies in the memory of the rank with peer index where. d is the peer index of the other rank of the
+	// pair. from is the sender's peer index at the rank that has the memory.
 	__attribute__((device, always_inline)) u64 slot(u32 where, u32 phase, u32 from, u32 d, u32 j) {
 		u64 circle = ((u64)block() * 2 + phase) * (g.size - 1) + from - 1;
 		return memory[where] + (circle * depth + (base[d] + j) % depth) * g.tileSlot;
@@ -50,7 +51,7 @@ struct Tiles {
 	__attribute__((device, always_inline)) u64 outgoing(u32 phase, u32 d, u32 j) { return slot(d, phase, g.size - d, d, j); }
 	__attribute__((device, always_inline)) u64 incoming(u32 phase, u32 d, u32 j) { return slot(0, phase, d, d, j); }
 
-	// signal tells each peer that its tile j is there, if count of it is more than j. wait waits for theirs.
+	// signal announces tile j to each peer that has more than j tiles by count. wait waits for the peers' tiles j.
 	template <class C> __attribute__((device, always_inline)) void signal(u32 phase, u32 j, C count) {
 		sync();
 		u32 d = thread();
@@ -59,8 +60,8 @@ struct Tiles {
 		if (phase == 0 && j == 0) postWord(at + 4 * maxRanks, base[d]);
 		releaseWord(at, base[d] + j + 1);
 	}
-	// signalBoth tells each peer that its tile j of phase 0 is there, if there are more than j, and tile j-1 of phase 1: one
-	// fence for both.
+	// signalBoth announces to each peer tile j of phase 0, if there are more than j tiles, and tile j-1 of phase 1. One fence serves
+	// both.
 	template <class C> __attribute__((device, always_inline)) void signalBoth(u32 j, C count) {
 		sync();
 		u32 d = thread();
@@ -79,14 +80,14 @@ struct Tiles {
 		}
 		sync();
 	}
-	// finish counts the tiles of this operation. count was the number of this block's tiles of each pair.
+	// finish adds this operation's tiles to the counters. count returns the number of this block's tiles of a pair.
 	template <class C> __attribute__((device, always_inline)) void finish(C count) {
 		sync();
 		if (thread() < g.size) postWord(counter(thread()), base[thread()] + count(thread()));
 	}
 
-	// push copies bytes(d) of user memory at from(d), at most a tile, to the outgoing slot of each peer d; pull copies the
-	// incoming slots to user memory. Threads are dealt the lines of all peers at once, so that one wait for memory serves all.
+	// push copies bytes(d) of user memory at from(d), at most a tile, to the outgoing slot of each peer d. pull copies the incoming
+	// slots to user memory. Threads are dealt the lines of all peers at once, so that one wait for memory serves all.
 	template <class F, class B> __attribute__((device, always_inline)) void push(u32 phase, u32 j, u32 tile, F from, B bytes) {
 		push(phase, j, tile, from, bytes, thread(), threads());
 	}
@@ -99,7 +100,7 @@ struct Tiles {
 			 [&](u32 d, u32 i, u64 left, Line v) { writeUser(to(d) + 16ul * i, v, left); });
 	}
 
-	// each loads some lines before it stores them. left is how many bytes there are from line i on.
+	// each copies lines. Each thread loads some before it stores them. left is the number of bytes from line i on.
 	template <class B, class L, class S> __attribute__((device, always_inline)) void each(u32 tile, B bytes, u32 first, u32 step, L load, S store) {
 		constexpr u32 U = 3; // 8 took 16 % more time for 256 MiB on four H200
 		u32 lines = tile / 16, all = lines * (g.size - 1);
@@ -122,8 +123,7 @@ struct Tiles {
 	}
 };
 
-// tilesOf returns how many of the tiles of bytes fall to this block; the t-th tile of an operation belongs to block t mod
-// blocks.
+// tilesOf returns how many tiles of so many bytes belong to this block. The t-th tile of an operation belongs to block t mod blocks.
 DEVICE u32 tilesOf(u64 bytes, u32 tile) {
 	u64 all = (bytes + tile - 1) / tile;
 	return all <= block() ? 0 : (u32)((all - block() - 1) / blocks() + 1);

@@ -1,4 +1,4 @@
-// The entry points of one element type with one source: compiled once for each, with ELEMENT set, and INTEGER for integers.
+// The entry point with one source. The file is compiled for each floating point type, with ELEMENT set.
 #include "args.h"
 #include "elements.h"
 
@@ -8,16 +8,19 @@ struct Elements {
 	Raw e[perLine];
 };
 
-// each applies f to every element: by lines where in and out are equally far from a multiple of 16, else one by one.
+// each applies f to every element:
+//   1. Whole lines, if in and out have the same distance to a multiple of 16.
+//   2. Single elements: those before the first and after the last line, or else all.
 template <class F> DEVICE void each(const UnaryArgs &a, F f) {
 	u64 bytes = a.count * sizeof(Raw), head = (a.in - a.out) % 16 == 0 ? smaller(-a.out % 16, bytes) : bytes;
 	u64 lines = (bytes - head) / 16, tail = head + 16 * lines;
-	for (u64 i = worker(); i < lines; i += workers()) {
+	for (u64 i = worker(); i < lines; i += workers()) { // 1.
 		Elements v = bits<Elements>(streamLine(a.in + head + 16 * i));
 #pragma unroll
 		for (int k = 0; k < perLine; k++) v.e[k] = f(v.e[k]);
 		storeLine(a.out + head + 16 * i, bits<Line>(v));
 	}
+	// 2.
 	auto one = [&](u64 at) { putElement<Raw>(a.out + at, f(elementAt<Raw>(a.in + at))); };
 #pragma unroll 1
 	for (u64 i = worker() * sizeof(Raw); i < head; i += workers() * sizeof(Raw)) one(i);
@@ -25,34 +28,10 @@ template <class F> DEVICE void each(const UnaryArgs &a, F f) {
 	for (u64 i = tail + worker() * sizeof(Raw); i < bytes; i += workers() * sizeof(Raw)) one(i);
 }
 
-// divide completes an average over ranks.
-KERNEL void divide(UnaryArgs a) {
-	each(a, [&](Raw r) { return ELEMENT::encode(ELEMENT::divide(ELEMENT::decode(r), a.divisor)); });
-}
-
-#ifndef INTEGER
-// scale multiplies by a factor that is first rounded to the element type.
+// scale multiplies every element by a factor. The factor is first rounded to the element type.
 KERNEL void scale(UnaryArgs a) {
 	Raw f = ELEMENT::encode((ELEMENT::Number)a.factor);
 	if (a.factorAt != 0) f = elementAt<Raw>(a.factorAt);
 	ELEMENT::Number by = ELEMENT::decode(f);
 	each(a, [=](Raw r) { return ELEMENT::encode(ELEMENT::decode(r) * by); });
 }
-
-// find_nan sets a word if an element is NaN.
-KERNEL void find_nan(FindNaNArgs a) {
-	constexpr Raw magnitude = (Raw)((Raw)~(Raw)0 >> 1);
-	bool any = false;
-	u64 bytes = a.count * sizeof(Raw), head = smaller(-a.in % 16, bytes);
-	u64 lines = (bytes - head) / 16, tail = head + 16 * lines;
-	for (u64 i = worker(); i < lines; i += workers()) {
-		Elements v = bits<Elements>(streamLine(a.in + head + 16 * i));
-#pragma unroll
-		for (int k = 0; k < perLine; k++) any |= (v.e[k] & magnitude) > ELEMENT::infinity;
-	}
-	auto one = [&](u64 at) { any |= (elementAt<Raw>(a.in + at) & magnitude) > ELEMENT::infinity; };
-	if (worker() * sizeof(Raw) < head) one(worker() * sizeof(Raw));
-	if (tail + worker() * sizeof(Raw) < bytes) one(tail + worker() * sizeof(Raw));
-	if (any) postWord(a.found, 1);
-}
-#endif

@@ -1,41 +1,42 @@
-// Waiting. Every loop that waits for a peer is stopped by the stop word in host memory. A stopped loop is left, not the
+// Waiting. Every loop that waits for a peer ends when the abort flag in host memory is set. An aborted loop is left, but not the
 // kernel: barriers of the block stay uniform, and later loops end at once.
 #pragma once
 #include "args.h"
 
 struct Watch {
-	u64 stop;
+	u64 abort;
 	u32 spins = 0;
-	bool stopped = false;
+	bool aborted = false;
 
-	// again reports whether to look once more for what rank peer has not done yet. Reading the host's word is slow, the more so
-	// when many do: it is read every 65,536 times, some tens of milliseconds apart, which is longer than large operations wait.
+	// again reports whether to poll once more for data of rank peer. Reading the host's flag is slow, the more so when many threads
+	// do. So it is read every 65,536 polls, some tens of milliseconds apart, which is longer than large operations wait.
 	__attribute__((device, always_inline)) bool again(u32 peer) {
-		if (stopped) return false;
-		if ((++spins & 65535) == 0 && watchWord(stop) != 0) {
-			stopped = true;
-			postWord(stop + 4 + 4 * peer, 1);
+		if (aborted) return false;
+		if ((++spins & 65535) == 0 && watchWord(abort) != 0) {
+			aborted = true;
+			postWord(abort + 4 + 4 * peer, 1);
 		}
-		return !stopped;
+		return !aborted;
 	}
 };
 
-// peerAt returns the rank that stands at place d of turned arrays.
+// peerAt returns the rank with peer index d.
 DEVICE u32 peerAt(const GroupArgs &g, u32 d) {
 	u32 q = g.rank + d;
 	return q < g.size ? q : q - g.size;
 }
 
-// slotOf returns which of a rank's slots, one for each peer, is that of rank from.
+// slotOf returns the index of rank from's slot among the slots of rank to, which has one for each peer.
 DEVICE u32 slotOf(u32 from, u32 to) { return from < to ? from : from - 1; }
 
-// placeOf is peerAt's inverse.
-DEVICE u32 placeOf(const GroupArgs &g, u32 q) { return q >= g.rank ? q - g.rank : q + g.size - g.rank; }
+// peerIndexOf is the inverse of peerAt.
+DEVICE u32 peerIndexOf(const GroupArgs &g, u32 q) { return q >= g.rank ? q - g.rank : q + g.size - g.rank; }
 
-// Shared memory holds the arrays of GroupArgs that are indexed by what is only known at run time.
-struct Turned {
+// ByPeerIndex holds in shared memory an array of the arguments. A parameter can only be indexed by constants without a copy in local
+// memory.
+struct ByPeerIndex {
 	u64 at[maxRanks];
-	// fill copies a, one thread an entry; a barrier must follow.
+	// fill copies a, with one thread for each entry. A barrier must follow.
 	__attribute__((device, always_inline)) void fill(const u64 (&a)[maxRanks]) {
 #pragma unroll
 		for (u32 d = 0; d < maxRanks; d++)

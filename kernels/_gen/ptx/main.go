@@ -1,5 +1,5 @@
-// Command ptx compiles the CUDA C++ sources in ../cuda to PTX with clang, and writes the compressed archives in
-// ../../ptx and the table ../../zz_ptx.go that package kernels embeds. It needs no CUDA. Run it by go generate ./kernels.
+// Command ptx compiles the CUDA C++ sources in ../cuda to PTX with clang. It writes the compressed archives in ../../ptx, which package
+// ptx embeds, and the table zz_ptx.go beside them. It needs no CUDA. Run it by go generate ./kernels/ptx.
 //
 // One archive holds all modules of one element type, one after another, so that what they share is stored once.
 package main
@@ -35,11 +35,14 @@ func run() error {
 		return err
 	}
 	dir := filepath.Join("..", "ptx")
-	if err := os.RemoveAll(dir); err != nil {
+	old, err := filepath.Glob(filepath.Join(dir, "*.ptx.zst"))
+	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
+	for _, name := range old {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
 	}
 	for _, a := range archives {
 		packed, err := pack(a.bytes())
@@ -55,7 +58,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join("..", "zz_ptx.go"), table, 0o644)
+	return os.WriteFile(filepath.Join(dir, "zz_ptx.go"), table, 0o644)
 }
 
 // compileAll fills in the PTX of every module, as many at a time as there are processors.

@@ -53,7 +53,7 @@ var kinds = map[class][]struct {
 }
 
 // families are the sources that are compiled for each type and kind.
-var families = []string{"local", "packets", "tiles", "rows", "lines", "follow", "direct"}
+var families = []string{"local", "ll", "tiles", "ll128", "sentinel", "fused", "direct"}
 
 func archives() []*archive {
 	all := []*archive{{name: "move", modules: []*module{{name: "move", source: "move.cu"}}}}
@@ -62,12 +62,8 @@ func archives() []*archive {
 		for _, f := range families {
 			a.modules = append(a.modules, reductions(f, t.element, t.class)...)
 		}
-		if t.class != boolean {
-			u := &module{name: "unary", source: "unary.cu", defines: []string{"ELEMENT=" + t.element}}
-			if t.class == integer {
-				u.defines = append(u.defines, "INTEGER")
-			}
-			a.modules = append(a.modules, u)
+		if t.class == floating {
+			a.modules = append(a.modules, &module{name: "unary", source: "unary.cu", defines: []string{"ELEMENT=" + t.element}})
 		}
 		all = append(all, a)
 	}

@@ -44,9 +44,9 @@ type Op struct {
 	Ctx context.Context // of the call; nil is one that never ends
 
 	// What the recorder, the metrics and the hooks hear.
-	ID     int64     // in the recorder; negative if nothing was recorded
-	Number uint64    // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
-	Called time.Time // zero if the operation was refused
+	ID     int64         // in the recorder; negative if nothing was recorded
+	Number uint64        // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
+	Called time.Time     // zero if the operation was refused
 	began  time.Duration // from Called until its turn, plus 1 so that 0 is unknown
 	took   time.Duration // plus 1
 

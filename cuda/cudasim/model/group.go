@@ -1,0 +1,111 @@
+package model
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels/ptx"
+)
+
+const line = 16 // bytes
+
+func lines(n uint64) uint64 { return (n + line - 1) / line }
+
+// within returns how many of the size bytes from start lie below end.
+func within(start, size, end uint64) uint64 {
+	if start >= end {
+		return 0
+	}
+	return min(size, end-start)
+}
+
+// member is a block of a kernel of a group.
+type member struct {
+	*cudasim.Block
+	g       *ptx.GroupArgs
+	grid    uint32
+	aborted bool
+}
+
+// slotOf returns the index of rank from's slot among the slots of rank to, which has one for each peer.
+func slotOf(from, to int) uint64 {
+	if from < to {
+		return uint64(from)
+	}
+	return uint64(from - 1)
+}
+
+// rankAt returns the rank at a peer index, peerIndexOf the peer index of a rank.
+func (m *member) rankAt(d int) int      { return (int(m.g.Rank) + d) % int(m.g.Size) }
+func (m *member) peerIndexOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }
+func (m *member) size() int             { return int(m.g.Size) }
+
+// wait polls until the condition holds or the group is aborted. If aborted, it names the rank that it waited for.
+func (m *member) wait(peer int, condition func() bool) {
+	if !m.aborted && !m.until(condition) && !condition() {
+		m.StoreVolatile32(m.g.Abort+4+4*uint64(peer), 1)
+	}
+}
+
+// until polls until the condition holds or the group is aborted. It returns false if aborted.
+func (m *member) until(condition func() bool) bool {
+	m.Poll(func() bool {
+		if condition() {
+			return true
+		}
+		m.aborted = m.LoadVolatile32(m.g.Abort) != 0
+		return m.aborted
+	})
+	return !m.aborted
+}
+
+// mine calls f for the runs of lines that belong to this block's threads.
+func (m *member) mine(all uint64, f func(first, n uint64)) {
+	step := uint64(m.Threads)
+	for i := uint64(m.Index) * step; i < all; i += step * uint64(m.grid) {
+		f(i, min(step, all-i))
+	}
+}
+
+// read returns n lines of user memory at p. Only left bytes exist, and the others are 0.
+func (m *member) read(p, n, left uint64) []byte {
+	b := make([]byte, n*line)
+	copy(b, bytes.Clone(m.Load(p, int(min(n*line, left)))))
+	return b
+}
+
+// write stores the first left bytes of b.
+func (m *member) write(p uint64, b []byte, left uint64) {
+	n := min(uint64(len(b)), left)
+	copy(m.Store(p, int(n)), b)
+}
+
+// fillLines is FillLines.
+func fillLines(l *cudasim.Launch) {
+	a := cudasim.Args[ptx.FillArgs](l)
+	of := make([]byte, 0, line)
+	for _, w := range a.Line {
+		of = binary.NativeEndian.AppendUint32(of, w)
+	}
+	l.Each(func(b *cudasim.Block) {
+		b.AwaitBefore()
+		m := &member{Block: b, grid: l.Grid}
+		m.mine(a.Lines, func(i, n uint64) {
+			m.write(a.Out+i*line, bytes.Repeat(of, int(n)), n*line)
+		})
+	})
+}
+
+// copyBytes is CopyBytes.
+func copyBytes(l *cudasim.Launch) {
+	a := cudasim.Args[ptx.CopyArgs](l)
+	l.Each(func(b *cudasim.Block) {
+		b.AwaitBefore()
+		m := &member{Block: b, grid: l.Grid}
+		m.mine(lines(a.Bytes), func(i, n uint64) {
+			at := i * line
+			m.write(a.Out+at, m.read(a.In+at, n, a.Bytes-at), a.Bytes-at)
+		})
+	})
+}

@@ -1,0 +1,62 @@
+package cudasim
+
+import "bytes"
+
+const lineBytes = 16
+
+// StoreSentinel stores data, padded with zeros, as lines of 16 bytes by the sentinel protocol. Each line is one volatile store. It proves
+// that it has arrived by differing from the sentinel.
+func (b *Block) StoreSentinel(addr uint64, data []byte) {
+	b.storeLines(addr, (len(data)+lineBytes-1)/lineBytes, validated, func(line []byte, i int) {
+		clear(line[copy(line, data[i*lineBytes:]):])
+	})
+}
+
+// Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has read
+// them, or the block has passed a fence.
+func (b *Block) Clear(addr uint64, n int, sentinel [lineBytes]byte) {
+	b.storeLines(addr, n, clearing, func(line []byte, _ int) { copy(line, sentinel[:]) })
+}
+
+func (b *Block) storeLines(addr uint64, n int, kind accessKind, fill func(line []byte, i int)) {
+	if n == 0 {
+		return
+	}
+	m, at := b.at(addr, n*lineBytes, lineBytes)
+	for i := range n {
+		fill(m.data[at+i*lineBytes:][:lineBytes], i)
+	}
+	b.task.sim.touch(b.who(), m, at, n*lineBytes, kind, true, b.task.actor.relaxed())
+	b.task.breathe()
+}
+
+// LoadSentinel loads lines that StoreSentinel has stored. It returns false if a line is still the sentinel; data is then undefined.
+func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte) bool {
+	n := (len(data) + lineBytes - 1) / lineBytes
+	if n == 0 {
+		return true
+	}
+	m, at := b.at(addr, n*lineBytes, lineBytes)
+	for i := range n {
+		line := m.data[at+i*lineBytes:][:lineBytes]
+		if bytes.Equal(line, sentinel[:]) {
+			b.task.look(m, at, at+n*lineBytes)
+			return false
+		}
+		copy(data[i*lineBytes:], line)
+	}
+	m.stamps(at, at+n*lineBytes, b.task.actor.observe)
+	b.task.sim.touch(b.who(), m, at, n*lineBytes, validated, false, nil)
+	return true
+}
+
+// AwaitClear reads n lines that the block has cleared until it finds the sentinel in them. They have come to memory then, before all later
+// stores of the block.
+func (b *Block) AwaitClear(addr uint64, n int) {
+	if n == 0 {
+		return
+	}
+	m, at := b.at(addr, n*lineBytes, lineBytes)
+	b.task.sim.touch(b.who(), m, at, n*lineBytes, validated, true, b.task.actor.relaxed())
+	b.task.breathe()
+}

@@ -1,0 +1,86 @@
+package devmem
+
+import (
+	"context"
+	"sync"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+)
+
+// readBytes is the pinned memory through which tensors are read, a multiple of every element's size.
+const readBytes = 256 << 10
+
+// Reader lets the host see the values of tensors on a device. It implements Read of backend.Reader.
+type Reader struct {
+	device *cuda.Device
+	order  *streamorder.Order
+	check  *Checker // used with the order's lock held
+	mu     sync.Mutex
+	page   *cuda.Host
+}
+
+// NewReader pins the memory of a reader.
+func NewReader(t cuda.Thread, o *streamorder.Order, c *Checker) (*Reader, error) {
+	page, err := t.AllocHost(readBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{device: t.Device, order: o, check: c, page: page}, nil
+}
+
+// Read shows a tensor piece by piece until see returns false. It holds the caller until the device has come so far. On a
+// stream that is captured it sees nothing: the values that a graph is to read are not there yet.
+func (r *Reader) Read(ctx context.Context, tensor colligo.Tensor, see func(piece []byte) bool) error {
+	t, err := r.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.order.Failure.Err(); err != nil {
+		return err
+	}
+	r.order.Lock()
+	err = r.check.Tensor("input", &tensor)
+	r.order.Unlock()
+	if err != nil {
+		return err
+	}
+	s := streamorder.Of(ctx)
+	if captured, _, err := streamorder.Capture(t, s); captured || err != nil {
+		return err
+	}
+	return streamorder.Relaxed(t, func() error { return r.readOn(t, &tensor, s, see) })
+}
+
+func (r *Reader) readOn(t cuda.Thread, tensor *colligo.Tensor, s cuda.Stream, see func(piece []byte) bool) error {
+	for at, left := Address(*tensor), tensor.Size(); left > 0; {
+		n := min(left, readBytes)
+		c := streamorder.On(t)
+		c.Copy(r.page.Device, at, n, s)
+		c.Synchronize(s)
+		if c.Err != nil || !see(r.page.Bytes[:n]) {
+			return c.Err
+		}
+		at, left = at+cuda.Pointer(n), left-n
+	}
+	return nil
+}
+
+// Free gives the page back when the last Read is through; r may be nil.
+func (r *Reader) Free(t cuda.Thread) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.page == nil {
+		return nil
+	}
+	page := r.page
+	r.page = nil
+	return t.FreeHost(page)
+}

@@ -1,0 +1,78 @@
+package streamorder
+
+import (
+	"errors"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// Stream is a stream of the backend with an event that orders another stream after it. A device runs few streams side by
+// side, so each is made when it is first used (Order.Make).
+type Stream struct {
+	cuda.Stream
+	Event cuda.Event
+	Made  bool
+}
+
+// Make makes a stream unless it is there already. Operations go before the caller's own work. Order.Close gives it back.
+func (o *Order) Make(t cuda.Thread, s *Stream) error {
+	if s.Made {
+		return nil
+	}
+	_, greatest, err := t.Priorities()
+	if err != nil {
+		return err
+	}
+	if s.Stream, err = t.NewStream(greatest); err != nil {
+		return err
+	}
+	if s.Event, err = t.NewEvent(false); err != nil {
+		return errors.Join(err, t.DestroyStream(s.Stream))
+	}
+	s.Made = true
+	o.made = append(o.made, s)
+	return nil
+}
+
+// Capture reports whether a stream is captured, and by which graph. The legacy default stream never is.
+func Capture(t cuda.Thread, s cuda.Stream) (bool, uint64, error) {
+	if s == 0 {
+		return false, 0, nil
+	}
+	status, id, err := t.Capturing(s)
+	return status != cuda.CaptureNone, id, err
+}
+
+// Relaxed calls f, which is no part of any capture, though one may be going on in the process.
+func Relaxed(t cuda.Thread, f func() error) error {
+	before, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed)
+	if err != nil {
+		return err
+	}
+	err = f()
+	_, err2 := t.ExchangeCaptureMode(before)
+	return errors.Join(err, err2)
+}
+
+// OnDevice calls f, which is no part of any capture, on a thread of a device.
+func OnDevice(d *cuda.Device, f func(t cuda.Thread) error) error {
+	t, err := d.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return Relaxed(t, func() error { return f(t) })
+}
+
+// recordApart records an event on a stream that another goroutine may begin to capture at any moment. It reports false if
+// the event is or may be part of a capture. Such an event must not be asked: asking would end the capture.
+func recordApart(t cuda.Thread, e cuda.Event, s cuda.Stream) (bool, error) {
+	if captured, _, err := Capture(t, s); captured || err != nil {
+		return false, err
+	}
+	if err := t.Record(e, s); err != nil {
+		return false, err
+	}
+	captured, _, err := Capture(t, s)
+	return !captured, err
+}

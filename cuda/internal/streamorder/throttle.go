@@ -1,0 +1,103 @@
+package streamorder
+
+import (
+	"cmp"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// A stream takes about a thousand commands before the call that enqueues another blocks. throttleEvents times throttleWeight
+// commands stay well below.
+const (
+	throttleEvents = 4
+	throttleWeight = 128
+)
+
+// OpenEnds bounds the asynchronous operations in flight.
+const OpenEnds = 64
+
+// events are used in rotation. One is recorded again only after it has happened; its generation counts the records.
+type events struct {
+	all         []cuda.Event
+	generations []uint64
+	next        int
+}
+
+func (m *events) make(t cuda.Thread, n int) error {
+	m.all, m.generations = make([]cuda.Event, n), make([]uint64, n)
+	for i := range m.all {
+		var err error
+		if m.all[i], err = t.NewEvent(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *events) free(t cuda.Thread) error {
+	var errs []error
+	for _, e := range m.all {
+		if e != 0 {
+			errs = append(errs, t.DestroyEvent(e))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// put records the next event on s, after the host has waited for it if it is still open.
+func (o *Order) put(t cuda.Thread, m *events, s cuda.Stream) (slot int, err error) {
+	i := m.next
+	if m.generations[i] > 0 {
+		if err := await(t, m.all[i]); err != nil {
+			return i, err
+		}
+	}
+	o.asking.Lock()
+	defer o.asking.Unlock()
+	m.next = (i + 1) % len(m.all)
+	m.generations[i]++
+	return i, t.Record(m.all[i], s)
+}
+
+// Throttle counts commands that were enqueued on s, and waits while too many are in flight. Commands that a graph captures
+// are in no queue of the device and do not count.
+func (o *Order) Throttle(t cuda.Thread, s cuda.Stream, commands int) error {
+	o.weight += commands
+	if o.weight < throttleWeight {
+		return nil
+	}
+	o.weight = 0
+	captured, _, err := Capture(t, s)
+	if err != nil || captured {
+		return err
+	}
+	_, err = o.put(t, &o.throttle, s)
+	return err
+}
+
+// await blocks until an event has happened. After a failure it happens soon, for kernels and streams no longer wait.
+func await(t cuda.Thread, e cuda.Event) error {
+	before, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed)
+	if err != nil {
+		return err
+	}
+	done, err := t.EventDone(e)
+	for n := 0; !done && err == nil; n++ {
+		Pause(n)
+		done, err = t.EventDone(e)
+	}
+	_, err2 := t.ExchangeCaptureMode(before)
+	return cmp.Or(err, err2)
+}
+
+// Pause lets others run before the n-th look at something that changes soon.
+func Pause(n int) {
+	if n < 200 {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(20 * time.Microsecond)
+}

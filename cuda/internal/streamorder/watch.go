@@ -1,0 +1,77 @@
+package streamorder
+
+import (
+	"errors"
+	"time"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// watch is the watchdog's view of a queue: one event that is recorded after the last of its operations and awaited.
+type watch struct {
+	event cuda.Event
+	open  bool
+	since time.Time
+	ran   uint64 // operations at the last record
+}
+
+// Watch calls look from time to time on a thread of the device, until it returns an error or Shut is called. It is for the
+// sake of operations that nobody waits for on the host. fail gets the error.
+func (o *Order) Watch(limit time.Duration, look func(t cuda.Thread) error, fail func(error)) {
+	tick := min(max(limit/16, 5*time.Millisecond), time.Second)
+	o.helpers.Go(func() {
+		every := time.NewTicker(tick)
+		defer every.Stop()
+		for {
+			select {
+			case <-o.done:
+				return
+			case <-every.C:
+			}
+			if err := OnDevice(o.device, look); err != nil && !disturbed(err) {
+				fail(err)
+				return
+			}
+		}
+	})
+}
+
+// disturbed reports whether a call failed only because a capture was going on, or had taken the event with it.
+func disturbed(err error) bool {
+	var r cuda.Result
+	return errors.As(err, &r) && r >= cuda.StreamCaptureUnsupported && r <= cuda.StreamCaptureUnsupported+8
+}
+
+// LookAt records and asks the watchdog's event of one queue. It returns how long the queue's operations have been
+// unfinished.
+func (o *Order) LookAt(t cuda.Thread, q Queue) (open time.Duration, err error) {
+	w := &o.watches[q]
+	if !o.mu.TryLock() { // a call that enqueues may wait for the throttle
+		if w.open {
+			open = time.Since(w.since)
+		}
+		return open, nil
+	}
+	defer o.mu.Unlock()
+	if w.open {
+		done, err := t.EventDone(w.event)
+		if !done || err != nil {
+			return time.Since(w.since), err
+		}
+		w.open = false
+		if o.Settled != nil {
+			o.Settled(q)
+		}
+	}
+	if w.ran == o.progress[q].ran {
+		return 0, nil
+	}
+	if apart, err := recordApart(t, w.event, o.tails[q].stream); !apart || err != nil {
+		return 0, err
+	}
+	w.open, w.since, w.ran = true, time.Now(), o.progress[q].ran
+	if o.Watched != nil {
+		o.Watched(q)
+	}
+	return 0, nil
+}

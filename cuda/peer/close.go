@@ -1,0 +1,110 @@
+package peer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+)
+
+// Abort ends all waiting on the device. After a peaceful end of the group Close lets pending operations end first. Abort does
+// not block, for the caller may be the goroutine that has to carry on.
+func (b *backend) Abort(cause error) {
+	switch {
+	case !b.opened:
+		if b.Order != nil {
+			b.Failure.Set(cause)
+		}
+	case !b.Failure.Set(cause):
+	case b.Failure.Peaceful():
+		b.Go(b.hurry)
+	default:
+		b.Failure.Raise()
+		b.Go(b.release)
+	}
+}
+
+// hurry ends all waiting after a peaceful end, too, if a goroutine enqueues and goes on to. It may wait for the throttle,
+// which no peer relieves any more, and Close is called when it is through.
+func (b *backend) hurry() {
+	if b.LockWithin(streamorder.Farewell) {
+		b.Unlock()
+		return
+	}
+	b.Failure.Raise()
+	b.release()
+}
+
+// release sets the flags that streams wait for until nothing waits. No sender and no receiver is misled: after a failure
+// no result counts.
+func (b *backend) release() {
+	_ = streamorder.OnDevice(b.device, b.releaseOn) // where it fails the device is lost, and with it whatever waited there
+}
+
+// releaseOn sets the flags again and again. A stream may come to a wait only when it is through with work of the caller's. It
+// also resets the flags that it has waited for. After a while releaseOn sets them only now and then.
+func (b *backend) releaseOn(t cuda.Thread) error {
+	words, n := b.heap.Place(b.layout.Words), b.layout.NumWords()+b.layout.NumTags()
+	for limit := time.Now().Add(streamorder.Patience); !b.Quiet(t); {
+		if time.Now().After(limit) {
+			select {
+			case <-b.Done():
+				return nil
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		c := streamorder.On(t)
+		c.Set32(words, mostCode, n, b.Setup.Stream)
+		c.Synchronize(b.Setup.Stream)
+		if c.Err != nil {
+			return c.Err
+		}
+	}
+	return nil
+}
+
+// Close ends pending operations and gives everything back. Operations get some time to end; after a failure none waits for a
+// peer.
+func (b *backend) Close() error {
+	if b.Order == nil {
+		if b.device == nil {
+			return nil
+		}
+		return b.device.Close()
+	}
+	if !b.Shut() {
+		return nil
+	}
+	// Memory of the host and of other ranks of the process is given back even if the device is lost.
+	return streamorder.Brief(errors.Join(streamorder.OnDevice(b.device, b.settle), b.heap.Leave(b.giveBack)))
+}
+
+// settle ends pending operations, waits until this rank's device is idle, and leaves the peers.
+func (b *backend) settle(t cuda.Thread) error {
+	if b.opened && !b.QuietWithin(t, streamorder.Farewell) {
+		b.Failure.Raise()
+		b.release()
+	}
+	return errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, b.Failure.Peaceful))
+}
+
+// giveBack frees the rank's memory on its device, and the device.
+func (b *backend) giveBack() error {
+	return errors.Join(streamorder.OnDevice(b.device, func(t cuda.Thread) error {
+		return errors.Join(b.heap.Free(t), b.free(t))
+	}), b.device.Close())
+}
+
+// free gives back everything that the rank has on its device beside the heap.
+func (b *backend) free(t cuda.Thread) error {
+	errs := []error{b.Reader.Free(t), b.code.unload(t), b.engines.free(t)}
+	if b.scratch.at != 0 {
+		errs = append(errs, t.Free(b.scratch.at))
+	}
+	if b.watchdog.flags != nil {
+		errs = append(errs, t.FreeHost(b.watchdog.flags))
+	}
+	b.scratch.at, b.watchdog.flags = 0, nil
+	return errors.Join(append(errs, b.Failure.Free(t), b.Order.Free(t))...)
+}

@@ -1,0 +1,62 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+)
+
+// forced is why a group stages whose Options ask for it.
+const forced = "options ask for it"
+
+// site describes a rank to the others, before it takes memory.
+type site struct {
+	Host   string // empty if unknown
+	Memory int    // must be equal on all ranks, as must Staged
+	Staged bool
+
+	Blocking bool // each launch waits for its kernel
+}
+
+// survey returns why the ranks cannot reach each other's memory, as far as that is known before they have tried, the same
+// on all of them. No rank returns before all have called it.
+func (b *backend) survey(ctx context.Context) (why string, err error) {
+	own := &site{Host: b.options.host, Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
+	if own.Host == "" {
+		own.Host = bootID()
+	}
+	all, err := symheap.Exchange(ctx, b.group, own)
+	if err != nil {
+		return "", fmt.Errorf("before opening: %w", err)
+	}
+	for q, x := range all {
+		b.serial = b.serial || x.Blocking
+		switch {
+		case x.Staged != own.Staged || x.Memory != own.Memory:
+			return "", fmt.Errorf("rank %d was opened with other options: %d bytes of memory, staged %v; here %d, %v", q, x.Memory,
+				x.Staged, own.Memory, own.Staged)
+		case why == "" && x.Host != all[0].Host:
+			why = fmt.Sprintf("ranks 0 and %d are on different hosts", q)
+		}
+	}
+	switch {
+	case own.Staged:
+		why = forced
+	case why == "" && b.size > symheap.MaxRanks:
+		why = fmt.Sprintf("a group of %d ranks, and GPUs that reach each other's memory are at most %d", b.size, symheap.MaxRanks)
+	}
+	return why, nil
+}
+
+// bootID differs between hosts; it is empty where the system tells none. A file of the kernel is no configuration.
+var bootID = sync.OnceValue(func() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+})

@@ -1,0 +1,22 @@
+// All-reduce by copy engines with a fused kernel. The file is compiled for each element type and kind, with ELEMENT, OP and WORD
+// set.
+#include "fold.h"
+#include "fused.h"
+
+// Fold adds own lines to the lines that arrive, in the order of the ring.
+struct Fold {
+	static constexpr bool folds = true;
+	u32 divisor;
+	__attribute__((device, always_inline)) Line operator()(Line own, Line v, bool whole) const {
+		Whole sum;
+		sum.open(v);
+		sum.fold(own);
+		return sum.close(whole ? divisor : 0);
+	}
+};
+
+// all_reduce_fused is a ring all-reduce in 2(size-1) steps:
+//   1. size-1 steps: partial sums grow in the output.
+//   2. size-1 steps: whole sums go round.
+// fused.h has the steps of one slice.
+KERNEL void all_reduce_fused(FusedArgs a) { fused(a, Fold{a.divisor}); }
