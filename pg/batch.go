@@ -27,7 +27,7 @@ type Batch struct {
 // them, and where the backend is a Grouper as one launch.
 // c10d: _coalescing_manager.
 func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
-	ops, err := g.collect(f)
+	ops, err := collect(g, f)
 	if err != nil {
 		return err
 	}
@@ -36,12 +36,12 @@ func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
 
 // CoalesceAsync starts a Coalesce. The Work is done when all operations are. c10d: _coalescing_manager with async_ops.
 func (g *Group) CoalesceAsync(ctx context.Context, f func(b *Batch) error) *Work {
-	ops, err := g.collect(f)
+	ops, err := collect(g, f)
 	return g.startAll(ctx, ops, err)
 }
 
 // collect has f fill a batch.
-func (g *Group) collect(f func(b *Batch) error) ([]*op.Op, error) {
+func collect(g *Group, f func(b *Batch) error) ([]*op.Op, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: coalesce: %w", ErrNotMember)
 	}
@@ -51,11 +51,11 @@ func (g *Group) collect(f func(b *Batch) error) ([]*op.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.calls, g.checkAll(b.calls)
+	return b.calls, checkAll(g, b.calls)
 }
 
 // checkAll returns what is wrong with the operations of a block.
-func (g *Group) checkAll(ops []*op.Op) error {
+func checkAll(g *Group, ops []*op.Op) error {
 	for i, o := range ops {
 		if o.DeviceID() != ops[0].DeviceID() {
 			o.Failf("tensors on %v and %v in one block", ops[0].DeviceID(), o.DeviceID())

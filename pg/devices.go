@@ -112,8 +112,8 @@ func fill(c *backend.Call, o *op.Op, async bool) {
 }
 
 // backendFor returns the group's backend for a device, and opens it at first use. The caller holds the order.
-func (g *Group) backendFor(ctx context.Context, id colligo.Device) (backend.Backend, error) {
-	d := &g.devices
+func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.Backend, error) {
+	g, d := (*Group)(c), &c.devices
 	if b := d.get(id); b != nil {
 		return b, nil
 	}
@@ -131,7 +131,7 @@ func (g *Group) backendFor(ctx context.Context, id colligo.Device) (backend.Back
 	d.put(id, b)
 	d.last = nil
 	if err := g.Err(); err != nil {
-		g.abortDevices(err) // the group failed before there was a backend to tell
+		g.handler.abortDevices(err) // the group failed before there was a backend to tell
 	}
 	return b, nil
 }

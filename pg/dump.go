@@ -30,7 +30,7 @@ func (g *Group) DumpFile(ctx context.Context) (string, error) {
 	if g == nil || g.rank < 0 {
 		return "", fmt.Errorf("pg: dump: %w", ErrNotMember)
 	}
-	path, err := g.dumpFile(ctx, g.config.Watch.DumpStacks == On)
+	path, err := g.handler.dumpFile(ctx, g.config.Watch.DumpStacks == On)
 	if err != nil {
 		err = fmt.Errorf("pg: group %s: dump of rank %d: %w", g.name, g.rank, err)
 	}
@@ -47,11 +47,12 @@ func (g *Group) RequestDumps(ctx context.Context) error {
 }
 
 // dumpBecause writes a dump and says so; a second attempt leaves out call stacks.
-func (g *Group) dumpBecause(why string) {
+func (h *failureHandler) dumpBecause(why string) {
+	g := h.g
 	w := &g.config.Watch
 	for _, stacks := range [2]bool{w.DumpStacks == On, false} {
 		ctx, cancel := context.WithTimeout(context.Background(), w.DumpLimit)
-		path, err := g.dumpFile(ctx, stacks)
+		path, err := h.dumpFile(ctx, stacks)
 		cancel()
 		switch {
 		case errors.Is(err, errNoRecorder):
@@ -68,11 +69,12 @@ func (g *Group) dumpBecause(why string) {
 }
 
 // dumpAsked writes a dump because a peer asks for one.
-func (g *Group) dumpAsked(peer int) {
-	if g.job != nil && !g.handler.dumping.Swap(true) {
-		g.handler.Go(func() {
-			g.dumpBecause(fmt.Sprintf("rank %d asked", peer))
-			g.handler.dumping.Store(false)
+func (h *failureHandler) dumpAsked(peer int) {
+	g := h.g
+	if g.job != nil && !h.dumping.Swap(true) {
+		h.Go(func() {
+			h.dumpBecause(fmt.Sprintf("rank %d asked", peer))
+			h.dumping.Store(false)
 		})
 	}
 }
@@ -80,7 +82,8 @@ func (g *Group) dumpAsked(peer int) {
 var errNoRecorder = errors.New("there is no flight recorder: COLLIGO_FR_BUFFER_SIZE is 0")
 
 // dumpFile gives up when the context ends; a write that the system holds up goes on behind it.
-func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
+func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, error) {
+	g := h.g
 	recorder := g.job.recorder // the group's own may not be there yet when a peer asks
 	if recorder == nil {
 		return "", errNoRecorder
@@ -113,11 +116,11 @@ func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
 }
 
 // globalRank is this rank's number in the default group, by which files are named.
-func (g *Group) globalRank() int {
-	if g.rank < 0 || g.rank >= len(g.ranks) {
-		return max(g.rank, 0)
+func (m *member) globalRank() int {
+	if m.rank < 0 || m.rank >= len(m.ranks) {
+		return max(m.rank, 0)
 	}
-	return g.ranks[g.rank]
+	return m.ranks[m.rank]
 }
 
 // dumpPrefix is the beginning of the path of all dumps.

@@ -20,9 +20,9 @@ var causes = control.Causes{{Name: "aborted", Sentinel: ErrAborted}, {Name: "tim
 func (g *Group) listen() {
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
 		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Wake: g.wake})
-	g.control.Handle(control.Abort, g.takeOver)
-	g.control.Handle(control.Called, g.compare)
-	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.dumpAsked(peer) })
+	g.control.Handle(control.Abort, g.handler.takeOver)
+	g.control.Handle(control.Called, (&events{g}).compare)
+	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 
 // failureMessage tells the peers of the group's error.
@@ -31,8 +31,8 @@ func failureMessage(err error, at op.Seq) *control.Message {
 }
 
 // takeOver ends the group with the error that a peer has told of.
-func (g *Group) takeOver(peer int, m *control.Message) {
-	g.failAt(causes.Reported(peer, g.size, m), op.Seq(m.Seq), false)
+func (h *failureHandler) takeOver(peer int, m *control.Message) {
+	h.g.failAt(causes.Reported(peer, h.g.size, m), op.Seq(m.Seq), false)
 }
 
 // fail gives the group its first error; later ones change nothing. With tell the peers hear of it. Whoever drives ends
@@ -64,8 +64,8 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 		g.control.Tell(failureMessage(err, at))
 	}
 	if first {
-		g.abortDevices(err)
-		g.after(err, at, tell)
+		g.handler.abortDevices(err)
+		g.handler.after(err, at, tell)
 	}
 	return true
 }
@@ -73,9 +73,9 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 func clip(text string) string { return control.Clip(text) }
 
 // sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
-func (g *Group) sequenceOf(err error) op.Seq {
+func (m *member) sequenceOf(err error) op.Seq {
 	var e *colligo.OpError
-	if errors.As(err, &e) && e.Group == g.name {
+	if errors.As(err, &e) && e.Group == m.name {
 		return op.SeqOf(e.Seq)
 	}
 	return 0

@@ -20,6 +20,7 @@ import (
 // failureHandler does what a group does beside its operations when it has failed or is asked for a dump, on goroutines that
 // Close waits for.
 type failureHandler struct {
+	g       *Group
 	mu      sync.Mutex
 	closed  bool
 	all     sync.WaitGroup
@@ -51,7 +52,8 @@ func (h *failureHandler) end() {
 }
 
 // abortDevices ends what is pending on devices when the group has failed, in the modes that do.
-func (g *Group) abortDevices(cause error) {
+func (h *failureHandler) abortDevices(cause error) {
+	g := h.g
 	if m := g.config.Watch.OnError; m == NoHandling || m == SkipCleanUp {
 		return
 	}
@@ -59,7 +61,8 @@ func (g *Group) abortDevices(cause error) {
 }
 
 // after tells the store, dumps what is recorded and, in the modes that do, ends the process.
-func (g *Group) after(err error, at op.Seq, own bool) {
+func (h *failureHandler) after(err error, at op.Seq, own bool) {
+	g := h.g
 	w := &g.config.Watch
 	dumps := w.DumpOnError == On
 	if errors.Is(err, ErrAborted) {
@@ -69,27 +72,28 @@ func (g *Group) after(err error, at op.Seq, own bool) {
 	if g.job == nil || !dumps && !propagates && !w.OnError.ends() {
 		return
 	}
-	g.handler.Go(func() {
+	h.Go(func() {
 		if propagates {
-			g.propagate(err, at)
+			h.propagate(err, at)
 		}
 		if dumps {
-			g.dumpBecause(err.Error())
+			h.dumpBecause(err.Error())
 		}
-		g.endProcess(err)
+		h.endProcess(err)
 	})
 }
 
 // endProcess is the one place in which the package ends a process: the watchdog's modes TearDown and SkipCleanUp, which
 // nobody is in unasked.
-func (g *Group) endProcess(cause error) {
+func (h *failureHandler) endProcess(cause error) {
+	g := h.g
 	w := &g.config.Watch
 	if !w.OnError.ends() || errors.Is(cause, colligo.ErrClosed) {
 		return
 	}
 	g.log.Error("ending the process because a group failed", "group", g.name, "rank", g.rank, "mode", w.OnError.String(),
 		"code", ExitCode, "error", cause)
-	g.sayGoodbye()
+	h.sayGoodbye()
 	exit := w.Exit
 	if exit == nil {
 		exit = os.Exit
@@ -98,7 +102,8 @@ func (g *Group) endProcess(cause error) {
 }
 
 // sayGoodbye closes the mesh, so that the notes to the peers are not lost with the process.
-func (g *Group) sayGoodbye() {
+func (h *failureHandler) sayGoodbye() {
+	g := h.g
 	m := g.mesh.Load()
 	if m == nil {
 		return
@@ -129,8 +134,9 @@ const errorKey = "remote_error"
 const storeLimit = 2 * time.Second
 
 // propagate puts the error where ranks find it that no note reaches.
-func (g *Group) propagate(err error, at op.Seq) {
-	b, _ := json.Marshal(remoteError{g.handler.run, g.rank, *failureMessage(err, at)})
+func (h *failureHandler) propagate(err error, at op.Seq) {
+	g := h.g
+	b, _ := json.Marshal(remoteError{h.run, g.rank, *failureMessage(err, at)})
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
 	if err := g.forming.Store.Set(ctx, errorKey, b); err != nil {
@@ -146,7 +152,8 @@ type remoteError struct {
 }
 
 // lookForErrors takes over an error that another rank has put into the store.
-func (g *Group) lookForErrors() {
+func (h *failureHandler) lookForErrors() {
+	g := h.g
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
 	if ok, err := g.forming.Store.Check(ctx, errorKey); err != nil || !ok || g.Err() != nil {
@@ -157,11 +164,11 @@ func (g *Group) lookForErrors() {
 		return
 	}
 	var r remoteError
-	if err := json.Unmarshal(b, &r); err == nil && r.Run != g.handler.run {
+	if err := json.Unmarshal(b, &r); err == nil && r.Run != h.run {
 		return // left by an earlier group
 	} else if err != nil || r.Rank == g.rank || r.Rank < 0 || r.Rank >= g.size {
 		g.log.Warn("unreadable error in the store", "group", g.name, "rank", g.rank)
 		return
 	}
-	g.takeOver(r.Rank, &r.Note)
+	h.takeOver(r.Rank, &r.Note)
 }

@@ -21,23 +21,21 @@ func (g *Group) GlobalRank(rank int) (int, error) {
 
 // GroupRank returns the rank in this group of a rank of the default group. c10d: get_group_rank.
 func (g *Group) GroupRank(global int) (int, error) {
-	if r := g.find(global); r != colligo.NoRank {
+	if r := g.orOutside().find(global); r != colligo.NoRank {
 		return r, nil
 	}
 	return colligo.NoRank, fmt.Errorf("pg: rank %d of the default group is not in group %s", global, g.Name())
 }
 
-func (g *Group) find(global int) int {
-	if g != nil {
-		if r := slices.Index(g.ranks, global); r >= 0 {
-			return r
-		}
+func (m *member) find(global int) int {
+	if r := slices.Index(m.ranks, global); r >= 0 {
+		return r
 	}
 	return colligo.NoRank
 }
 
 // Contains reports whether a rank of the default group is a member.
-func (g *Group) Contains(global int) bool { return g.find(global) != colligo.NoRank }
+func (g *Group) Contains(global int) bool { return g.orOutside().find(global) != colligo.NoRank }
 
 // IsMember reports whether this rank is. c10d: GroupMember.NON_GROUP_MEMBER.
 func (g *Group) IsMember() bool { return g != nil && g.rank != colligo.NoRank }

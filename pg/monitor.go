@@ -45,7 +45,7 @@ func (m *monitor) add(g *Group) {
 	m.groups[g] = &beats{since: time.Now()}
 	if m.stop == nil {
 		m.stop, m.ended = make(chan struct{}), make(chan struct{})
-		go m.run(g, g.openPipe(), m.stop, m.ended)
+		go m.run(g, openPipe(g), m.stop, m.ended)
 	}
 }
 
@@ -88,10 +88,10 @@ func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan
 		case <-stop:
 			return
 		case <-asked:
-			first.dumpBecause("signal " + w.DumpSignal.String())
+			first.handler.dumpBecause("signal " + w.DumpSignal.String())
 		case <-tick.C:
 			if pipe.asks() {
-				first.dumpBecause("asked through " + pipe.path)
+				first.handler.dumpBecause("asked through " + pipe.path)
 			}
 			m.look(time.Now())
 		}
@@ -108,16 +108,16 @@ func (m *monitor) look(now time.Time) {
 	m.mu.Unlock()
 	for g, p := range all {
 		if g.config.Watch.Propagate == On && g.Err() == nil {
-			g.lookForErrors()
+			g.handler.lookForErrors()
 		}
 		if g.config.Watch.Monitor == On {
-			g.checkHeartbeat(p, now)
+			p.check(g, now)
 		}
 	}
 }
 
-// checkHeartbeat looks whether a group is alive. A sleeping driver is woken to give a sign.
-func (g *Group) checkHeartbeat(p *beats, now time.Time) {
+// check looks whether a group is alive. A sleeping driver is woken to give a sign.
+func (p *beats) check(g *Group, now time.Time) {
 	limit := g.config.Watch.Heartbeat
 	count := g.host.Beats()
 	what := ""
@@ -143,9 +143,9 @@ func (g *Group) checkHeartbeat(p *beats, now time.Time) {
 	g.log.Error("no sign of life: "+what+" is stuck", "group", g.name, "rank", g.rank, "heartbeat", limit,
 		"stacks", string(stacks[:runtime.Stack(stacks, true)]))
 	if g.config.Watch.DumpOnError == On {
-		g.dumpBecause(what + " is stuck")
+		g.handler.dumpBecause(what + " is stuck")
 	}
-	g.endProcess(errStuck)
+	g.handler.endProcess(errStuck)
 }
 
 func tooLong(since int64, now time.Time, limit time.Duration) bool {

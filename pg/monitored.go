@@ -36,11 +36,11 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 }
 
 // ungated words the failure of a monitored barrier; a nil cause is none.
-func (g *Group) ungated(turn uint64, peer int, cause error) error {
+func (m *member) ungated(turn uint64, peer int, cause error) error {
 	if cause == nil {
 		return nil
 	}
 	var said *control.Reported
-	return &colligo.OpError{Group: g.name, Op: "monitored_barrier", Seq: turn, Rank: g.rank, Peer: peer, Lane: colligo.NoRank,
+	return &colligo.OpError{Group: m.name, Op: "monitored_barrier", Seq: turn, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
 		Step: colligo.NoRank, Second: errors.As(cause, &said), Err: cause}
 }

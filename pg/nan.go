@@ -19,7 +19,7 @@ func (g *Group) refuseNaN(ctx context.Context, o *op.Op) error {
 	if o.OnCPU() {
 		found = o.FindNaN()
 	} else {
-		found, err = g.findNaNOnDevice(ctx, o)
+		found, err = (*onDevice)(g).findNaN(ctx, o)
 	}
 	if err == nil && found != nil {
 		err = found
@@ -38,7 +38,8 @@ func (g *Group) refuseNaN(ctx context.Context, o *op.Op) error {
 	return err
 }
 
-func (g *Group) findNaNOnDevice(ctx context.Context, o *op.Op) (*op.NaN, error) {
+func (c *onDevice) findNaN(ctx context.Context, o *op.Op) (*op.NaN, error) {
+	g := (*Group)(c)
 	in := o.Sent()
 	if len(in) == 0 {
 		return nil, nil

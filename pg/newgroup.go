@@ -108,7 +108,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	groups := make([]*Group, len(lists))
 	var failed error
 	for i, l := range lists {
-		groups[i] = g.outside(l, c, o)
+		groups[i] = outside(g, l, c, o)
 		if rank := slices.Index(l.Ranks, g.rank); rank >= 0 && failed == nil {
 			groups[i], failed = g.openMember(ctx, c, rank, l, o)
 		}
@@ -142,7 +142,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 func HashedName(ranks []int, n int) string { return bootstrap.HashedName(ranks, n) }
 
 // outside returns the handle of a rank that is not a member.
-func (g *Group) outside(l bootstrap.List, c Config, o *GroupOptions) *Group {
+func outside(g *Group, l bootstrap.List, c Config, o *GroupOptions) *Group {
 	n := &Group{member: member{l.Name, colligo.NoRank, len(l.Ranks), l.Global, host.ID(l.Name)}, log: g.log, config: c, job: g.job,
 		host: host.New(host.Config{})}
 	n.limits.timeout = c.Timeout

@@ -30,7 +30,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 		return nil, errors.Join(err, j.Leave())
 	}
 	g.forming.Formed()
-	g.remember()
+	g.ops.Open(j.recorder, g.name, c.Desc, g.rank, g.ranks, c.Watch.Timing == On)
 	j.open.add(g)
 	g.job.monitor.add(g)
 	if err := g.settleIn(ctx, barrier); err != nil {
@@ -45,8 +45,8 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 
 // settleIn does what a group that has formed is to do before it is handed out.
 func (g *Group) settleIn(ctx context.Context, barrier bool) error {
-	if g.config.Device.Kind != colligo.CPU {
-		if err := g.connectEagerly(ctx); err != nil {
+	if d := g.config.Device; d.Kind != colligo.CPU {
+		if _, err := BackendOf(asOwn(ctx), g, d); err != nil {
 			return err
 		}
 	}
@@ -67,11 +67,12 @@ func (g *Group) meetInStore(ctx context.Context, name string) error {
 func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selection) *Group {
 	size := len(m.Ranks)
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
-	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &hostGroup{g}})
+	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &events{g}})
 	g.limits.timeout = c.Timeout
 	g.devices.selected = selected
-	g.devices.watch.Open(&deviceGroup{g}, &g.ops)
+	g.devices.watch.Open(&events{g}, &g.ops)
 	g.forming = bootstrap.NewFormation(j.Job, m, c.wants(size, selected), c.Log)
+	g.handler.g = g
 	g.listen()
 	return g
 }
@@ -112,14 +113,6 @@ func (g *Group) join(ctx context.Context) error {
 		return errors.Join(err, mesh.Close())
 	}
 	return nil
-}
-
-// connectEagerly opens the backend of the device that the group is bound to.
-func (g *Group) connectEagerly(ctx context.Context) error {
-	g.devices.order.Lock()
-	defer g.devices.order.Unlock()
-	_, err := g.backendFor(ctx, g.config.Device)
-	return err
 }
 
 // use gives the group its mesh.

@@ -8,11 +8,6 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// remember makes the group known to the recorder of its job.
-func (g *Group) remember() {
-	g.ops.Open(g.job.recorder, g.name, g.Desc(), g.rank, g.ranks, g.config.Watch.Timing == On)
-}
-
 // ownContext marks the calls under a context as those of pg itself, which are not recorded and not counted.
 type ownContext struct{ context.Context }
 

@@ -5,7 +5,7 @@ package pg
 // pipe would be a named pipe; this system has none with a path.
 type pipe struct{ path string }
 
-func (g *Group) openPipe() *pipe {
+func openPipe(g *Group) *pipe {
 	if g.config.Watch.DumpPipe != "" {
 		g.log.Warn("no pipe to ask for dumps on this system", "group", g.name, "rank", g.rank)
 	}

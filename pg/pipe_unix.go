@@ -16,7 +16,7 @@ type pipe struct {
 }
 
 // openPipe makes the pipe of this rank, nil if none is asked for or if it cannot be.
-func (g *Group) openPipe() *pipe {
+func openPipe(g *Group) *pipe {
 	beginning := g.config.Watch.DumpPipe
 	if beginning == "" {
 		return nil

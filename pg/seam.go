@@ -126,7 +126,7 @@ func BackendOf(ctx context.Context, g *Group, d colligo.Device) (backend.Backend
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	return g.backendFor(ctx, d)
+	return (*onDevice)(g).backendFor(ctx, d)
 }
 
 // Register makes the memory of a contiguous tensor known to all ranks of the group, so that collectives on it are faster. All

@@ -49,7 +49,7 @@ func (w *Work) settle(p backend.Pending, err error) {
 }
 
 // workOfBlock returns the work of operations that are pending together.
-func (g *Group) workOfBlock(ops []*op.Op, p backend.Pending) *Work {
+func workOfBlock(g *Group, ops []*op.Op, p backend.Pending) *Work {
 	w := &Work{group: g, pending: p}
 	switch p := p.(type) {
 	case none:
@@ -79,7 +79,7 @@ func finishedOp(err error) *op.Op {
 // the caller's stream wait for the operation. c10d: wait.
 func (w *Work) Wait(ctx context.Context) error {
 	if w.op.Done == nil && !w.op.Clocked().IsZero() && w.group.config.Watch.BlockingWait == On {
-		return w.group.waitBlocking(ctx, w.pending, w.op)
+		return w.waitBlocking(ctx)
 	}
 	return w.pending.Wait(ctx)
 }
