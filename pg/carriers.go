@@ -135,7 +135,7 @@ func (g *Group) give(ctx context.Context, b backend.Backend, o *op.Op, async boo
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
 func (g *Group) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
 	o.Clock(called)
-	if g.config.Watch.OnError == NoHandling {
+	if g.config.Watchdog.OnError == NoHandling {
 		g.limits.ended(o) // nobody sees when it is done
 		return
 	}

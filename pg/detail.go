@@ -68,7 +68,7 @@ func clipShape(s string) string {
 }
 
 // detailed reports whether calls are compared.
-func (g *Group) detailed() bool { return g.config.Watch.Debug == DebugDetail && g.size > 1 }
+func (g *Group) detailed() bool { return g.config.Debug.Level == DebugDetail && g.size > 1 }
 
 // agreed reports whether all ranks have come to a collective, with an error if they do not call the same. The progress
 // engine asks until it is so.

@@ -52,7 +52,7 @@ func (h *failureHandler) end() {
 
 // abortDevices ends what is pending on devices when the group has failed, in the modes that do.
 func (g *Group) abortDevices(cause error) {
-	if m := g.config.Watch.OnError; m == NoHandling || m == SkipCleanUp {
+	if m := g.config.Watchdog.OnError; m == NoHandling || m == SkipCleanUp {
 		return
 	}
 	g.devices.abort(cause)
@@ -60,13 +60,13 @@ func (g *Group) abortDevices(cause error) {
 
 // after tells the store, dumps what is recorded and, in the modes that do, ends the process.
 func (g *Group) after(err error, at op.Seq, own bool) {
-	w := &g.config.Watch
-	dumps := w.DumpOnError == On
+	c := &g.config
+	dumps := c.Recorder.DumpOnError == On
 	if errors.Is(err, ErrAborted) {
-		dumps = w.DumpOnAbort == On
+		dumps = c.Recorder.DumpOnAbort == On
 	}
-	propagates := own && w.Propagate == On
-	if g.job == nil || !dumps && !propagates && !w.OnError.ends() {
+	propagates := own && c.Watchdog.Propagate == On
+	if g.job == nil || !dumps && !propagates && !c.Watchdog.OnError.ends() {
 		return
 	}
 	g.handler.Go(func() {
@@ -83,7 +83,7 @@ func (g *Group) after(err error, at op.Seq, own bool) {
 // endProcess is the one place in which the package ends a process: the watchdog's modes TearDown and SkipCleanUp, which
 // nobody is in unasked.
 func (g *Group) endProcess(cause error) {
-	w := &g.config.Watch
+	w := &g.config.Watchdog
 	if !w.OnError.ends() || errors.Is(cause, colligo.ErrClosed) {
 		return
 	}

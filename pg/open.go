@@ -78,7 +78,7 @@ func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selec
 
 // wants is the part of a configuration that all ranks must agree on before they link.
 func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
-	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Watch.Debug == DebugDetail && size > 1}
+	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Debug.Level == DebugDetail && size > 1}
 	if c.Backends != "" {
 		w.Backends = selected.String()
 	}
