@@ -138,7 +138,7 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async 
 func (c *onDevice) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
 	g := (*Group)(c)
 	o.Clock(called)
-	if g.config.Watch.OnError == NoHandling {
+	if g.config.Watchdog.OnError == NoHandling {
 		g.limits.ended(o) // nobody sees when it is done
 		return
 	}

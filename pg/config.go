@@ -71,7 +71,9 @@ type Config struct {
 	Tuning []tuning.Rule     // table by which planners are picked; nil takes tuning.Default
 	Log    *slog.Logger      // nil logs warnings and errors through slog.Default
 
-	Watch Watch // what the group checks and records, and what it does about failures
+	Recorder RecorderOptions // what is recorded of operations, and when and where it is dumped
+	Watchdog WatchdogOptions // when a group counts as stuck, and what becomes of the process when one has failed
+	Debug    DebugOptions    // what is checked to find mistakes
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.
@@ -108,7 +110,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Name = "0"
 	}
 	if c.Log == nil {
-		c.Log = defaultLog(c.Watch.Debug)
+		c.Log = defaultLog(c.Debug.Level)
 	}
 	if c.Tuning == nil {
 		c.Tuning = tuning.Default()

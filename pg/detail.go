@@ -68,7 +68,7 @@ func clipShape(s string) string {
 }
 
 // detailed reports whether calls are compared.
-func (g *Group) detailed() bool { return g.config.Watch.Debug == DebugDetail && g.size > 1 }
+func (g *Group) detailed() bool { return g.config.Debug.Level == DebugDetail && g.size > 1 }
 
 // Agree implements host.Group.
 func (e *events) Agree(o *op.Op) (bool, error) {

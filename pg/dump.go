@@ -30,7 +30,7 @@ func (g *Group) DumpFile(ctx context.Context) (string, error) {
 	if g == nil || g.rank < 0 {
 		return "", fmt.Errorf("pg: dump: %w", ErrNotMember)
 	}
-	path, err := g.handler.dumpFile(ctx, g.config.Watch.DumpStacks == On)
+	path, err := g.handler.dumpFile(ctx, g.config.Recorder.DumpStacks == On)
 	if err != nil {
 		err = fmt.Errorf("pg: group %s: dump of rank %d: %w", g.name, g.rank, err)
 	}
@@ -49,9 +49,9 @@ func (g *Group) RequestDumps(ctx context.Context) error {
 // dumpBecause writes a dump and says so; a second attempt leaves out call stacks.
 func (h *failureHandler) dumpBecause(why string) {
 	g := h.g
-	w := &g.config.Watch
-	for _, stacks := range [2]bool{w.DumpStacks == On, false} {
-		ctx, cancel := context.WithTimeout(context.Background(), w.DumpLimit)
+	o := &g.config.Recorder
+	for _, stacks := range [2]bool{o.DumpStacks == On, false} {
+		ctx, cancel := context.WithTimeout(context.Background(), o.DumpLimit)
 		path, err := h.dumpFile(ctx, stacks)
 		cancel()
 		switch {
@@ -88,7 +88,7 @@ func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, err
 	if recorder == nil {
 		return "", errNoRecorder
 	}
-	prefix, err := g.config.Watch.dumpPrefix()
+	prefix, err := g.config.Recorder.dumpPrefix()
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, err
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-turn }()
-		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Watch.DumpOnlyActive == On})
+		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Recorder.DumpOnlyActive == On})
 		d.Failures = g.job.open.failures()
 		_, err := d.WriteFile(prefix, g.globalRank())
 		done <- err
@@ -124,15 +124,15 @@ func (m *member) globalRank() int {
 }
 
 // dumpPrefix is the beginning of the path of all dumps.
-func (w *Watch) dumpPrefix() (string, error) {
-	beginning := w.DumpFile
-	if w.DumpFileAnew == On && w.env != nil {
-		if anew := w.env.First(append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
+func (o *RecorderOptions) dumpPrefix() (string, error) {
+	beginning := o.DumpFile
+	if o.DumpFileAnew == On && o.env != nil {
+		if anew := o.env.First(append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
 			beginning = anew
 		}
 	}
 	if beginning == "" {
-		beginning = w.cachePath()
+		beginning = o.cachePath()
 	}
 	abs, err := filepath.Abs(beginning)
 	if err == nil && os.IsPathSeparator(beginning[len(beginning)-1]) {
@@ -142,9 +142,9 @@ func (w *Watch) dumpPrefix() (string, error) {
 }
 
 // cachePath is where dumps go that nobody has named a place for.
-func (w *Watch) cachePath() string {
+func (o *RecorderOptions) cachePath() string {
 	const name = "trace_rank_"
-	env := w.env
+	env := o.env
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}

@@ -54,7 +54,7 @@ func (h *failureHandler) end() {
 // abortDevices ends what is pending on devices when the group has failed, in the modes that do.
 func (h *failureHandler) abortDevices(cause error) {
 	g := h.g
-	if m := g.config.Watch.OnError; m == NoHandling || m == SkipCleanUp {
+	if m := g.config.Watchdog.OnError; m == NoHandling || m == SkipCleanUp {
 		return
 	}
 	g.devices.abort(cause)
@@ -63,13 +63,13 @@ func (h *failureHandler) abortDevices(cause error) {
 // after tells the store, dumps what is recorded and, in the modes that do, ends the process.
 func (h *failureHandler) after(err error, at op.Seq, own bool) {
 	g := h.g
-	w := &g.config.Watch
-	dumps := w.DumpOnError == On
+	c := &g.config
+	dumps := c.Recorder.DumpOnError == On
 	if errors.Is(err, ErrAborted) {
-		dumps = w.DumpOnAbort == On
+		dumps = c.Recorder.DumpOnAbort == On
 	}
-	propagates := own && w.Propagate == On
-	if g.job == nil || !dumps && !propagates && !w.OnError.ends() {
+	propagates := own && c.Watchdog.Propagate == On
+	if g.job == nil || !dumps && !propagates && !c.Watchdog.OnError.ends() {
 		return
 	}
 	h.Go(func() {
@@ -87,7 +87,7 @@ func (h *failureHandler) after(err error, at op.Seq, own bool) {
 // nobody is in unasked.
 func (h *failureHandler) endProcess(cause error) {
 	g := h.g
-	w := &g.config.Watch
+	w := &g.config.Watchdog
 	if !w.OnError.ends() || errors.Is(cause, colligo.ErrClosed) {
 		return
 	}

@@ -32,7 +32,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: %w", err)
 	}
-	j := &sharedJob{Job: met, recorder: flight.New(max(c.Watch.Entries, 0), flight.DefaultDepth)}
+	j := &sharedJob{Job: met, recorder: flight.New(max(c.Recorder.Entries, 0), flight.DefaultDepth)}
 	ranks := make([]int, id.Size)
 	for r := range ranks {
 		ranks[r] = r

@@ -23,7 +23,7 @@ func (e *events) late(o *op.Op) error {
 	if g.Err() != nil {
 		return nil // a peer has told the cause in the meantime, and may have gone without an answer
 	}
-	if g.config.Watch.Desync == On {
+	if g.config.Debug.Desync == On {
 		e.logDesync(got)
 	}
 	report := diagnose.Explain(e.lateCall(o), g.control.Here(), got)

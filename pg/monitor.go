@@ -33,8 +33,8 @@ type beats struct {
 
 // add makes the monitor look after a group, if its configuration asks for anything that the monitor does.
 func (m *monitor) add(g *Group) {
-	w := &g.config.Watch
-	if w.Monitor != On && w.DumpPipe == "" && w.DumpSignal == nil && w.Propagate != On {
+	w, r := &g.config.Watchdog, &g.config.Recorder
+	if w.Monitor != On && r.DumpPipe == "" && r.DumpSignal == nil && w.Propagate != On {
 		return
 	}
 	m.mu.Lock()
@@ -70,10 +70,10 @@ func (m *monitor) remove(g *Group) {
 // run is the monitor's goroutine. first is the group that it began with, by whose settings it goes.
 func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan<- struct{}) {
 	defer close(ended)
-	w := &first.config.Watch
+	w, r := &first.config.Watchdog, &first.config.Recorder
 	asked := make(chan os.Signal, 1)
-	if w.DumpSignal != nil {
-		signal.Notify(asked, w.DumpSignal)
+	if r.DumpSignal != nil {
+		signal.Notify(asked, r.DumpSignal)
 		defer signal.Stop(asked)
 	}
 	defer pipe.close()
@@ -88,7 +88,7 @@ func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan
 		case <-stop:
 			return
 		case <-asked:
-			first.handler.dumpBecause("signal " + w.DumpSignal.String())
+			first.handler.dumpBecause("signal " + r.DumpSignal.String())
 		case <-tick.C:
 			if pipe.asks() {
 				first.handler.dumpBecause("asked through " + pipe.path)
@@ -107,10 +107,10 @@ func (m *monitor) look(now time.Time) {
 	}
 	m.mu.Unlock()
 	for g, p := range all {
-		if g.config.Watch.Propagate == On && g.Err() == nil {
+		if g.config.Watchdog.Propagate == On && g.Err() == nil {
 			g.handler.lookForErrors()
 		}
-		if g.config.Watch.Monitor == On {
+		if g.config.Watchdog.Monitor == On {
 			p.check(g, now)
 		}
 	}
@@ -118,7 +118,7 @@ func (m *monitor) look(now time.Time) {
 
 // check looks whether a group is alive. A sleeping driver is woken to give a sign.
 func (p *beats) check(g *Group, now time.Time) {
-	limit := g.config.Watch.Heartbeat
+	limit := g.config.Watchdog.Heartbeat
 	count := g.host.Beats()
 	what := ""
 	switch {
@@ -142,7 +142,7 @@ func (p *beats) check(g *Group, now time.Time) {
 	stacks := make([]byte, 256<<10)
 	g.log.Error("no sign of life: "+what+" is stuck", "group", g.name, "rank", g.rank, "heartbeat", limit,
 		"stacks", string(stacks[:runtime.Stack(stacks, true)]))
-	if g.config.Watch.DumpOnError == On {
+	if g.config.Recorder.DumpOnError == On {
 		g.handler.dumpBecause(what + " is stuck")
 	}
 	g.handler.endProcess(errStuck)

@@ -30,7 +30,7 @@ func FuzzNote(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := quiet
-		c.Watch.Entries = -1 // a note that asks for a dump writes none
+		c.Recorder.Entries = -1 // a note that asks for a dump writes none
 		groups := inProcess(t, 2, c)
 		g := groups[0]
 		q := g.control.Expect()

@@ -30,7 +30,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 		return nil, errors.Join(err, j.Leave())
 	}
 	g.forming.Formed()
-	g.ops.Open(j.recorder, g.name, c.Desc, g.rank, g.ranks, c.Watch.Timing == On)
+	g.ops.Open(j.recorder, g.name, c.Desc, g.rank, g.ranks, c.Recorder.Timing == On)
 	j.open.add(g)
 	g.job.monitor.add(g)
 	if err := g.settleIn(ctx, barrier); err != nil {
@@ -79,7 +79,7 @@ func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selec
 
 // wants is the part of a configuration that all ranks must agree on before they link.
 func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
-	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Watch.Debug == DebugDetail && size > 1}
+	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Debug.Level == DebugDetail && size > 1}
 	if c.Backends != "" {
 		w.Backends = selected.String()
 	}

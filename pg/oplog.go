@@ -3,7 +3,6 @@ package pg
 import (
 	"context"
 
-	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -24,32 +23,6 @@ func (c *ownContext) Value(key any) any {
 func asOwn(ctx context.Context) context.Context { return &ownContext{ctx} }
 
 func isOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
-
-// Recorder returns the flight recorder of all groups of this group's Init, nil if it is off.
-func (g *Group) Recorder() *flight.Recorder {
-	if g == nil {
-		return nil
-	}
-	return g.ops.Recorder()
-}
-
-// Dump returns what the flight recorder remembers of all groups of this group's Init, and why those have failed that have.
-// c10d: _dump_nccl_trace.
-func (g *Group) Dump(o flight.DumpOptions) *flight.Dump {
-	d := g.Recorder().Dump(o)
-	if g != nil && g.job != nil {
-		d.Failures = g.job.open.failures()
-	}
-	return d
-}
-
-// SetTiming switches the measuring of durations on devices, and with it durations in dumps. That of operations on the CPU is
-// always known. c10d: _enable_collectives_timing.
-func (g *Group) SetTiming(on bool) {
-	if g != nil {
-		g.ops.SetTiming(on)
-	}
-}
 
 // Algorithm returns the name of the planner that a collective of so many bytes would use, nothing for send and recv. An
 // all_to_all is chosen as one of 0 bytes: its ranks may have different splits.

@@ -6,7 +6,7 @@ package pg
 type pipe struct{ path string }
 
 func openPipe(g *Group) *pipe {
-	if g.config.Watch.DumpPipe != "" {
+	if g.config.Recorder.DumpPipe != "" {
 		g.log.Warn("no pipe to ask for dumps on this system", "group", g.name, "rank", g.rank)
 	}
 	return nil

@@ -17,7 +17,7 @@ type pipe struct {
 
 // openPipe makes the pipe of this rank, nil if none is asked for or if it cannot be.
 func openPipe(g *Group) *pipe {
-	beginning := g.config.Watch.DumpPipe
+	beginning := g.config.Recorder.DumpPipe
 	if beginning == "" {
 		return nil
 	}
