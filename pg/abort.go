@@ -8,9 +8,11 @@ import (
 // ErrAborted is among the causes of the errors of a group that Abort has ended, on all ranks.
 var ErrAborted = errors.New("group aborted")
 
-// Abort ends the group on all ranks for a reason of the program's own. It does not wait, and may be called from any goroutine,
-// more than once, and while operations are pending: those fail, and every later one does, with an error that names the
-// reason. The group is still to be closed. c10d: ProcessGroup.abort.
+// Abort ends the group on all ranks for a reason of the program's own; a nil reason is allowed. Pending operations fail, and
+// every later one does. Their errors name the reason, and ErrAborted is among their causes.
+//
+// It does not wait. It may be called from any goroutine, more than once, and while operations are pending. Operations on a
+// device end as the mode of Config.Watchdog says. The group is still to be closed. c10d: ProcessGroup.abort.
 func (g *Group) Abort(reason error) {
 	if g == nil || g.rank < 0 {
 		return // not a member

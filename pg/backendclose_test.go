@@ -103,8 +103,8 @@ const (
 	failedWhileOpening colligo.DeviceKind = 202
 )
 
-// TestLostWhileOpening has a peer die while the backend for the first call is being opened: the call, which would wait for
-// the peer on the device, fails, and does not wait for its timeout.
+// TestLostWhileOpening has a peer die while the backend for the first call is being opened. The call would wait for the peer
+// on the device. It fails, and does not wait for its timeout.
 func TestLostWhileOpening(t *testing.T) {
 	backend.Register(lostWhileOpening, backend.Native, func(_ context.Context, h backend.Host, _ colligo.Device) (backend.Backend, error) {
 		h.(*seam).g.onLost(1, transport.ErrLost)

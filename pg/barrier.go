@@ -7,19 +7,22 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// Barrier returns when every rank has called it. c10d: barrier.
+// Barrier returns when every rank has called it. The group's earlier collectives on the CPU are over then. It does not wait
+// for devices; BarrierOn does. Any error ends the group. c10d: barrier.
 func (g *Group) Barrier(ctx context.Context) error {
 	return g.run(ctx, g.call().Barrier(colligo.Device{}))
 }
 
-// BarrierAsync starts a Barrier.
+// BarrierAsync starts a Barrier. Its Work is done when every rank has come to it. c10d: barrier with async_op.
 func (g *Group) BarrierAsync(ctx context.Context) *Work {
 	return g.start(ctx, g.call().Barrier(colligo.Device{}))
 }
 
-// BarrierOn returns when what has been enqueued on a device, on the caller's stream or for the group, is done on every
-// rank. Without a device, or with the CPU, it is Barrier. A rank works with one device: more are an error.
-// c10d: barrier with device_ids, of which it takes the first.
+// BarrierOn returns when the operations enqueued on a device are done on every rank: those on the caller's stream and those
+// of the group. Without a device, or with the CPU, it is a plain Barrier.
+//
+// A rank works with one device; more are an error of this call alone, and so is a device that does not exist. Any later
+// error ends the group. c10d: barrier with device_ids, of which it takes the first.
 func (g *Group) BarrierOn(ctx context.Context, devices ...colligo.Device) error {
 	g = g.orOutside()
 	d := colligo.Device{}

@@ -24,19 +24,18 @@ type Batch struct {
 	over  bool
 }
 
-// Coalesce launches every operation that f gives to the batch as one, and returns when all are done. On a GPU it returns when
-// they are enqueued, as other blocking calls do.
+// Coalesce launches every operation that f gives to the batch as one, and returns when all are done. On a GPU it returns
+// when they are enqueued, as other blocking calls do.
 //
-// All ranks must give the same collectives on tensors of the same lengths in the same order. Sends and receives are matched as
-// always. Types, reductions and roots may differ; all tensors must be on one device. What one operation writes no other of the
-// block may use: they are in no order with one another.
+// All ranks must give the same collectives on tensors of the same lengths in the same order. Sends and receives are matched
+// as always. Types, reductions and roots may differ; all tensors must be on one device. Operations of a block are in no
+// order with one another: memory that one of them writes no other may use.
 //
 // If f fails or an argument is wrong, nothing is launched, and the group goes on. Any later error ends the group.
 //
-// A block takes one sequence number. On the CPU small operations of one kind that follow one another share a plan. Many small
-// tensors then cost little more than one. On a device no other operation of the group comes between those of a block. A
-// backend that is a Grouper makes them one launch.
-// c10d: _coalescing_manager.
+// A block takes one sequence number. On the CPU small operations of one kind that follow one another share a plan. Many
+// small tensors then cost little more than one. On a device no other operation of the group comes between those of a block.
+// A backend that is a Grouper makes them one launch. c10d: _coalescing_manager.
 func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
 	ops, err := collect(g, f)
 	if err != nil {

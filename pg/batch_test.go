@@ -370,8 +370,8 @@ func TestBlockTimeout(t *testing.T) {
 	})
 }
 
-// TestBlockRecorded sees a list that shares a plan as one entry, and other blocks as an entry for each operation and one for all,
-// under one number.
+// TestBlockRecorded sees a list that shares a plan as one entry. Other blocks are an entry for each operation and one for
+// all, under one number.
 func TestBlockRecorded(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		ctx := t.Context()
@@ -410,8 +410,8 @@ func TestBlockRecorded(t *testing.T) {
 	})
 }
 
-// TestPairsRecorded has a block of sends and receives count among those, also the entry that stands for all: on other ranks there may be
-// one operation only, or none, and no such entry.
+// TestPairsRecorded has a block of sends and receives count among those, also the entry that stands for all. Other ranks may
+// have one operation only, or none, and no such entry.
 func TestPairsRecorded(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
 		ctx := t.Context()

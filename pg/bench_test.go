@@ -79,23 +79,23 @@ func BenchmarkAllReduce(b *testing.B) {
 
 // TestWarmCallsDoNotAllocate holds invariant 3 of the package.
 func TestWarmCallsDoNotAllocate(t *testing.T) {
-	const rounds = 2000
+	const times = 2000
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			needs(t, transport)
 			groups := link(t, transport, 2)
 			xs := []colligo.Tensor{colligo.Of(make([]float32, 5000)), colligo.Of(make([]float32, 5000))}
 			call := func(g *pg.Group) error { return g.AllReduce(context.Background(), xs[g.Rank()], colligo.Sum) }
-			together(t, groups, rounds, call)
-			allocated := testing.AllocsPerRun(1, func() { together(t, groups, rounds, call) })
-			// The goroutines of together allocate; what a call allocates comes rounds times.
-			require.Less(t, allocated, float64(rounds)/20)
+			together(t, groups, times, call)
+			allocated := testing.AllocsPerRun(1, func() { together(t, groups, times, call) })
+			// The goroutines of together allocate; what a call allocates comes times times.
+			require.Less(t, allocated, float64(times)/20)
 		})
 	}
 }
 
-// BenchmarkFrontEnd measures what a call costs besides its work: an all-reduce of one element in a group of one rank, with
-// and without the flight recorder, blocking and not.
+// BenchmarkFrontEnd measures what a call costs besides its work. It is an all-reduce of one element in a group of one rank,
+// with and without the flight recorder, blocking and not.
 func BenchmarkFrontEnd(b *testing.B) {
 	for _, entries := range []int{2000, -1} {
 		g, err := pg.Init(context.Background(), pg.Config{Store: store.NewHash(), Size: 1, Recorder: pg.RecorderOptions{Entries: entries}})

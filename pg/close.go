@@ -5,9 +5,11 @@ import (
 	"slices"
 )
 
-// CloseAll closes all groups that come from the same Init as g, the youngest first, and with the last the store that Init
-// opened. There is no default group for the process, as c10d has: a package has no state of its own here, and a program
-// that wants one keeps what Init returned. c10d: destroy_process_group of the default group.
+// CloseAll closes all groups of the Init that g comes from, the youngest first, each as Close does. With the last it closes
+// the store that Init opened. It returns the errors of all.
+//
+// c10d closes so when its default group is destroyed. Here a package has no state, so a program keeps what Init returned.
+// c10d: destroy_process_group of the default group.
 func (g *Group) CloseAll() error {
 	var errs []error
 	for _, n := range slices.Backward(g.Groups()) {

@@ -8,8 +8,11 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// AllReduceCoalesced is AllReduce of each tensor of a list, which must have one element type. Every rank gives tensors of
-// the same lengths in the same order. c10d: all_reduce_coalesced.
+// AllReduceCoalesced reduces each tensor of a list over all ranks, in place, as one launch. All have one element type and
+// lie on one device. Every rank gives tensors of the same lengths in the same order; they must not overlap.
+//
+// On a GPU the call is enqueued on the caller's stream. A wrong argument is an error of this call alone; any later error
+// ends the group. c10d: all_reduce_coalesced.
 func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, by colligo.ReduceOp) error {
 	ops, err := allReduceCoalesced(g, ts, by)
 	if err != nil {
@@ -18,14 +21,19 @@ func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, by 
 	return g.runAll(ctx, ops)
 }
 
-// AllReduceCoalescedAsync starts an AllReduceCoalesced.
+// AllReduceCoalescedAsync starts an AllReduceCoalesced. Its Work tells the end and the error of all; the tensors belong to
+// the operation until then. c10d: all_reduce_coalesced with async_op.
 func (g *Group) AllReduceCoalescedAsync(ctx context.Context, ts []colligo.Tensor, by colligo.ReduceOp) *Work {
 	ops, err := allReduceCoalesced(g, ts, by)
 	return g.startAll(ctx, ops, err)
 }
 
-// AllGatherIntoTensorCoalesced is AllGatherIntoTensor of each ins[i] to outs[i]; all have one element type.
-// c10d: all_gather_into_tensor in a block, allgather_into_tensor_coalesced.
+// AllGatherIntoTensorCoalesced gathers each ins[i] of every rank into outs[i], in the order of the ranks, as one launch. All
+// have one element type and lie on one device. Lengths are as for AllGatherIntoTensor, for each i.
+//
+// An input may be this rank's part of its own output; other tensors must not overlap. On a GPU the call is enqueued on the
+// caller's stream. A wrong argument is an error of this call alone; any later error ends the group. c10d:
+// all_gather_into_tensor in a block, allgather_into_tensor_coalesced.
 func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor) error {
 	ops, err := allGatherIntoCoalesced(g, outs, ins)
 	if err != nil {
@@ -34,14 +42,18 @@ func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, outs, ins []co
 	return g.runAll(ctx, ops)
 }
 
-// AllGatherIntoTensorCoalescedAsync starts an AllGatherIntoTensorCoalesced.
+// AllGatherIntoTensorCoalescedAsync starts an AllGatherIntoTensorCoalesced. Its Work tells the end and the error of all; the
+// tensors belong to the operation until then. c10d: allgather_into_tensor_coalesced.
 func (g *Group) AllGatherIntoTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor) *Work {
 	ops, err := allGatherIntoCoalesced(g, outs, ins)
 	return g.startAll(ctx, ops, err)
 }
 
-// AllGatherCoalesced is AllGather of each ins[i] to the list outs[i], which has a tensor for every rank; all have one
-// element type. c10d: all_gather_coalesced.
+// AllGatherCoalesced copies each ins[i] of rank r to outs[i][r] on every rank, as one launch. Each outs[i] has a tensor for
+// every rank. All have one element type and lie on one device. Lengths are as for AllGather, for each i.
+//
+// Tensors of different i must not overlap. On a GPU the call is enqueued on the caller's stream. A wrong argument is an
+// error of this call alone; any later error ends the group. c10d: all_gather_coalesced.
 func (g *Group) AllGatherCoalesced(ctx context.Context, outs [][]colligo.Tensor, ins []colligo.Tensor) error {
 	ops, err := allGatherCoalesced(g, outs, ins)
 	if err != nil {
@@ -50,14 +62,19 @@ func (g *Group) AllGatherCoalesced(ctx context.Context, outs [][]colligo.Tensor,
 	return g.runAll(ctx, ops)
 }
 
-// AllGatherCoalescedAsync starts an AllGatherCoalesced.
+// AllGatherCoalescedAsync starts an AllGatherCoalesced. Its Work tells the end and the error of all; the tensors belong to
+// the operation until then. c10d: all_gather_coalesced with async_op.
 func (g *Group) AllGatherCoalescedAsync(ctx context.Context, outs [][]colligo.Tensor, ins []colligo.Tensor) *Work {
 	ops, err := allGatherCoalesced(g, outs, ins)
 	return g.startAll(ctx, ops, err)
 }
 
-// ReduceScatterTensorCoalesced is ReduceScatterTensor of each ins[i] to outs[i]; all have one element type.
-// c10d: reduce_scatter_tensor in a block, reduce_scatter_tensor_coalesced.
+// ReduceScatterTensorCoalesced reduces part r of each ins[i] over all ranks into outs[i] on rank r, as one launch. All have
+// one element type and lie on one device. Lengths are as for ReduceScatterTensor, for each i.
+//
+// An output may be this rank's part of its own input; other tensors must not overlap. On a GPU the call is enqueued on the
+// caller's stream. A wrong argument is an error of this call alone; any later error ends the group. c10d:
+// reduce_scatter_tensor in a block, reduce_scatter_tensor_coalesced.
 func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor, by colligo.ReduceOp) error {
 	ops, err := reduceScatterTensorCoalesced(g, outs, ins, by)
 	if err != nil {
@@ -66,16 +83,20 @@ func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []co
 	return g.runAll(ctx, ops)
 }
 
-// ReduceScatterTensorCoalescedAsync starts a ReduceScatterTensorCoalesced.
+// ReduceScatterTensorCoalescedAsync starts a ReduceScatterTensorCoalesced. Its Work tells the end and the error of all; the
+// tensors belong to the operation until then. c10d: reduce_scatter_tensor_coalesced.
 func (g *Group) ReduceScatterTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor, by colligo.ReduceOp) *Work {
 	ops, err := reduceScatterTensorCoalesced(g, outs, ins, by)
 	return g.startAll(ctx, ops, err)
 }
 
-// BroadcastCoalesced copies a list of tensors of any types from the root to every rank. Tensors of one type travel together
-// in buckets of at least bufferSize bytes (the last of a type may have less), in the order of their first tensors;
-// a bufferSize of 0 is 250 MiB. Every rank gives tensors of the same types and lengths, and the same bufferSize.
-// c10d: _broadcast_coalesced, with its buckets.
+// BroadcastCoalesced copies a list of tensors of any types from the root to every rank. Every rank gives tensors of the same
+// types and lengths in the same order, and the same bufferSize. The list may be empty.
+//
+// On the CPU tensors of one type travel together in buckets, in the order of their first tensors. A bucket is full with
+// bufferSize bytes or more; 0 stands for 250 MiB. On a GPU tensors travel on their own, enqueued on the caller's stream as
+// one launch. A wrong argument is an error of this call alone; any later error ends the group. c10d: _broadcast_coalesced,
+// with its buckets.
 func (g *Group) BroadcastCoalesced(ctx context.Context, ts []colligo.Tensor, bufferSize, root int) error {
 	ops, err := broadcastCoalesced(g, ts, bufferSize, root)
 	if err != nil {
@@ -84,7 +105,7 @@ func (g *Group) BroadcastCoalesced(ctx context.Context, ts []colligo.Tensor, buf
 	return g.runAll(ctx, ops)
 }
 
-// list makes the n operations of a coalesced form, which must not be empty and have one element type.
+// list makes the n operations of a coalesced form. There is at least one, and they have one element type.
 func list(g *Group, coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, error) {
 	g = g.orOutside()
 	if n == 0 {
@@ -101,7 +122,7 @@ func list(g *Group, coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, e
 	return ops, checkAll(g, ops)
 }
 
-// lists is list of forms with outputs and inputs.
+// lists makes the operations of a coalesced form that has as many outputs as inputs.
 func lists(g *Group, coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([]*op.Op, error) {
 	g = g.orOutside()
 	return list(g, coll, max(outs, ins), func(i int) *op.Op {

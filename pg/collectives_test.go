@@ -15,8 +15,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// at is the input of a rank at a position: small whole numbers, so that sums are exact in any order, that differ with rank
-// and position, so that a misplaced element shows.
+// at is the input of a rank at a position. Inputs are small whole numbers, so that sums are exact in any order. They differ
+// with rank and position, so that a misplaced element shows.
 func at(rank, i int) float32 { return float32((rank+1)*(i%13+1) + i%5) }
 
 func filled(rank, n, from int) []float32 {

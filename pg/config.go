@@ -23,7 +23,8 @@ const (
 // DefaultMaxObject is the limit where Config leaves MaxObject zero.
 const DefaultMaxObject = 1 << 30
 
-// Config says how to form a group. The zero value takes everything from the environment.
+// Config says how to form a group. The zero value takes everything from the environment. Groups made from a group take the
+// configuration over, but for the fields of GroupOptions. c10d: the arguments of init_process_group and its variables.
 type Config struct {
 	// Init tells where the ranks meet: "env://" (also when empty), "tcp://host:port", or "file:///path". The queries
 	// rank and world_size of a URL, and then Rank and Size, come before the environment.
@@ -53,8 +54,8 @@ type Config struct {
 	// Backends names what carries out the operations on each kind of device: "cpu:host,cuda:peer", or one name for every
 	// kind that has it. Empty takes what RegisterBackend registered. Other groups take it over.
 	Backends string
-	// Device, if it is not the CPU, is the one device besides it whose tensors the group takes; its backend is opened when
-	// the group forms instead of at first use. Other groups take it over. c10d: device_id.
+	// Device binds the group to one device, unless it is the CPU. The group then takes tensors on that device and on the CPU
+	// alone. Its backend is opened when the group forms instead of at first use. Other groups take it over. c10d: device_id.
 	Device colligo.Device
 	// InitBarrier makes groups meet once more, through the store, when they have formed; then no rank goes on before all
 	// hold their handle.

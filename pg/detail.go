@@ -43,8 +43,8 @@ func fingerprintOf(o *op.Op) *diagnose.Fingerprint {
 	return f
 }
 
-// shapes prints those of the tensors that operations of a block have on every rank: which of their elements meet is decided
-// by the lengths of all.
+// shapes prints the shapes of a block's tensors that are the same on every rank. The lengths of all tensors decide which
+// elements meet.
 func shapes(o *op.Op) string {
 	side := o.Rare().Ins // an all_reduce has one side, and so has a broadcast; of an all_gather it is the inputs
 	if o.Coll == plan.ReduceScatter {

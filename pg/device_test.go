@@ -61,7 +61,7 @@ func following(t *testing.T) (*Group, *[]WorkInfo) {
 	return g, &heard
 }
 
-// calls takes a place in the order for a call and gives it to a backend.
+// calls gives a call its number in the order and hands it to a backend.
 func (g *Group) calls(b backend.Backend, coll plan.Coll, p backend.Pending) {
 	o := &op.Op{Coll: coll, Size: 2, Peer: 1}
 	g.state.mu.Lock()

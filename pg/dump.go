@@ -25,7 +25,11 @@ func (d *dumper) turns() chan struct{} {
 }
 
 // DumpFile writes what the flight recorder holds to the file for this rank, over what was there, and returns its path.
-// It may be called at any time before Close, and works when the group has failed.
+// Config.Recorder says where the file is and what is left out.
+//
+// It may be called at any time before Close, and works when the group has failed. The context bounds the wait; a write that
+// the system holds up goes on behind it. Errors leave the group as it was. c10d: _dump_nccl_trace, which returns what
+// DumpFile writes.
 func (g *Group) DumpFile(ctx context.Context) (string, error) {
 	if g == nil || g.rank < 0 {
 		return "", fmt.Errorf("pg: dump: %w", ErrNotMember)
@@ -37,7 +41,9 @@ func (g *Group) DumpFile(ctx context.Context) (string, error) {
 	return path, err
 }
 
-// RequestDumps asks all ranks of the group, this one included, to write their dumps. It does not wait for the others'.
+// RequestDumps asks all ranks of the group to write their dumps, and writes this rank's. It does not wait for the others',
+// and works when the group has failed. Errors are those of this rank's dump, and leave the group as it was. c10d:
+// broadcastDumpSignal of ProcessGroupNCCL.
 func (g *Group) RequestDumps(ctx context.Context) error {
 	if g != nil && g.rank >= 0 && g.size > 1 {
 		g.control.Tell(&control.Message{Kind: control.Dump})

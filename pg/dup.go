@@ -12,10 +12,11 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
-// dup makes a group of the same ranks for what a backend does on the CPU beside the program's operations, in an order of
-// its own. All ranks call it together, as an Opener can. The group is bound to no device and in no list, nothing is logged
-// or recorded of it, and its failure is not g's: the backend tells one to the other by Fail. It closes the group when it
-// is closed itself. The limit is that of one operation.
+// dup makes a group of the same ranks for operations of a backend on the CPU. They run beside the program's, in an order of
+// their own. All ranks call it together, as an Opener can. The limit is that of one operation.
+//
+// The group is bound to no device and in no list, and nothing of it is logged or recorded. Its failure is not g's: the
+// backend tells g by Host.Fail. The backend closes the group when it is closed itself.
 func (g *Group) dup(ctx context.Context, limit time.Duration) (*Group, error) {
 	if !g.IsMember() {
 		return nil, ErrNotMember

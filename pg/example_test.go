@@ -62,7 +62,7 @@ func ExampleGroup_AllGatherIntoTensorAsync() {
 	// 1 [1 2] <nil>
 }
 
-// What follows an operation is chained to it, and a hook hears of each that has ended.
+// A callback is chained to an operation, and a hook hears of each operation that has ended.
 func ExampleWork_Then() {
 	onRanks(2, func(ctx context.Context, g *pg.Group) (any, error) {
 		var heard []string

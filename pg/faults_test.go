@@ -235,8 +235,8 @@ func TestMisuse(t *testing.T) {
 	})
 }
 
-// TestQuietMismatch has one rank gather among ranks that all-gather: no frame of the one is looked for by the others, who
-// find out when the operation stands still.
+// TestQuietMismatch has one rank gather among ranks that all-gather. The others look for no frame of the one, and find out
+// when the operation stands still.
 func TestQuietMismatch(t *testing.T) {
 	var got errorsOf
 	start := time.Now()
@@ -270,7 +270,7 @@ func (m slowToTell) Notify(peer int, note []byte) error {
 	return m.Mesh.Notify(peer, note)
 }
 
-// TestToldBeforeClosing has a rank find a mismatch beside its own call, and close as soon as that returns: the others hear
+// TestToldBeforeClosing has a rank find a mismatch beside its own call, and close as soon as that returns. The others hear
 // why before they hear that it is gone.
 func TestToldBeforeClosing(t *testing.T) {
 	o := pgtest.Options{Config: func(rank int, c *pg.Config) {

@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/oplog"
 )
 
-// WorkInfo is what a completion hook hears of an operation. c10d: WorkInfo.
+// WorkInfo is what a completion hook hears of an operation that has ended. c10d: WorkInfo.
 type WorkInfo struct {
 	Op       OpType
 	Seq      uint64        // among the group's collectives, or among its sends and receives, from 1
@@ -28,16 +28,19 @@ func workInfo(e *oplog.Entry) WorkInfo {
 	return w
 }
 
-// OnCompletion makes the group call f after each operation, blocking ones too, in the order in which they end, from one
-// goroutine of its own. Operations do not wait for f; Close waits until f has heard of all of them, so f must not call
-// it, nor WaitPending. What is called before OnCompletion f may not hear of. c10d: _register_on_completion_hook.
+// OnCompletion makes the group call f after each operation, blocking ones too, in the order in which they end. Calls that
+// were under way before may be left out. On a rank outside the group it does nothing.
+//
+// F is called from one goroutine of the group's own, and operations do not wait for it. Close waits until f has heard of
+// all. So f must call neither Close nor WaitPending; it may start operations. c10d: _register_on_completion_hook.
 func (g *Group) OnCompletion(f func(WorkInfo)) {
 	if g != nil && g.rank != colligo.NoRank {
 		g.ops.Hooks.Register(func(e oplog.Entry) { f(workInfo(&e)) })
 	}
 }
 
-// Pending returns how many operations of the group have been called and are not over.
+// Pending returns how many operations of the group have been called and are not over, on devices too. No twin: c10d can only
+// wait for them.
 func (g *Group) Pending() int {
 	if g == nil {
 		return 0
@@ -45,8 +48,9 @@ func (g *Group) Pending() int {
 	return g.ops.Pending.Count()
 }
 
-// WaitPending returns when no operation is pending, whether they succeeded or not, and the hooks have heard of all. For
-// tensors on a GPU it waits until the device is done. c10d: _wait_for_pending_works.
+// WaitPending returns when no operation is pending and the hooks have heard of all. Operations that failed count as over.
+// For tensors on a GPU it waits until the device is done. Its error is the context's; the group stays as it is. c10d:
+// _wait_for_pending_works.
 func (g *Group) WaitPending(ctx context.Context) error {
 	if g == nil || g.rank == colligo.NoRank {
 		return ErrNotMember

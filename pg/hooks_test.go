@@ -146,7 +146,7 @@ func TestHookOfFailure(t *testing.T) {
 
 // TestHooksCalledFromManyGoroutines has messages and collectives end side by side on real time.
 func TestHooksCalledFromManyGoroutines(t *testing.T) {
-	const rounds, k = 50, 4
+	const times, k = 50, 4
 	for _, transport := range []string{"sim", "shm"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			needs(t, transport)
@@ -156,7 +156,7 @@ func TestHooksCalledFromManyGoroutines(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range k {
 					all.Go(func() {
-						for range rounds {
+						for range times {
 							w := g.SendAsync(t.Context(), colligo.Of([]int32{1}), 1-g.Rank(), i)
 							if err := errors.Join(g.Recv(t.Context(), colligo.Of([]int32{1}), 1-g.Rank(), i), w.Wait(t.Context())); err != nil {
 								t.Error(err)
@@ -164,12 +164,12 @@ func TestHooksCalledFromManyGoroutines(t *testing.T) {
 						}
 					})
 				}
-				for range rounds {
+				for range times {
 					require.NoError(t, g.Barrier(t.Context()))
 				}
 				all.Wait()
 				require.NoError(t, g.WaitPending(t.Context()))
-				require.Equal(t, map[pg.OpType]int{pg.OpSend: rounds * k, pg.OpRecv: rounds * k, pg.OpBarrier: rounds}, heard)
+				require.Equal(t, map[pg.OpType]int{pg.OpSend: times * k, pg.OpRecv: times * k, pg.OpBarrier: times}, heard)
 			})
 		})
 	}

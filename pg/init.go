@@ -10,8 +10,11 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
-// Init forms the default group: every process of the job calls it once, and it returns when all are linked.
-// c10d: init_process_group.
+// Init forms the default group of a job. Every process of the job calls it once, and it returns when all are linked. Config
+// tells where the ranks meet; its zero value takes that from the environment of a launcher.
+//
+// The context and Config.ConnectTimeout bound it. An error leaves no group behind, and names the ranks that have not come.
+// Settings lists what is read of the environment besides launchers' variables. c10d: init_process_group.
 func Init(ctx context.Context, c Config) (*Group, error) {
 	if err := c.settle(os.LookupEnv); err != nil {
 		return nil, err
@@ -28,7 +31,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
-	met, id, err := bootstrap.Meet(ctx, c.meeting(), os.LookupEnv)
+	met, id, err := bootstrap.Meet(ctx, c.rendezvous(), os.LookupEnv)
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: %w", err)
 	}
@@ -46,7 +49,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 
 var errConnect = fmt.Errorf("connect %w", colligo.ErrTimeout)
 
-// meeting is the part of a configuration that tells where the ranks meet.
-func (c *Config) meeting() *bootstrap.Options {
+// rendezvous is the part of a configuration that tells where the ranks meet.
+func (c *Config) rendezvous() *bootstrap.Options {
 	return &bootstrap.Options{URL: c.Init, Store: c.Store, Rank: c.Rank, Size: c.Size, StoreTimeout: c.StoreTimeout, TLS: c.TLS, Log: c.Log}
 }

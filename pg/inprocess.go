@@ -11,9 +11,11 @@ import (
 	"github.com/colligo-go/colligo/transport/sim"
 )
 
-// InProcess forms a group whose ranks all live in this process, and returns each rank's handle. Every rank needs a
-// goroutine of its own. It serves tests and examples; package pgtest has more for the former. The ranks know one another: what
-// Config says of where they meet, of rank and size, and of the transport is not used.
+// InProcess forms a group whose ranks all live in this process, and returns each rank's handle. Every rank needs a goroutine
+// of its own. It serves tests and examples; package pgtest has more for tests.
+//
+// Where ranks meet, their numbers and their transport are given: the fields of Config for these are not used. Nor does a
+// failed group write a dump, unless Config asks for it. c10d: MultiThreadedTestCase of its tests.
 func InProcess(ctx context.Context, size int, c Config) ([]*Group, error) {
 	if size < 1 || size > transport.MaxSize {
 		return nil, fmt.Errorf("pg: a group of %d ranks: from 1 to %d", size, transport.MaxSize)

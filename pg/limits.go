@@ -20,7 +20,8 @@ type limits struct {
 	given     time.Duration // the part of it that operations under way take along when they end
 }
 
-// Timeout returns the limit of one operation whose context has no deadline.
+// Timeout returns the limit of an operation whose context has no deadline, from when it can begin to its end. Time that
+// AddEphemeralTimeout adds is not in it. c10d: options.timeout of a backend.
 func (g *Group) Timeout() time.Duration {
 	if g == nil {
 		return 0
@@ -36,7 +37,8 @@ func (l *limits) now() time.Duration {
 	return l.timeout
 }
 
-// SetTimeout changes the limit of operations that are called from now on. c10d: set_timeout.
+// SetTimeout changes the limit of operations that are called from now on, on this rank alone. It must be above 0. Errors
+// leave the group as it was. c10d: set_timeout.
 func (g *Group) SetTimeout(d time.Duration) error {
 	if g == nil || g.rank < 0 {
 		return fmt.Errorf("pg: set timeout: %w", ErrNotMember)
@@ -49,7 +51,7 @@ func (g *Group) SetTimeout(d time.Duration) error {
 }
 
 // AddEphemeralTimeout gives operations called from now on so much longer, until the first of them is done. Calls add up.
-// Contexts' own deadlines stay. c10d: _add_ephemeral_timeout.
+// Deadlines of contexts stay. It must be above 0; errors leave the group as it was. c10d: _add_ephemeral_timeout.
 func (g *Group) AddEphemeralTimeout(d time.Duration) error {
 	if g == nil || g.rank < 0 {
 		return fmt.Errorf("pg: add timeout: %w", ErrNotMember)

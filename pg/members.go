@@ -10,7 +10,8 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/host"
 )
 
-// GlobalRank returns the rank in the default group of a rank of this group. c10d: get_global_rank.
+// GlobalRank returns the rank in the default group of a rank of this group. A rank that the group does not have is an error.
+// c10d: get_global_rank.
 func (g *Group) GlobalRank(rank int) (int, error) {
 	if g == nil || rank < 0 || rank >= len(g.ranks) {
 		g = g.orOutside()
@@ -19,7 +20,8 @@ func (g *Group) GlobalRank(rank int) (int, error) {
 	return g.ranks[rank], nil
 }
 
-// GroupRank returns the rank in this group of a rank of the default group. c10d: get_group_rank.
+// GroupRank returns the rank in this group of a rank of the default group. A rank that is no member is an error. c10d:
+// get_group_rank.
 func (g *Group) GroupRank(global int) (int, error) {
 	if r := g.orOutside().find(global); r != colligo.NoRank {
 		return r, nil
@@ -34,13 +36,15 @@ func (m *member) find(global int) int {
 	return colligo.NoRank
 }
 
-// Contains reports whether a rank of the default group is a member.
+// Contains reports whether a rank of the default group is a member of this one. No twin: c10d has get_process_group_ranks.
 func (g *Group) Contains(global int) bool { return g.orOutside().find(global) != colligo.NoRank }
 
-// IsMember reports whether this rank is. c10d: GroupMember.NON_GROUP_MEMBER.
+// IsMember reports whether this rank is a member. It is not on a nil group, nor on the handle that NewGroup gives to ranks
+// outside. c10d: GroupMember.NON_GROUP_MEMBER.
 func (g *Group) IsMember() bool { return g != nil && g.rank != colligo.NoRank }
 
-// Desc returns what the group is for, as it was given; "default_pg" and "undefined" where nothing was. c10d: group_desc.
+// Desc returns what the group is for, as GroupOptions or Config gave it. Without a word from them it is "default_pg" for the
+// default group and "undefined" for others. c10d: group_desc.
 func (g *Group) Desc() string {
 	if g == nil {
 		return ""
@@ -48,7 +52,7 @@ func (g *Group) Desc() string {
 	return g.config.Desc
 }
 
-// Tag returns the tag that the group was made with. c10d: _get_group_tag.
+// Tag returns the tag of GroupOptions, by which FindGroup finds the group; empty if it had none. c10d: _get_group_tag.
 func (g *Group) Tag() string {
 	if g == nil {
 		return ""
@@ -56,8 +60,8 @@ func (g *Group) Tag() string {
 	return g.forming.Tag
 }
 
-// UID returns the number by which frames name the group: a hash of its name, the same on all ranks. c10d has a count of each
-// process's own groups. c10d: _get_process_group_uid.
+// UID returns the number by which frames name the group. It is a hash of the name, and so the same on all ranks. c10d:
+// _get_process_group_uid, which counts the groups of each process.
 func (g *Group) UID() uint32 {
 	if g == nil {
 		return 0
@@ -65,7 +69,8 @@ func (g *Group) UID() uint32 {
 	return g.id
 }
 
-// Epoch returns how often the group, and those it was shrunk from, have been shrunk.
+// Epoch returns how often the group, and the groups that it was shrunk from, have been shrunk. A try that failed counts,
+// too. No twin in c10d; MPI's ULFM makes a new communicator.
 func (g *Group) Epoch() int {
 	if g == nil {
 		return 0
@@ -73,8 +78,8 @@ func (g *Group) Epoch() int {
 	return g.forming.Epochs()
 }
 
-// Backend returns the name of what carries out the group's operations on a kind of device; empty means that nothing does.
-// c10d: get_backend.
+// Backend returns the name of the backend for the group's operations on a kind of device, "host" for the CPU. It is empty
+// where none is linked. c10d: get_backend.
 func (g *Group) Backend(kind colligo.DeviceKind) string {
 	if g == nil {
 		return ""
@@ -82,7 +87,8 @@ func (g *Group) Backend(kind colligo.DeviceKind) string {
 	return g.devices.selected.Of(kind)
 }
 
-// BackendConfig returns the backends of all kinds of device, such as "cpu:host,cuda:peer". c10d: get_backend_config.
+// BackendConfig returns the backends of all kinds of device, such as "cpu:host,cuda:peer". Config.Backends has the same
+// form. c10d: get_backend_config.
 func (g *Group) BackendConfig() string {
 	if g == nil {
 		return ""
@@ -90,7 +96,7 @@ func (g *Group) BackendConfig() string {
 	return g.devices.selected.String()
 }
 
-// Device returns the device that the group is bound to, the CPU if to none. c10d: bound_device_id.
+// Device returns the device that the group is bound to by Config or GroupOptions, the CPU if to none. c10d: bound_device_id.
 func (g *Group) Device() colligo.Device {
 	if g == nil {
 		return colligo.Device{}
@@ -98,7 +104,7 @@ func (g *Group) Device() colligo.Device {
 	return g.config.Device
 }
 
-// Info describes a group. c10d: _get_pg_config.
+// Info describes a group and this rank's place in it. c10d: _get_pg_config.
 type Info struct {
 	Name, Desc, Tag string
 	UID             uint32
@@ -110,7 +116,7 @@ type Info struct {
 	Epoch           int
 }
 
-// Info describes the group.
+// Info describes the group. It waits for nothing and works on every handle. c10d: _get_pg_config.
 func (g *Group) Info() Info {
 	return Info{Name: g.Name(), Desc: g.Desc(), Tag: g.Tag(), UID: g.UID(), Backends: g.BackendConfig(), Transport: g.Transport(),
 		Device: g.Device(), Rank: g.Rank(), Size: g.Size(), Ranks: g.Ranks(), Epoch: g.Epoch()}
@@ -129,8 +135,8 @@ func (i Info) String() string {
 	return b.String()
 }
 
-// Groups returns the open groups that this rank is a member of and that come from the same Init as g, in the order of their
-// making. c10d: _get_all_pg_configs, get_pg_count.
+// Groups returns the open groups of the Init that g comes from, in the order of their making. Groups without this rank are
+// left out. c10d: _get_all_pg_configs, get_pg_count.
 func (g *Group) Groups() []*Group {
 	if g == nil || g.job == nil {
 		return nil
@@ -138,8 +144,8 @@ func (g *Group) Groups() []*Group {
 	return g.job.open.list()
 }
 
-// FindGroup returns the open group among Groups that was made with a tag and has just these ranks of the default group, in
-// any order; nil if there is none. c10d: _find_pg_by_ranks_and_tag.
+// FindGroup returns the open group that was made with a tag and has just these ranks of the default group, in any order. It
+// looks among Groups, and returns nil if there is none. c10d: _find_pg_by_ranks_and_tag.
 func (g *Group) FindGroup(tag string, ranks []int) *Group {
 	want := slices.Sorted(slices.Values(ranks))
 	for _, n := range g.Groups() {

@@ -10,10 +10,10 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/oplog"
 )
 
-// DurationBound returns the upper bound of a bucket of OpMetrics.Durations, 0 for the last, which has none.
+// DurationBound returns the upper bound of a bucket of OpMetrics.Durations, 0 for the last, which has none. No twin in c10d.
 func DurationBound(bucket int) time.Duration { return oplog.Bound(bucket) }
 
-// OpMetrics counts the operations of one type.
+// OpMetrics counts the operations of one type. No twin in c10d.
 type OpMetrics struct {
 	Done   uint64 // without error
 	Failed uint64
@@ -26,7 +26,7 @@ type OpMetrics struct {
 	Durations [oplog.Buckets]uint64
 }
 
-// Metrics is what a group has done so far. Its String is JSON.
+// Metrics is what a group has done so far. Its String is JSON. No twin in c10d.
 type Metrics struct {
 	Group   string
 	Rank    int
@@ -34,7 +34,8 @@ type Metrics struct {
 	Ops     map[string]OpMetrics // by c10d's name of the type, such as "ALLREDUCE"; without those never called
 }
 
-// Metrics returns the group's counts. Operations that end meanwhile may be counted in part.
+// Metrics returns the group's counts at this moment. It waits for nothing; operations that end meanwhile may be counted in
+// part. It works on a failed group, too. No twin in c10d.
 func (g *Group) Metrics() Metrics {
 	if g == nil {
 		return Metrics{Rank: colligo.NoRank}
@@ -57,7 +58,8 @@ func (m Metrics) String() string {
 	return string(b)
 }
 
-// MetricsVar returns a value whose String is the group's metrics of the moment as JSON: what expvar.Publish takes.
+// MetricsVar returns a value whose String is the group's Metrics of the moment as JSON. Function expvar.Publish takes it. No
+// twin in c10d.
 func (g *Group) MetricsVar() fmt.Stringer { return metricsVar{g} }
 
 type metricsVar struct{ g *Group }

@@ -211,20 +211,20 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestStuckDriver has the goroutine that drives a group stop giving signs of life, and Close hang behind it.
-func TestStuckDriver(t *testing.T) {
+// TestStuckEngine has the goroutine of the progress engine stop giving signs of life, and Close hang behind it.
+func TestStuckEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &counter{}
 		g, _, _ := stillGroup(t, func(c *Config) { c.Watchdog.Heartbeat, c.Log = time.Minute, told.logger() })
-		drive := g.host.Enqueue(&op.Op{Own: true}) // and nobody does
-		require.True(t, drive)
+		run := g.host.Enqueue(&op.Op{Own: true}) // and nobody does
+		require.True(t, run)
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, 1, told.count("what drives the group's operations is stuck"))
 		closed := make(chan error)
 		go func() { closed <- g.Close() }()
 		time.Sleep(5 * time.Minute)
 		require.Equal(t, 1, told.count("is stuck"), "said once")
-		g.host.Start(drive)
+		g.host.Start(run)
 		require.NoError(t, <-closed)
 		time.Sleep(time.Hour)
 	})

@@ -10,13 +10,15 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
-// MonitoredBarrier returns when every rank has called it, and after the timeout (0 takes the group's, and the context's
-// deadline comes before either) fails with an error that names the rank that has not: the first, or with waitAll every one.
-// Rank 0 decides, and tells the others. A rank that comes too late gets that error too.
+// MonitoredBarrier returns when every rank has called it. After the timeout it fails with an error that names the first
+// missing rank, or with waitAll every one. A timeout of 0 is the group's. The context's deadline comes before either.
 //
-// It goes past all collectives over the control channel, and does not wait for those that are pending. Its failure is not
-// the group's: whoever caught up can go on. A rank is in one at a time; a second call meanwhile is an error that the others
-// do not hear of. c10d: monitored_barrier, where the backend fails with it.
+// Rank 0 decides, and tells the others. A rank that comes too late gets that error too. The call goes past all collectives
+// over the control channel, and waits neither for pending operations nor for devices.
+//
+// Its failure does not end the group: ranks that have caught up can go on. A rank may be in one at a time. A second call
+// meanwhile is an error of its own, of which other ranks do not hear. c10d: monitored_barrier, where the backend fails with
+// it.
 func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, waitAll bool) error {
 	g = g.orOutside()
 	if g.rank == colligo.NoRank {
@@ -35,7 +37,7 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 	return g.ungated(turn, peer, err)
 }
 
-// ungated words the failure of a monitored barrier; a nil cause is none.
+// ungated makes the error of a monitored barrier from its cause; a nil cause is none.
 func (m *member) ungated(turn uint64, peer int, cause error) error {
 	if cause == nil {
 		return nil

@@ -172,8 +172,8 @@ func TestMonitoredBarrierOfTheClosed(t *testing.T) {
 	}
 }
 
-// TestMonitoredBarrierOfTheLate tells that the group has failed where that is why it ends, though a timeout is the reason of
-// that: the ranks that are not there had an hour to come.
+// TestMonitoredBarrierOfTheLate ends because the group has failed, and says so. The group failed by a timeout, which is not
+// the barrier's: its missing ranks had an hour to come.
 func TestMonitoredBarrierOfTheLate(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
 		switch g.Rank() {

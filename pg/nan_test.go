@@ -11,7 +11,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// TestFirstNaN puts each bit pattern of the small types, and chosen ones of the large, behind an element that is none, and
+// TestFirstNaN puts each bit pattern of the small types, and chosen ones of the large, behind an element that is none. It
 // holds the answer against the conversion to float32 or the definition.
 func TestFirstNaN(t *testing.T) {
 	holds := func(d colligo.DType, pattern []byte, nan bool) {

@@ -13,17 +13,17 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/host"
 )
 
-// GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but
-// for the index of Device.
+// GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but for
+// the index of Device. c10d: arguments of new_group.
 type GroupOptions struct {
 	Timeout        time.Duration // of one operation; 0 is the parent's
 	ConnectTimeout time.Duration // for the members to link; 0 is the parent's
 	Desc           string        // what the group is for, for people; empty is "undefined". c10d: group_desc
 	Tag            string        // by which FindGroup finds it, with its ranks
-	// LocalSync makes the group an affair of its members: ranks outside need not call NewGroupWith, and do not wait if they
-	// do. Its name is a hash of its ranks. Members must make groups of the same ranks in the same order, and any two that
-	// share members in an order that does not go round in circles. While such a group forms, whoever serves the store has to
-	// stay. c10d: use_local_synchronization.
+	// LocalSync makes the group an affair of its members: ranks outside need not call NewGroupWith, and do not wait if they do.
+	// Its name is a hash of its ranks. Members must make groups of the same ranks in the same order. Groups that share members
+	// must be made in an order that does not go round in circles. While such a group forms, the rank that serves the store has
+	// to stay. c10d: use_local_synchronization.
 	LocalSync bool
 	Backends  string         // as in Config; empty is the parent's
 	Device    colligo.Device // as in Config; the CPU is the parent's
@@ -67,16 +67,18 @@ func (c *Config) backends() (backend.Selection, error) {
 	return names, err
 }
 
-// NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order,
-// and returns when the members are linked. The ranks are sorted, and their place in that order is their rank in the new group.
-// A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed. If a
-// rank does not call it, this group fails, as it would in any other collective.
-// c10d: new_group.
+// NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order. It
+// returns when the members are linked. The ranks are sorted, and their order is that of the ranks in the new group.
+//
+// A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed. Ranks
+// that this group has not are an error of this call alone. If a rank does not call it, this group fails, as it would in any
+// other collective. c10d: new_group.
 func (g *Group) NewGroup(ctx context.Context, ranks []int) (*Group, error) {
 	return g.NewGroupWith(ctx, ranks, GroupOptions{})
 }
 
-// NewGroupWith is NewGroup with options.
+// NewGroupWith makes a group of some ranks of this one, with options. Callers, results and errors are as for NewGroup, but
+// for LocalSync. c10d: new_group with timeout, backend, group_desc, device_id and use_local_synchronization.
 func (g *Group) NewGroupWith(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
 	l := []bootstrap.List{{Ranks: slices.Sorted(slices.Values(ranks))}}
 	groups, err := g.make(ctx, l, &o)
@@ -136,9 +138,12 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	return nil, failed
 }
 
-// HashedName is the name that c10d gives to a group of these ranks of the default group, in their order, made by
-// use_local_synchronization or split_group in a process that is in n groups then: SHA-1 of "r0_r1_..._n" in hexadecimal.
-// Groups of LocalSync have it at the end of their name, after the parent's; n counts those of the same ranks, from 1.
+// HashedName is the name that c10d gives to a group of these ranks of the default group, in their order. It is the SHA-1 of
+// "r0_r1_..._n" in hexadecimal. In c10d n is the number of groups that the process is in, and use_local_synchronization and
+// split_group name groups so.
+//
+// Here groups of LocalSync have it at the end of their name, after the parent's. N counts the groups of the same ranks from
+// 1. c10d: _hash_ranks_to_str.
 func HashedName(ranks []int, n int) string { return bootstrap.HashedName(ranks, n) }
 
 // outside returns the handle of a rank that is not a member.

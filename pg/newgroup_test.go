@@ -42,8 +42,8 @@ func sumWithin(t *testing.T, g, n *pg.Group) {
 	require.Equal(t, g.Rank(), n.Ranks()[n.Rank()])
 }
 
-// TestOverlappingGroups makes groups that share ranks, uses them by turns and at the same time, and closes them in an order
-// of its own on each rank.
+// TestOverlappingGroups makes groups that share ranks. It uses them by turns and at the same time, and closes them in an
+// order of its own on each rank.
 func TestOverlappingGroups(t *testing.T) {
 	const size = 5
 	for _, transport := range []string{"sim", "shm", "tcp"} {
@@ -78,8 +78,8 @@ func TestOverlappingGroups(t *testing.T) {
 	}
 }
 
-// TestNestedGroups makes groups of groups. Their making is no affair of ranks outside, so names stay the same on all ranks
-// of a group though these have made different numbers of groups.
+// TestNestedGroups makes groups of groups. Their making is no affair of ranks outside. So names stay the same on all ranks
+// of a group, though these have made different numbers of groups.
 func TestNestedGroups(t *testing.T) {
 	pgtest.Run(t, 4, func(t *testing.T, g *pg.Group) {
 		half := within(t, g, []int{0, 1})

@@ -88,8 +88,8 @@ func (m slowToAnswer) Notify(peer int, b []byte) error {
 	return nil
 }
 
-// TestTwoLateAtOnce has two operations of a rank found late by two goroutines, shortly one after the other: who has answered
-// the first question is not taken for silent.
+// TestTwoLateAtOnce has two operations of a rank found late by two goroutines, shortly one after the other. A rank that has
+// answered the first question is not taken for silent.
 func TestTwoLateAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		groups := inProcess(t, 3, quiet)

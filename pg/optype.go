@@ -2,7 +2,8 @@ package pg
 
 import "github.com/colligo-go/colligo/pg/internal/op"
 
-// OpType is what was called, by c10d's numbers. c10d: OpType.
+// OpType says which operation of c10d a call is, by c10d's numbers. Records, hooks and metrics name operations by it. c10d:
+// OpType.
 type OpType uint8
 
 // The types, in c10d's order.
@@ -32,5 +33,5 @@ const (
 // String is c10d's name of the type, such as "ALLREDUCE".
 func (t OpType) String() string { return op.Type(t).String() }
 
-// P2P reports whether the type is a send or a receive.
+// P2P reports whether the type is a send or a receive. c10d: isP2POp.
 func (t OpType) P2P() bool { return op.Type(t).P2P() }

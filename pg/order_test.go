@@ -93,7 +93,7 @@ func sameBits(t *testing.T, want, got [][]uint32, format string, args ...any) {
 // TestRoughNumbersShowOrder makes sure that the tests below can fail: other planners give other bits.
 func TestRoughNumbersShowOrder(t *testing.T) {
 	first := results(t, 5, 1000, pgtest.Options{Config: algorithms(0)})
-	for i := 1; i < rounds; i++ {
+	for i := 1; i < passes; i++ {
 		other := results(t, 5, 1000, pgtest.Options{Config: algorithms(i)})
 		require.NotEqual(t, first[0][:1000], other[0][:1000])
 		for r := range other {
@@ -134,12 +134,12 @@ var weather = map[string]func(seed uint64, size int) sim.Config{
 	},
 }
 
-// TestSimulations runs every collective with every planner on networks that delay, reorder, stall and heal, and compares
+// TestSimulations runs every collective with every planner on networks that delay, reorder, stall and heal. It compares
 // every bit with a run on a quiet one.
 func TestSimulations(t *testing.T) {
 	const size = 5
 	seeds := uint64(scaled(8))
-	for i := range rounds {
+	for i := range passes {
 		for _, n := range []int{3, 1000} {
 			quiet := results(t, size, n, pgtest.Options{Config: algorithms(i)})
 			for name, storm := range weather {
@@ -156,7 +156,7 @@ func TestSimulations(t *testing.T) {
 func TestLargeInStorm(t *testing.T) {
 	const size = 3
 	n := scaled(80_000)
-	for i := range rounds {
+	for i := range passes {
 		quiet := results(t, size, n, pgtest.Options{Config: algorithms(i)})
 		o := pgtest.Options{Seed: uint64(i) + 1, Sim: weather["reorder"](0, size), Config: algorithms(i)}
 		sameBits(t, quiet, results(t, size, n, o), "algorithms %d", i)
@@ -165,7 +165,7 @@ func TestLargeInStorm(t *testing.T) {
 
 // TestMediaAgree compares the bits of every collective over sim, shared memory and sockets.
 func TestMediaAgree(t *testing.T) {
-	for i := range rounds {
+	for i := range passes {
 		for _, n := range []int{5, scaled(20_000)} {
 			want := results(t, 4, n, pgtest.Options{Config: algorithms(i)})
 			for _, transport := range []string{"shm", "tcp"} {

@@ -19,7 +19,7 @@ import (
 // harmless are the methods that give an error other than ErrNotMember, or none, on a handle outside.
 var harmless = []string{"Close", "CloseAll", "Err", "GlobalRank", "GroupRank", "SetTimeout", "AddEphemeralTimeout"}
 
-// TestOutside calls every method on a nil group, and on the handle that a rank outside a group gets: none panics, and those
+// TestOutside calls every method on a nil group, and on the handle that a rank outside a group gets. None panics. Methods
 // that would do something say that this rank is not a member.
 func TestOutside(t *testing.T) {
 	t.Run("nil", func(t *testing.T) { callAll(t, nil) })

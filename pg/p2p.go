@@ -12,7 +12,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// P2POp is what one line of a BatchIsendIrecv does.
+// P2POp says whether one line of a BatchIsendIrecv sends or receives. c10d: the function in a P2POp.
 type P2POp uint8
 
 // The two kinds. The zero value is neither, so that one that was forgotten is found.
@@ -30,12 +30,15 @@ type P2P struct {
 	Group  *Group
 }
 
-// BatchIsendIrecv starts sends and receives together, all of one group and on one device, in the order of the list. A tensor
-// that is received into may be part of no other line. It returns one Work for all on a device, where they are one launch,
-// and one for each line on the CPU. If a line is wrong nothing is started.
+// BatchIsendIrecv starts sends and receives together, all of one group and on one device. Messages of a pair are sent and
+// matched in the order of the list. A tensor that is received into may be part of no other line.
 //
-// Unlike in c10d, a batch may be the first call of a group and be made by some of its ranks only: the links are there.
-// c10d: batch_isend_irecv.
+// It returns one Work for all lines on a device, where they are one launch, and one for each line on the CPU. The tensors
+// belong to the operation until it is done. If a line is wrong nothing is started, and the group goes on; any later error
+// ends it.
+//
+// A batch may be the first call of a group, and some ranks alone may make it: the links are there. In c10d all ranks must
+// join the first. c10d: batch_isend_irecv.
 func BatchIsendIrecv(ctx context.Context, lines []P2P) ([]*Work, error) {
 	ops, err := checkLines(lines)
 	if err != nil {
@@ -48,7 +51,7 @@ func BatchIsendIrecv(ctx context.Context, lines []P2P) ([]*Work, error) {
 	return startBatch(ctx, g, ops)
 }
 
-// startBatch starts sends and receives together, which have one Work on a device and one each on the CPU.
+// startBatch starts sends and receives together. They have one Work on a device and one each on the CPU.
 func startBatch(ctx context.Context, g *Group, ops []*op.Op) ([]*Work, error) {
 	if !ops[0].OnCPU() {
 		w := g.startAll(ctx, ops, nil)
@@ -66,7 +69,7 @@ func startBatch(ctx context.Context, g *Group, ops []*op.Op) ([]*Work, error) {
 	return (*onHost)(g).startEach(ops)
 }
 
-// startEach starts operations together that have a Work each.
+// startEach starts operations together and gives each a Work.
 func (c *onHost) startEach(ops []*op.Op) ([]*Work, error) {
 	g := (*Group)(c)
 	works := make([]*Work, len(ops))

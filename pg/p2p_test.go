@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
-// TestBatchIsendIrecv exchanges with every peer at once, in messages beyond any credit, as the first call of the group and
-// beside a collective; ranks outside the exchange take no part.
+// TestBatchIsendIrecv exchanges with every peer at once, in messages beyond any credit. It is the first call of the group,
+// and later comes beside a collective. Ranks outside the exchange take no part.
 func TestBatchIsendIrecv(t *testing.T) {
 	const n = 200_000
 	for _, transport := range []string{"sim", "shm"} {
@@ -20,13 +20,13 @@ func TestBatchIsendIrecv(t *testing.T) {
 			needs(t, transport)
 			pgtest.RunWith(t, 4, pgtest.Options{Transport: transport}, func(t *testing.T, g *pg.Group) {
 				me := g.Rank()
-				for round := range 3 {
+				for turn := range 3 {
 					var lines []pg.P2P
 					got := parts(3, n)
 					for peer := range 3 {
 						if me < 3 && peer != me {
-							lines = append(lines, pg.P2P{Op: pg.Isend, Tensor: colligo.Of(filled(me, n, peer)), Peer: peer, Tag: round, Group: g},
-								pg.P2P{Op: pg.Irecv, Tensor: colligo.Of(got[peer]), Peer: peer, Tag: round, Group: g})
+							lines = append(lines, pg.P2P{Op: pg.Isend, Tensor: colligo.Of(filled(me, n, peer)), Peer: peer, Tag: turn, Group: g},
+								pg.P2P{Op: pg.Irecv, Tensor: colligo.Of(got[peer]), Peer: peer, Tag: turn, Group: g})
 						}
 					}
 					if me < 3 {

@@ -155,8 +155,9 @@ func TestPairsBesideCollectives(t *testing.T) {
 	})
 }
 
-// TestStashLimit sends a message that is too large to be put aside: it holds up those behind it until it is received.
-func TestStashLimit(t *testing.T) {
+// TestUnexpectedLimit sends a message that is too large for the unexpected queue. It holds up the messages behind it until
+// it is received.
+func TestUnexpectedLimit(t *testing.T) {
 	const large = 65 << 20
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		if g.Rank() == 0 {
@@ -260,8 +261,8 @@ func TestOtherTag(t *testing.T) {
 	}
 }
 
-// TestStrayOfTheDead loses a peer in the middle of a message that nobody has asked for, while another is awaited.
-func TestStrayOfTheDead(t *testing.T) {
+// TestUnexpectedOfTheDead loses a peer in the middle of a message that nobody has asked for, while another is awaited.
+func TestUnexpectedOfTheDead(t *testing.T) {
 	var net *sim.Net
 	o := pgtest.Options{Net: func(n *sim.Net) { net = n }, Sim: sim.Config{MaxDelay: time.Millisecond}}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
@@ -328,7 +329,7 @@ func TestAllToAllMismatch(t *testing.T) {
 	}
 }
 
-// TestRecvAnyAfterHalfAMessage has the only sender leave in the middle of a message with another tag: who receives from any
+// TestRecvAnyAfterHalfAMessage has the only sender leave in the middle of a message with another tag. A receive from any
 // rank hears of it, and does not wait for the timeout.
 func TestRecvAnyAfterHalfAMessage(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
@@ -343,8 +344,8 @@ func TestRecvAnyAfterHalfAMessage(t *testing.T) {
 	})
 }
 
-// TestRecvAfterHalfAMessage has a peer close its group in the middle of a message over TCP that nobody has asked for: who
-// receives another message from it hears of it, and does not wait for the timeout.
+// TestRecvAfterHalfAMessage has a peer close its group in the middle of a message over TCP that nobody has asked for. A
+// receive of another message from it hears of it, and does not wait for the timeout.
 func TestRecvAfterHalfAMessage(t *testing.T) {
 	half, gone := make(chan bool), make(chan bool)
 	pgtest.RunWith(t, 2, pgtest.Options{Transport: "tcp"}, func(t *testing.T, g *pg.Group) {

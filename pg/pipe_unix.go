@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// pipe is a named pipe. Whatever is written to it asks for a dump.
+// pipe is a named pipe. Writing to it asks for a dump.
 type pipe struct {
 	path string
 	fd   int

@@ -76,7 +76,7 @@ func leave(t *testing.T, leaver int, o order) {
 		if rank != leaver {
 			require.Contains(t, r.Is, "lost", r.Err)
 			require.Contains(t, r.Err, fmt.Sprintf("rank %d: peer closed the group", leaver))
-			blames(t, r.Err, leaver)
+			namesOnly(t, r.Err, leaver)
 		}
 		p.ends()
 	}

@@ -171,8 +171,8 @@ func TestWrongSize(t *testing.T) {
 				}
 			}
 			if c.odd != 0 {
-				cards := []string{"rank/0", "rank/1", "rank/2", "rank/3", "rank/4"}
-				require.NoError(t, store.NewPrefix("colligo/0", j.storeOf(t)).Wait(t.Context(), slices.Delete(cards, c.odd, c.odd+1)...))
+				infos := []string{"rank/0", "rank/1", "rank/2", "rank/3", "rank/4"}
+				require.NoError(t, store.NewPrefix("colligo/0", j.storeOf(t)).Wait(t.Context(), slices.Delete(infos, c.odd, c.odd+1)...))
 			}
 			o.Config.Rank, o.Config.Size = c.odd, c.size
 			says := j.start(o).refused()

@@ -234,8 +234,8 @@ func (j *job) tidy() {
 	require.Empty(j.t, entries)
 }
 
-// nextPort counts through ports below those that the system hands out by itself, so that no other job's socket can take
-// one between its choice and its use. Processes of this test begin at different places.
+// nextPort counts through ports below those that the system hands out by itself. So no other job's socket can take one
+// between its choice and its use. Processes of this test begin at different places.
 var nextPort atomic.Int64
 
 // freeAddress returns an address of this host with a port that nobody listens at.
@@ -257,8 +257,8 @@ func freeAddress(t *testing.T, host string) string {
 // blamed matches whom an error is about.
 var blamed = regexp.MustCompile(`rank (\d+): `)
 
-// blames demands that an error names one rank and no other.
-func blames(t *testing.T, text string, rank int) {
+// namesOnly demands that an error names one rank and no other.
+func namesOnly(t *testing.T, text string, rank int) {
 	t.Helper()
 	found := blamed.FindAllStringSubmatch(text, -1)
 	require.NotEmpty(t, found, "nobody is named: %s", text)

@@ -108,7 +108,7 @@ func loop(p *process, g *pg.Group, name string) error {
 	}
 }
 
-// faulty is loop with a fault of its own on the rank that is the victim: in its third round it comes late, calls something
+// faulty runs the steps of loop with a fault on the victim's rank. In its third step the rank comes late, calls something
 // else, or leaves the call out. Where calls are left out a collective of another kind follows each, so that it shows.
 func faulty(p *process, g *pg.Group, arg string) error {
 	ctx, what := context.Background(), strings.Split(arg, "/")
@@ -118,7 +118,7 @@ func faulty(p *process, g *pg.Group, arg string) error {
 		other = calls["small all_reduce"](g)
 	}
 	for i := 0; ; i++ {
-		if first := name == "recv from any"; first && i == 0 || !first && i == 1 { // there rank 0 may be rounds ahead of others
+		if first := name == "recv from any"; first && i == 0 || !first && i == 1 { // there rank 0 may be passes ahead of others
 			if err := p.tell("ready", "", nil); err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// TestStop stops a process without ending it: the others' calls time out and say who does not answer, and so does the
+// TestStop stops a process without ending it. The others' calls time out and say which rank does not answer, and so does the
 // stopped one's call when it goes on. They know within the timeout and a second of time in which the machine let them run.
 func TestStop(t *testing.T) {
 	const timeout, starved = time.Second, 200 * time.Millisecond
@@ -83,8 +83,8 @@ func silent(t *testing.T, text string) []int {
 
 func init() { roles["loop with a clock"] = loopWithClock }
 
-// loopWithClock is loop, and tells how much later than asked for the process was woken all the time, as pairs of nanoseconds since
-// 1970 and nanoseconds.
+// loopWithClock runs loop and measures how much later than asked for the process was woken. It tells pairs of nanoseconds
+// since 1970 and nanoseconds late.
 func loopWithClock(p *process, g *pg.Group, name string) error {
 	const nap, usual = 10 * time.Millisecond, 2 * time.Millisecond
 	stop, delays := make(chan struct{}), make(chan [][2]int64)

@@ -33,8 +33,8 @@ func garbage() map[string][]byte {
 	}
 }
 
-// pester sends garbage to an address and expects each connection to be closed by the other side, or nothing to happen
-// until this side closes it. It returns the addresses that the strangers came from.
+// pester sends garbage to an address. It expects each connection to be closed by the other side, or nothing to happen until
+// this side closes it. It returns the addresses that the strangers came from.
 func pester(t *testing.T, addr string) (from []string) {
 	t.Helper()
 	for name, b := range garbage() {

@@ -112,8 +112,9 @@ func (d *duplicate) SetTimeout(limit time.Duration) error { return d.g.SetTimeou
 // Close implements backend.Dup.
 func (d *duplicate) Close() error { return d.g.Close() }
 
-// BackendOf returns the group's backend for a device. If no operation has opened it yet it opens it, and all ranks call it
-// together. Packages that extend a backend reach it by this; programs have no need of it.
+// BackendOf returns the group's backend for a device. If no operation has opened it yet it opens it, and then all ranks call
+// it together. Packages that extend a backend reach it by this; programs have no need of it. Errors leave the group as it
+// was, unless the backend says otherwise. c10d: _get_backend of a ProcessGroup.
 func BackendOf(ctx context.Context, g *Group, d colligo.Device) (backend.Backend, error) {
 	if !g.IsMember() {
 		return nil, ErrNotMember
@@ -129,9 +130,11 @@ func BackendOf(ctx context.Context, g *Group, d colligo.Device) (backend.Backend
 	return (*onDevice)(g).backendFor(ctx, d)
 }
 
-// Register makes the memory of a contiguous tensor known to all ranks of the group, so that collectives on it are faster. All
-// ranks call it together, with as many bytes. It fails on all of them or on none, and a failure leaves the group as it was.
-// c10d: register_mem_pool of ProcessGroupNCCL.
+// Register makes the memory of a contiguous tensor on a device known to all ranks of the group, so that collectives on it
+// are faster. All ranks call it together, with as many bytes. The memory must stay until the Registration is closed.
+//
+// It fails on all ranks or on none, and a failure leaves the group as it was. Tensors on the CPU and backends that register
+// nothing are refused. c10d: register_mem_pool of ProcessGroupNCCL. NCCL: ncclCommWindowRegister.
 func (g *Group) Register(ctx context.Context, t colligo.Tensor) (backend.Registration, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: registering %v: %w", t, ErrNotMember)

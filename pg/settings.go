@@ -12,7 +12,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
-// Toggle is a switch that a program may leave to the environment.
+// Toggle is a switch that a program may leave to the environment. No twin: PyTorch has variables alone.
 type Toggle uint8
 
 // The positions. The zero value takes the environment's, or the default of Settings.
@@ -32,7 +32,7 @@ func (t Toggle) String() string {
 	return "unset"
 }
 
-// Setting is one environment variable. Its own name comes before its aliases, which are PyTorch's.
+// Setting is one environment variable. Its own name comes before its aliases, which are PyTorch's. No twin in c10d.
 type Setting struct {
 	Name    string
 	Aliases []string
@@ -51,8 +51,10 @@ func (s Setting) String() string {
 }
 
 // Settings returns every variable that Init reads besides those of launchers. A field of Config that the program has set
-// comes before its variable. A value that cannot be read is an error of Init. At the end come variables of PyTorch that
-// have no meaning here, without a kind; they and all that are not listed are ignored.
+// comes before its variable. A value that cannot be read is an error of Init.
+//
+// At the end come variables of PyTorch that have no meaning here, without a kind. They are ignored, and so are all that are
+// not listed. No twin: PyTorch's documentation lists its variables.
 func Settings() []Setting {
 	all := make([]Setting, len(variables))
 	for i := range variables {

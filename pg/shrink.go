@@ -11,14 +11,17 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 )
 
-// Shrink makes a group of those ranks of this one that are left: not excluded, and not known to be dead. It works when
-// this group has failed, for its ranks meet in the store; where a rank serves the store and is gone, nothing can be done.
-// Every rank that goes on calls it, with the same ranks excluded; they keep their order. Who has neither come within
-// ConnectTimeout nor died by then is left behind, and gets ErrNotMember should it still come. If more die while the new group
-// forms, the others try again without them.
+// Shrink makes a group of the ranks of this one that are left: not excluded, and not known to be dead. They keep their
+// order. It works when this group has failed, for its ranks meet in the store. If the rank that serves the store is gone,
+// nothing can be done.
 //
-// The new group has the name of the first group that was shrunk, "@" and the epoch, which counts up with every try. A group is
-// shrunk once; to lose more ranks shrink the new one. This group remains to be closed. c10d: shrink_group.
+// Every rank that goes on calls it, with the same ranks excluded. A rank that neither comes nor is known to have died within
+// ConnectTimeout is left behind. If it still comes it gets ErrNotMember. If more ranks die while the new group forms, the
+// others try again without them.
+//
+// The new group has the name of the first group that was shrunk, "@" and the epoch. The epoch counts up with every try. A
+// group is shrunk once; to lose more ranks, shrink the new one. This group remains to be closed, and an error leaves it as
+// it was. c10d: shrink_group.
 func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: shrink: %w", ErrNotMember)

@@ -8,8 +8,9 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
-// NewSubgroups cuts this group into groups of equal size, each of ranks that follow one another. It returns the one that
-// this rank is in, and all. Every rank calls it, and one barrier ends it. c10d: new_subgroups.
+// NewSubgroups cuts this group into groups of equal size, each of ranks that follow one another. It returns the group with
+// this rank, and all. Every rank calls it with the same size, and one barrier ends it. Errors are as for NewGroup; a size
+// that does not divide the group is refused. c10d: new_subgroups.
 func (g *Group) NewSubgroups(ctx context.Context, size int, o GroupOptions) (mine *Group, all []*Group, err error) {
 	if !g.IsMember() {
 		return nil, nil, fmt.Errorf("pg: subgroups of %d ranks: %w", size, ErrNotMember)
@@ -28,9 +29,9 @@ func (g *Group) NewSubgroups(ctx context.Context, size int, o GroupOptions) (min
 	return g.NewSubgroupsByEnumeration(ctx, lists, o)
 }
 
-// NewSubgroupsByEnumeration makes a group of each list of this group's ranks; a rank may be in one of them or in none. It
-// returns the one that this rank is in, nil if there is none, and all. Every rank calls it with the same lists, and one
-// barrier ends it. c10d: new_subgroups_by_enumeration.
+// NewSubgroupsByEnumeration makes a group of each list of this group's ranks. A rank may be in one list or in none. It
+// returns the group with this rank, nil if there is none, and all. Every rank calls it with the same lists, and one barrier
+// ends it. Errors are as for NewGroup. c10d: new_subgroups_by_enumeration.
 func (g *Group) NewSubgroupsByEnumeration(ctx context.Context, ranks [][]int, o GroupOptions) (mine *Group, all []*Group, err error) {
 	lists, err := bootstrap.Disjoint(ranks)
 	if err == nil {
@@ -47,9 +48,11 @@ func (g *Group) NewSubgroupsByEnumeration(ctx context.Context, ranks [][]int, o 
 	return mine, all, nil
 }
 
-// SplitGroup cuts this group into the given lists of its ranks and returns the group that this rank is in; a rank that is
-// in none gets a handle outside, of a group without ranks. Every rank calls it with the same lists, and one barrier ends
-// it. Where no Desc is given it is that of this group, ":split:" and the number of the call. c10d: split_group.
+// SplitGroup cuts this group into lists of its ranks and returns the group with this rank. In each group the ranks keep
+// their order. A rank in no list gets a handle outside, of a group without ranks.
+//
+// Every rank calls it with the same lists, and one barrier ends it. Without a Desc the groups get this group's, with
+// ":split:" and the number of the call. Errors are as for NewGroup. c10d: split_group.
 func (g *Group) SplitGroup(ctx context.Context, splits [][]int, o GroupOptions) (*Group, error) {
 	lists, err := bootstrap.Disjoint(splits)
 	var n *Group
@@ -62,11 +65,15 @@ func (g *Group) SplitGroup(ctx context.Context, splits [][]int, o GroupOptions) 
 	return n, nil
 }
 
-// NoColor is the colour of a rank that will be in no group of a split.
+// NoColor is the colour of a rank that will be in no group of a split. MPI: MPI_UNDEFINED.
 const NoColor = -1
 
-// SplitByColor is SplitGroup where each rank says only where it belongs: ranks of one colour make a group, in the order of
-// their keys and where these are equal in the order of their ranks here. A rank may have NoColor. MPI: MPI_Comm_split.
+// SplitByColor makes a group of all ranks of one colour, in the order of their keys. Ranks of equal keys keep their order.
+// Each rank says only where it belongs itself, as opposed to SplitGroup. A colour is at least 0, or NoColor, which gives a
+// handle outside.
+//
+// Every rank calls it; an all-gather of the colours begins it and one barrier ends it. Errors are as for NewGroup. MPI:
+// MPI_Comm_split.
 func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: split by color: %w", ErrNotMember)

@@ -29,7 +29,7 @@ func algorithms(i int) func(int, *pg.Config) {
 	return func(_ int, c *pg.Config) { c.Algo = algo }
 }
 
-var rounds = len(tuning.Algorithms(plan.AllReduce))
+var passes = len(tuning.Algorithms(plan.AllReduce))
 
 // readReal and writeReal are the naive codec of real elements other than 64-bit integers.
 func readReal(b []byte, d colligo.DType) float64 {
@@ -257,7 +257,7 @@ func reduceAll(t *testing.T, g *pg.Group, d colligo.DType, op colligo.ReduceOp, 
 
 // TestTypesAndOps reduces every element type by every operation with every planner.
 func TestTypesAndOps(t *testing.T) {
-	for i := range rounds {
+	for i := range passes {
 		for _, size := range []int{2, 3, 4} {
 			t.Run(fmt.Sprintf("algo=%d/size=%d", i, size), func(t *testing.T) {
 				pgtest.RunWith(t, size, pgtest.Options{Config: algorithms(i)}, func(t *testing.T, g *pg.Group) {

@@ -86,8 +86,8 @@ func TestStrided(t *testing.T) {
 	})
 }
 
-// lists makes k tensors in each of the ways in which they can lie in memory: one after the other in one allocation, apart
-// in one allocation, the other way round, with gaps, and each for itself.
+// lists makes k tensors in each of the ways in which they can lie in memory. They lie one after the other in one allocation,
+// apart in one allocation, the other way round, with gaps, or each for itself.
 var lists = map[string]func(lens []int) [][]float32{
 	"adjacent": func(lens []int) [][]float32 { return cut(lens, 0, false) },
 	"apart":    func(lens []int) [][]float32 { return cut(lens, 3, false) },
@@ -182,7 +182,7 @@ func listCollectives(t *testing.T, g *pg.Group, list func([]int) [][]float32, le
 // TestInPlace uses this rank's part of the whole tensor as its own tensor.
 func TestInPlace(t *testing.T) {
 	const n, size = 300, 4
-	for i := range rounds {
+	for i := range passes {
 		pgtest.RunWith(t, size, pgtest.Options{Config: algorithms(i)}, func(t *testing.T, g *pg.Group) {
 			ctx, me := t.Context(), g.Rank()
 			all := make([]float32, n*size)
@@ -209,7 +209,7 @@ func TestInPlace(t *testing.T) {
 // TestListsInPlace gives lists that share memory, whether their tensors are neighbours or not.
 func TestListsInPlace(t *testing.T) {
 	const n, size = 300, 4
-	for i := range rounds {
+	for i := range passes {
 		for gap := range 2 {
 			pgtest.RunWith(t, size, pgtest.Options{Config: algorithms(i)}, func(t *testing.T, g *pg.Group) {
 				ctx, me, next := t.Context(), g.Rank(), (g.Rank()+1)%size

@@ -13,7 +13,8 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// Work is one pending operation. Its buffers belong to the operation until it is done. c10d: Work.
+// Work is one pending operation, or the operations of one block. Its tensors belong to it until it is done. Its methods may
+// be called from any goroutine, any number of times. c10d: Work.
 type Work struct {
 	group   *Group
 	op      *op.Op
@@ -74,9 +75,11 @@ func finishedOp(err error) *op.Op {
 	return &op.Op{Peer: colligo.NoRank, Over: true, Err: err, Done: closedChannel}
 }
 
-// Wait returns the operation's error once it is done, or the context's cause if that ends first; the operation then goes
-// on. To limit the operation itself give the context to the call that started it. For tensors on a GPU, Wait only makes
-// the caller's stream wait for the operation. c10d: wait.
+// Wait returns the operation's error once it is done. If the context ends first, it returns the context's cause and the
+// operation goes on. To limit the operation itself, give the context to the call that started it.
+//
+// For tensors on a GPU, Wait only makes the caller's stream wait for the operation, and returns. With BlockingWait of
+// Config.Watchdog it blocks until the device is done, and no longer than the operation's limit. c10d: wait.
 func (w *Work) Wait(ctx context.Context) error {
 	if w.op.Done == nil && !w.op.Clocked().IsZero() && w.group.config.Watchdog.BlockingWait == On {
 		return w.waitBlocking(ctx)
@@ -84,10 +87,12 @@ func (w *Work) Wait(ctx context.Context) error {
 	return w.pending.Wait(ctx)
 }
 
-// Synchronize blocks until the operation is done, on a GPU too. c10d: synchronize, on the host.
+// Synchronize blocks until the operation is done, on a GPU too, and returns its error. If the context ends first, it returns
+// the context's cause and the operation goes on. c10d: synchronize, on the host.
 func (w *Work) Synchronize(ctx context.Context) error { return w.pending.Synchronize(ctx) }
 
-// Done is closed when the operation is done. For tensors on a GPU a goroutine waits for it.
+// Done returns a channel that is closed when the operation is done. For tensors on a GPU the first call starts a goroutine
+// that waits for the device. c10d: the future of get_future.
 func (w *Work) Done() <-chan struct{} {
 	if w.op.Done != nil {
 		return w.op.Done
@@ -102,13 +107,14 @@ func (w *Work) Done() <-chan struct{} {
 	return w.watched
 }
 
-// IsCompleted reports without blocking whether the operation is over, failed ones included. c10d: is_completed.
+// IsCompleted reports without blocking whether the operation is over, with or without an error, on a GPU too. c10d:
+// is_completed.
 func (w *Work) IsCompleted() bool { return w.pending.Done() }
 
 // IsSuccess reports without blocking whether the operation is over and has not failed. c10d: is_success.
 func (w *Work) IsSuccess() bool { return w.IsCompleted() && w.Err() == nil }
 
-// Err returns nil while the operation is pending, then its error. c10d: exception.
+// Err returns nil while the operation is pending, then its error. It does not block. c10d: exception.
 func (w *Work) Err() error {
 	if !w.IsCompleted() {
 		return nil
@@ -116,15 +122,17 @@ func (w *Work) Err() error {
 	return w.pending.Synchronize(context.Background())
 }
 
-// Source returns the rank that a done receive came from. It blocks until then. c10d: source_rank.
+// Source returns the rank that a receive came from. It blocks until the work is done, and does not tell errors. c10d:
+// source_rank.
 func (w *Work) Source() int {
 	<-w.Done()
 	return int(w.op.Peer)
 }
 
-// Result returns the tensors that hold the operation's results, those of the call; for a broadcast also on the root, for a
-// send what was sent. It fails while the operation is pending, and with the operation's error. On a device it waits for
-// nothing: what the caller does next on a stream that has waited for the work comes after it. c10d: result.
+// Result returns the tensors of the call that hold the operation's results, also on the root of a broadcast. Of a send it
+// returns the tensor that was sent. It fails while the operation is pending, and with the operation's error.
+//
+// On a device it waits for nothing. A stream that has waited for the work sees the results. c10d: result.
 func (w *Work) Result() ([]colligo.Tensor, error) {
 	if w.op.Done != nil && !w.IsCompleted() {
 		return nil, fmt.Errorf("%v: %w", w, errPending)
@@ -140,8 +148,9 @@ var (
 	errUntimed = errors.New("the operation was not timed: see SetTiming")
 )
 
-// Duration returns how long a done operation was on its way: on the CPU from its turn to its end; on a device what the
-// device measured, if Config.Recorder.Timing or SetTiming was on when it was called. c10d: _get_duration.
+// Duration returns how long a done operation was on its way. On the CPU it counts from the operation's turn to its end. On a
+// device it is what the device measured. It fails while the operation is pending, and on a device if neither Timing of
+// Config.Recorder nor SetTiming was on at the call. c10d: _get_duration.
 func (w *Work) Duration() (time.Duration, error) {
 	if !w.IsCompleted() {
 		return 0, fmt.Errorf("%v: %w", w, errPending)
@@ -157,11 +166,11 @@ func (w *Work) Duration() (time.Duration, error) {
 	return 0, fmt.Errorf("%v: %w", w, errUntimed)
 }
 
-// Seq returns the operation's number among the group's collectives, or among its sends and receives, from 1; 0 if it was
-// refused. It is that of the flight recorder. c10d: _get_sequence_number.
+// Seq returns the operation's number among the group's collectives, or among its sends and receives, from 1. It is that of
+// the flight recorder; 0 if the call was refused. c10d: _get_sequence_number.
 func (w *Work) Seq() uint64 { return w.op.Number }
 
-// OpType returns what was called. c10d: _get_op_type.
+// OpType returns which operation was called. c10d: _get_op_type.
 func (w *Work) OpType() OpType { return OpType(w.op.Type()) }
 
 // String says what the work is, such as "all_reduce 3 of group 0".
@@ -179,9 +188,11 @@ func (w *Work) String() string {
 	return s
 }
 
-// Then returns a work that is done when f, called once w is over, has returned. Its error is f's; f gets w, and passes on
-// w.Err() where a failure is to travel along. What f starts and waits for may be of the same group. Results, number and
-// type are w's. On a GPU f is called when the device is done. c10d: the future's then.
+// Then calls f on a goroutine of its own once w is over, and returns a work that is done when f has returned. The new work's
+// error is f's. F gets w, and returns w.Err() where a failure is to travel along. Operations that f starts and waits for may
+// be of the same group.
+//
+// Results, number and type are those of w. On a GPU f is called when the device is done. c10d: the future's then.
 func (w *Work) Then(f func(w *Work) error) *Work {
 	o := &op.Op{Coll: w.op.Coll, Number: w.op.Number, Called: w.op.Called, Done: make(chan struct{})}
 	o.As(w.op.Type())

@@ -206,7 +206,7 @@ func TestEndedContext(t *testing.T) {
 // TestGoroutinesOfOneRank calls from several goroutines of each rank at a time: messages between all of them, and
 // collectives from one.
 func TestGoroutinesOfOneRank(t *testing.T) {
-	const size, k, rounds = 3, 6, 40
+	const size, k, times = 3, 6, 40
 	for _, transport := range []string{"sim", "shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			needs(t, transport)
@@ -216,7 +216,7 @@ func TestGoroutinesOfOneRank(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range k {
 					all.Go(func() {
-						for j := range rounds {
+						for j := range times {
 							x := make([]float32, 10*i)
 							w := g.SendAsync(t.Context(), colligo.Of(filled(me, 10*i, j)), next, i)
 							if err := errors.Join(g.Recv(t.Context(), colligo.Of(x), last, i), w.Wait(t.Context())); err != nil {
@@ -229,7 +229,7 @@ func TestGoroutinesOfOneRank(t *testing.T) {
 						}
 					})
 				}
-				for j := range rounds {
+				for j := range times {
 					x := filled(me, 50, j)
 					require.NoError(t, g.AllReduce(t.Context(), colligo.Of(x), colligo.Sum))
 					require.Equal(t, sum(size, 50, j), x)
