@@ -2,7 +2,7 @@ package pg
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -215,12 +215,41 @@ func (g *Group) end(o *op.Op, err error) {
 	}
 }
 
-// explain wraps the cause of a failed call in who called what.
-func (m *member) explain(o *op.Op, at op.Seq, cause error, second bool) error {
-	var known *colligo.OpError
-	if errors.As(cause, &known) && !second {
-		return cause
+// opened returns the group's backend for a device, and opens it if no operation has.
+func (c *onDevice) opened(ctx context.Context, id colligo.Device) (backend.Backend, error) {
+	g := (*Group)(c)
+	g.devices.order.Lock()
+	defer g.devices.order.Unlock()
+	if b := g.devices.get(id); b != nil {
+		return b, nil
 	}
-	return &colligo.OpError{Group: m.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: m.rank,
-		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	return c.backendFor(ctx, id)
+}
+
+// backendFor returns the group's backend for a device, and opens it at first use. The caller holds the order.
+func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.Backend, error) {
+	g, d := (*Group)(c), &c.devices
+	if b := d.get(id); b != nil {
+		return b, nil
+	}
+	if bound := g.config.Device; bound.Kind != colligo.CPU && id != bound {
+		return nil, fmt.Errorf("a tensor on %v, and the group is bound to %v", id, bound)
+	}
+	open, err := d.selected.Opener(id.Kind)
+	if err != nil {
+		return nil, err
+	}
+	b, err := open(asOwn(ctx), d.host, id)
+	if err != nil {
+		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)
+	}
+	d.put(id, b)
+	d.last = nil
+	if err := g.Err(); err != nil {
+		g.handler.abortDevices(err) // the group failed before there was a backend to tell
+	}
+	return b, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -121,4 +122,13 @@ func (c Config) withDefaults() (Config, error) {
 		err = fmt.Errorf("pg: %w", err)
 	}
 	return c, err
+}
+
+// backends reads what a configuration says of backends, and refuses a device that none of them is for.
+func (c *Config) backends() (backend.Selection, error) {
+	names, err := backend.ParseSelection(c.Backends)
+	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
+		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
+	}
+	return names, err
 }

@@ -10,13 +10,14 @@ import (
 	"sync"
 
 	"github.com/colligo-go/colligo/pg/flight"
-	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // dumper writes what the flight recorder holds, one file at a time.
 type dumper struct {
-	once sync.Once
-	turn chan struct{} // has room for one: whoever writes
+	recorder *flight.Recorder                 // of all groups, nil if off
+	failures func() map[string]flight.Failure // of the groups that have failed
+	once     sync.Once
+	turn     chan struct{} // has room for one: whoever writes
 }
 
 func (d *dumper) turns() chan struct{} {
@@ -24,38 +25,9 @@ func (d *dumper) turns() chan struct{} {
 	return d.turn
 }
 
-// DumpFile writes what the flight recorder holds to the file for this rank, over what was there, and returns its path.
-// Config.Recorder says where the file is and what is left out.
-//
-// It may be called at any time before Close, and works when the group has failed. The context bounds the wait; a write that
-// the system holds up goes on behind it. Errors leave the group as it was. c10d: _dump_nccl_trace, which returns what
-// DumpFile writes.
-func (g *Group) DumpFile(ctx context.Context) (string, error) {
-	if g == nil || g.rank < 0 {
-		return "", fmt.Errorf("pg: dump: %w", ErrNotMember)
-	}
-	path, err := g.handler.dumpFile(ctx, g.config.Recorder.DumpStacks == On)
-	if err != nil {
-		err = fmt.Errorf("pg: group %s: dump of rank %d: %w", g.name, g.rank, err)
-	}
-	return path, err
-}
-
-// RequestDumps asks all ranks of the group to write their dumps, and writes this rank's. It does not wait for the others',
-// and works when the group has failed. Errors are those of this rank's dump, and leave the group as it was. c10d:
-// broadcastDumpSignal of ProcessGroupNCCL.
-func (g *Group) RequestDumps(ctx context.Context) error {
-	if g != nil && g.rank >= 0 && g.size > 1 {
-		g.control.Tell(&control.Message{Kind: control.Dump})
-	}
-	_, err := g.DumpFile(ctx)
-	return err
-}
-
 // dumpBecause writes a dump and says so; a second attempt leaves out call stacks.
 func (h *failureHandler) dumpBecause(why string) {
-	g := h.g
-	o := &g.config.Recorder
+	o := &h.config.Recorder
 	for _, stacks := range [2]bool{o.DumpStacks == On, false} {
 		ctx, cancel := context.WithTimeout(context.Background(), o.DumpLimit)
 		path, err := h.dumpFile(ctx, stacks)
@@ -64,10 +36,10 @@ func (h *failureHandler) dumpBecause(why string) {
 		case errors.Is(err, errNoRecorder):
 			return
 		case err == nil:
-			g.log.Warn("wrote what was recorded", "group", g.name, "rank", g.rank, "file", path, "reason", why)
+			h.log.Warn("wrote what was recorded", "group", h.name, "rank", h.rank, "file", path, "reason", why)
 			return
 		}
-		g.log.Warn("dump failed", "group", g.name, "rank", g.rank, "stacks", stacks, "reason", why, "error", err)
+		h.log.Warn("dump failed", "group", h.name, "rank", h.rank, "stacks", stacks, "reason", why, "error", err)
 		if !stacks {
 			return
 		}
@@ -76,8 +48,7 @@ func (h *failureHandler) dumpBecause(why string) {
 
 // dumpAsked writes a dump because a peer asks for one.
 func (h *failureHandler) dumpAsked(peer int) {
-	g := h.g
-	if g.job != nil && !h.dumping.Swap(true) {
+	if h.dumper != nil && !h.dumping.Swap(true) {
 		h.Go(func() {
 			h.dumpBecause(fmt.Sprintf("rank %d asked", peer))
 			h.dumping.Store(false)
@@ -89,17 +60,16 @@ var errNoRecorder = errors.New("there is no flight recorder: COLLIGO_FR_BUFFER_S
 
 // dumpFile gives up when the context ends; a write that the system holds up goes on behind it.
 func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, error) {
-	g := h.g
-	recorder := g.job.recorder // the group's own may not be there yet when a peer asks
+	recorder := h.dumper.recorder // the group's own may not be there yet when a peer asks
 	if recorder == nil {
 		return "", errNoRecorder
 	}
-	prefix, err := g.config.Recorder.dumpPrefix()
+	prefix, err := h.config.Recorder.dumpPrefix()
 	if err != nil {
 		return "", err
 	}
-	path := flight.Path(prefix, g.globalRank())
-	turn := g.job.dumper.turns()
+	path := flight.Path(prefix, h.globalRank())
+	turn := h.dumper.turns()
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
@@ -108,9 +78,9 @@ func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, err
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-turn }()
-		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Recorder.DumpOnlyActive == On})
-		d.Failures = g.job.open.failures()
-		_, err := d.WriteFile(prefix, g.globalRank())
+		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: h.config.Recorder.DumpOnlyActive == On})
+		d.Failures = h.dumper.failures()
+		_, err := d.WriteFile(prefix, h.globalRank())
 		done <- err
 	}()
 	select {
@@ -119,14 +89,6 @@ func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, err
 	case <-ctx.Done():
 		return "", fmt.Errorf("%s: %w", path, context.Cause(ctx))
 	}
-}
-
-// globalRank is this rank's number in the default group, by which files are named.
-func (m *member) globalRank() int {
-	if m.rank < 0 || m.rank >= len(m.ranks) {
-		return max(m.rank, 0)
-	}
-	return m.ranks[m.rank]
 }
 
 // dumpPrefix is the beginning of the path of all dumps.

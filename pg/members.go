@@ -8,6 +8,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/tuning"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // GlobalRank returns the rank in the default group of a rank of this group. A rank that the group does not have is an error.
@@ -27,13 +29,6 @@ func (g *Group) GroupRank(global int) (int, error) {
 		return r, nil
 	}
 	return colligo.NoRank, fmt.Errorf("pg: rank %d of the default group is not in group %s", global, g.Name())
-}
-
-func (m *member) find(global int) int {
-	if r := slices.Index(m.ranks, global); r >= 0 {
-		return r
-	}
-	return colligo.NoRank
 }
 
 // Contains reports whether a rank of the default group is a member of this one. No twin: c10d has get_process_group_ranks.
@@ -163,4 +158,18 @@ func (g *Group) orOutside() *Group {
 			host: host.New(host.Config{})}
 	}
 	return g
+}
+
+// Algorithm returns the name of the planner that a collective of so many bytes would use on the CPU. For a send or receive
+// it is empty. An all_to_all is chosen as one of 0 bytes: its ranks may have different splits. NCCL:
+// NCCL_DEBUG_SUBSYS=TUNING logs it.
+func (g *Group) Algorithm(c plan.Coll, bytes int) string {
+	g = g.orOutside()
+	return tuning.Pick(g.config.Tuning, c, g.Transport(), g.size, bytes).Algo
+}
+
+// Tuning returns a copy of the rules by which the group picks planners on the CPU; the first that fits counts. NCCL: the
+// tables of its tuner plugin.
+func (g *Group) Tuning() []tuning.Rule {
+	return append([]tuning.Rule(nil), g.orOutside().config.Tuning...)
 }

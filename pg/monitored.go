@@ -2,12 +2,10 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // MonitoredBarrier returns when every rank has called it. After the timeout it fails with an error that names the first
@@ -35,14 +33,4 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 	}
 	turn, peer, err := g.control.MonitoredBarrier(ctx, timeout, waitAll)
 	return g.ungated(turn, peer, err)
-}
-
-// ungated makes the error of a monitored barrier from its cause; a nil cause is none.
-func (m *member) ungated(turn uint64, peer int, cause error) error {
-	if cause == nil {
-		return nil
-	}
-	var said *control.Reported
-	return &colligo.OpError{Group: m.name, Op: "monitored_barrier", Seq: turn, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
-		Step: colligo.NoRank, Second: errors.As(cause, &said), Err: cause}
 }

@@ -44,7 +44,7 @@ func (c *onDevice) findNaN(ctx context.Context, o *op.Op) (*op.NaN, error) {
 	if len(in) == 0 {
 		return nil, nil
 	}
-	b, err := BackendOf(ctx, g, o.DeviceID())
+	b, err := c.opened(ctx, o.DeviceID())
 	if err != nil {
 		return nil, err
 	}

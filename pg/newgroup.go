@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/host"
 )
@@ -56,15 +55,6 @@ func (o *GroupOptions) config(g *Group) (Config, error) {
 	}
 	_, err := c.backends()
 	return c, err
-}
-
-// backends reads what a configuration says of backends, and refuses a device that none of them is for.
-func (c *Config) backends() (backend.Selection, error) {
-	names, err := backend.ParseSelection(c.Backends)
-	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
-		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
-	}
-	return names, err
 }
 
 // NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order. It
@@ -119,7 +109,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 		// Nobody may leave, and take the store along, before the members are linked, which may take them ConnectTimeout.
 		ctx, cancel := context.WithTimeout(ctx, 2*c.ConnectTimeout)
 		defer cancel()
-		err := g.Barrier(asOwn(ctx))
+		err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{}))
 		if err == nil {
 			err = g.meetInStore(ctx, lists[0].Name)
 		}

@@ -52,7 +52,7 @@ func FuzzNote(f *testing.F) {
 // TestNoteBeforeTheMesh has notes come before the rank is linked with all.
 func TestNoteBeforeTheMesh(t *testing.T) {
 	g := &Group{member: member{name: "early", size: 3}, log: quiet.Log, job: &sharedJob{}, host: host.New(host.Config{Size: 3})}
-	g.handler.g = g
+	g.handle()
 	g.listen()
 	g.control.Receive(1, []byte(`{"Kind":"where","Token":1}`))
 	g.control.Receive(1, []byte(`{"Kind":"here","Token":0}`))

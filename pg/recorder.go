@@ -4,7 +4,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
 
@@ -29,32 +28,4 @@ type RecorderOptions struct {
 	DumpOnlyActive Toggle    // dumps leave out operations that are done
 
 	env bootstrap.Lookup
-}
-
-// Recorder returns the flight recorder of all groups of this group's Init, nil if it is off. Entries can be read from it at
-// any time; package pg/debug serves them over HTTP. No twin: c10d's FlightRecorder is one for the process.
-func (g *Group) Recorder() *flight.Recorder {
-	if g == nil {
-		return nil
-	}
-	return g.ops.Recorder()
-}
-
-// Dump returns what the flight recorder remembers of all groups of this group's Init, and why failed groups have failed. It
-// waits for nothing and works at any time, also on a failed group. DumpFile writes the same to a file.
-// c10d: _dump_nccl_trace.
-func (g *Group) Dump(o flight.DumpOptions) *flight.Dump {
-	d := g.Recorder().Dump(o)
-	if g != nil && g.job != nil {
-		d.Failures = g.job.open.failures()
-	}
-	return d
-}
-
-// SetTiming switches the measuring of durations on devices for operations called from now on. Durations then stand in dumps,
-// in Work.Duration and in Metrics. Operations on the CPU are always measured. c10d: _enable_collectives_timing.
-func (g *Group) SetTiming(on bool) {
-	if g != nil {
-		g.ops.SetTiming(on)
-	}
 }
