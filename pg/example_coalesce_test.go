@@ -20,7 +20,7 @@ func onRanks(size int, f func(ctx context.Context, g *pg.Group) (any, error)) {
 	var ranks sync.WaitGroup
 	for _, g := range groups {
 		ranks.Go(func() {
-			defer g.Close()
+			defer g.CloseAll()
 			if v, err := f(ctx, g); err != nil {
 				fmt.Println(err)
 			} else if g.Rank() == 0 {
