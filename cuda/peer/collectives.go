@@ -1,9 +1,12 @@
 package peer
 
 import (
+	"slices"
+
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -117,4 +120,33 @@ func (x *launcher) exchange(o *operation) error {
 		return x.copy(o.t, cuda.Pointer(a.Recv[0]), cuda.Pointer(a.Send[0]), int(a.SendBytes[0]), o.s)
 	}
 	return x.run(o)
+}
+
+// layAllReduce fills in the arguments of an all-reduce by the heap.
+func (x *launcher) layAllReduce(o *operation) *ptx.AllReduceArgs {
+	a := &x.args.allReduce
+	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), x.divisor(o.Op)
+	return a
+}
+
+// longest returns the bytes of the longest part.
+func (o *operation) longest() int {
+	n := o.Count
+	if o.Counts != nil {
+		n = slices.Max(o.Counts)
+	}
+	return n * o.DType.Size()
+}
+
+// shape returns the operation as plans describe it.
+func (o *operation) shape(rank, size int) plan.Shape {
+	return plan.Shape{Coll: o.Coll, Rank: rank, Size: size, Root: o.Root, Count: o.Count, Counts: o.Counts, RecvCounts: o.RecvCounts}
+}
+
+// divisor returns the number by which sums are divided, 0 for none.
+func (x *launcher) divisor(op colligo.ReduceOp) uint32 {
+	if op.Kind() == colligo.KindAvg {
+		return uint32(x.size)
+	}
+	return 0
 }
