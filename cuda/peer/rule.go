@@ -27,24 +27,24 @@ type Rule struct {
 }
 
 // String prints the rule, such as "all_reduce ≤4 ranks ≤64 KiB: ll 16x512".
-func (c Rule) String() string {
+func (r Rule) String() string {
 	var b strings.Builder
-	b.WriteString(c.Coll.String())
-	if c.MaxSize > 0 {
-		fmt.Fprintf(&b, " ≤%d ranks", c.MaxSize)
+	b.WriteString(r.Coll.String())
+	if r.MaxSize > 0 {
+		fmt.Fprintf(&b, " ≤%d ranks", r.MaxSize)
 	}
-	if c.MaxBytes > 0 {
-		fmt.Fprintf(&b, " ≤%s", colligo.FormatBytes(int64(c.MaxBytes)))
+	if r.MaxBytes > 0 {
+		fmt.Fprintf(&b, " ≤%s", colligo.FormatBytes(int64(r.MaxBytes)))
 	}
-	if c.Registered {
+	if r.Registered {
 		b.WriteString(" registered")
 	}
-	if c.Eager {
+	if r.Eager {
 		b.WriteString(" eager")
 	}
-	fmt.Fprintf(&b, ": %s %dx%d", c.Algorithm, c.Blocks, c.Threads)
-	if c.Tile > 0 {
-		fmt.Fprintf(&b, " tile %s", colligo.FormatBytes(int64(c.Tile)))
+	fmt.Fprintf(&b, ": %s %dx%d", r.Algorithm, r.Blocks, r.Threads)
+	if r.Tile > 0 {
+		fmt.Fprintf(&b, " tile %s", colligo.FormatBytes(int64(r.Tile)))
 	}
 	return b.String()
 }
