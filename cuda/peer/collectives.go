@@ -45,10 +45,7 @@ func (x *launcher) broadcast(o *operation) error {
 
 // reduceScatter has every rank get the sum of its part of all tensors: (n-1)/n of all parts' bytes are stored.
 func (x *launcher) reduceScatter(o *operation) error {
-	o.bytes, o.even = o.Count*o.DType.Size(), o.Counts == nil
-	for _, n := range o.Counts {
-		o.bytes = max(o.bytes, n*o.DType.Size())
-	}
+	o.bytes, o.even = o.longest(), o.Counts == nil
 	return x.reduceParts(o)
 }
 
@@ -100,20 +97,18 @@ const unknownBytes = 1 << 30
 // exchange carries out the collectives that only move: every rank sends each peer one range of bytes, or none, and receives
 // one.
 func (x *launcher) exchange(o *operation) error {
-	shape, elem := o.shape(x.rank, x.size), o.DType.Size()
-	for q := range x.size {
-		o.bytes = max(o.bytes, elem*shape.PartLen(q))
-	}
-	if o.RecvCounts != nil {
+	if o.bytes = o.longest(); o.RecvCounts != nil {
 		o.bytes = unknownBytes
 	}
 	if o.bytes == 0 {
 		return nil
 	}
 	if o.Coll == plan.AllGather || o.Coll == plan.AllToAll && o.RecvCounts == nil {
-		o.even, o.offset = o.Counts == nil && o.RecvCounts == nil, elem*shape.PartOff(x.rank)
+		o.even = o.Counts == nil && o.RecvCounts == nil
 		o.in, o.out = devmem.Address(o.In), devmem.Address(o.Out)
-		o.window = x.heap.Window(o.out, o.Out.Size())
+		if o.window = x.heap.Window(o.out, o.Out.Size()); o.window != nil {
+			o.offset = o.DType.Size() * o.shape(x.rank, x.size).PartOff(x.rank)
+		}
 	}
 	if x.size == 1 {
 		a := x.layExchange(o)
