@@ -18,7 +18,7 @@ var objects = []struct {
 	fields, methods, cycle int
 }{
 	{"pg", "Group", 15, 130, 12},
-	{"cuda/peer", "backend", 20, 60, 33},
+	{"cuda/peer", "backend", 20, 60, 35},
 }
 
 // TestObjects keeps state that belongs together in types of its own.
