@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// doAll is do of the operations of a block, between which no other may come. It returns the operations that were carried out,
-// of which one may stand for several, and the Pending of the whole block.
+// doAll carries out the operations of a block in the steps of do, with no other operation between them. It returns the
+// Pending of the whole block.
 func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
 	for _, o := range ops {
 		o.Ctx, o.Own = ctx, isOwn(ctx)
@@ -28,15 +28,15 @@ func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pe
 	case g.size == 1:
 		return (*alone)(g).carryAll(ctx, ops)
 	}
-	b, drive, err := (*onHost)(g).enqueueAll(op.Merge(ops), false)
+	b, run, err := (*onHost)(g).enqueueAll(op.Merge(ops), false)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}
 	if async {
-		g.host.Start(drive)
+		g.host.Start(run)
 		return host.Pending{Op: &b.Op}, nil
 	}
-	g.host.Finish(&b.Op, drive)
+	g.host.Finish(&b.Op, run)
 	<-b.Done
 	return nil, b.Err
 }
@@ -106,7 +106,7 @@ func resultsOf(ops []*op.Op) []colligo.Tensor {
 }
 
 // enqueueAll gives the operations of a block to the CPU backend. If each is set they have done channels of their own.
-func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, drive bool, err error) {
+func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, run bool, err error) {
 	g := (*Group)(c)
 	b = op.NewBlock(ops)
 	b.Done = make(chan struct{})
@@ -130,7 +130,7 @@ func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, drive bool, e
 }
 
 // admitAll records the operations of a block. As in c10d its collectives have one number, and so have its sends and
-// receives; an entry of its own stands for all if there are several. The caller, enqueueAll, holds g.state.mu.
+// receives. An entry of its own stands for all if there are several. The caller, enqueueAll, holds g.state.mu.
 func (c *onHost) admitAll(b *op.Block) {
 	g := (*Group)(c)
 	const skip = 5   // admitAll, enqueueAll and doAll, and runAll or startAll with a method before it
@@ -204,7 +204,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	return p, err
 }
 
-// giveNext is give with the next sequence number.
+// giveNext takes the next sequence number for an operation of a block and gives it to the backend.
 func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	g.state.mu.Lock()

@@ -22,14 +22,14 @@ func (c *onHost) release() {}
 
 func (c *onHost) done() chan struct{} { return make(chan struct{}) }
 
-func (c *onHost) take(o *op.Op) (drive bool) { return c.host.Enqueue(o) }
+func (c *onHost) take(o *op.Op) (run bool) { return c.host.Enqueue(o) }
 
-func (c *onHost) carry(_ context.Context, o *op.Op, async, drive bool) (backend.Pending, error) {
+func (c *onHost) carry(_ context.Context, o *op.Op, async, run bool) (backend.Pending, error) {
 	if async {
-		c.host.Start(drive)
+		c.host.Start(run)
 		return host.Pending{Op: o}, nil
 	}
-	c.host.Finish(o, drive)
+	c.host.Finish(o, run)
 	return nil, o.Err
 }
 
@@ -42,7 +42,7 @@ func (c *alone) release() {}
 
 func (c *alone) done() chan struct{} { return closedChannel }
 
-func (c *alone) take(*op.Op) (drive bool) { return false }
+func (c *alone) take(*op.Op) (run bool) { return false }
 
 func (c *alone) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
@@ -95,7 +95,7 @@ func (c *onDevice) release() { c.devices.order.Unlock() }
 
 func (c *onDevice) done() chan struct{} { return nil }
 
-func (c *onDevice) take(*op.Op) (drive bool) { return false }
+func (c *onDevice) take(*op.Op) (run bool) { return false }
 
 func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)

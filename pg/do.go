@@ -11,19 +11,19 @@ import (
 
 // do carries out one operation. It is the life of every call, blocking or not, on every device:
 //
-//  1. Its arguments were checked as it was made (package op). A call with wrong arguments, of a rank outside the group, after a
-//     peer died, or with a NaN where those are searched for, ends here.
-//  2. Its tensors tell the carrier: the CPU backend, the backend of a device, or nothing but a copy in a group of one rank. A
-//     device's backend is opened by the first operation that needs it.
+//  1. Its arguments were checked as it was made (package op). A call ends here if its arguments are wrong or its rank is
+//     outside the group. So does a call after a peer died, or with a NaN where NaNs are searched for.
+//  2. Its tensors tell the carrier: the CPU backend, the backend of a device, or nothing but a copy in a group of one rank.
+//     A device's backend is opened by the first operation that needs it.
 //  3. It takes its number in the group's order, its time limit, and its record in the flight recorder. It is pending now.
 //  4. The carrier runs it. On the CPU the caller's own goroutine steps through the plan, or one that runs beside an
 //     asynchronous call; work for a device is enqueued.
-//  5. Its end is recorded, counted and told to the hooks, with an error that says who, where and how much. The CPU backend and
-//     the watchdog, which sees what devices have done, tell it to the group.
+//  5. Its end is recorded, counted and told to the hooks, with an error that says who, where and how much. The CPU backend
+//     and the watchdog, which sees what devices have done, tell it to the group.
 //  6. An asynchronous call gets a backend.Pending, which start makes a Work.
 //
-// Locks: a device's carrier holds devices.order from step 2 to step 4, so that its backend gets calls in their order.
-// state.mu is held in step 3 alone.
+// Locks: a device's carrier holds devices.order from step 2 to step 4. So its backend gets calls in the order of their
+// numbers. Step 3 alone holds state.mu.
 func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, error) {
 	o.Ctx, o.Own = ctx, isOwn(ctx)
 	if err := g.admissible(ctx, o); err != nil { // 1
@@ -43,9 +43,9 @@ func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, 
 		o.Done = c.done()
 	}
 	g.number(o, 1+2) // do, and run or start with a method before it
-	drive := c.take(o)
+	run := c.take(o)
 	g.state.mu.Unlock()
-	return c.carry(ctx, o, async, drive) // 4 to 6
+	return c.carry(ctx, o, async, run) // 4 to 6
 }
 
 // number gives an operation its place in the group's order, its time limit and its record. The recorder leaves out so many
@@ -100,10 +100,10 @@ type carrier interface {
 	release()
 	// done returns the channel that is closed when an asynchronous operation is over, nil where a Pending tells it.
 	done() chan struct{}
-	// take takes an operation in its order; the caller holds state.mu. The result is handed to carry.
-	take(o *op.Op) (drive bool)
+	// take takes an operation in its order; the caller holds state.mu. It reports whether carry has to run the progress engine.
+	take(o *op.Op) (run bool)
 	// carry runs the operation. It returns a Pending for an asynchronous one.
-	carry(ctx context.Context, o *op.Op, async, drive bool) (backend.Pending, error)
+	carry(ctx context.Context, o *op.Op, async, run bool) (backend.Pending, error)
 }
 
 // carrierOf returns the carrier of an operation.

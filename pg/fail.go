@@ -19,8 +19,8 @@ func (g *Group) listen() {
 	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 
-// fail gives the group its first error; later ones change nothing. With tell the peers hear of it. Whoever drives ends
-// all pending operations at its next round.
+// fail gives the group its first error; later ones change nothing. With tell the peers hear of it. The progress engine ends
+// all pending operations at its next poll.
 func (g *Group) fail(err error, tell bool) { g.failAt(err, g.sequenceOf(err), tell) }
 
 // failAt ends the group at an operation with a place. Operations before it may still complete. It reports whether fewer of

@@ -23,9 +23,12 @@ import (
 // ErrNotMember is the error of every operation on the handle that NewGroup gives to a rank outside the group.
 var ErrNotMember = op.ErrNotMember
 
-// Group is a set of ranks that run collectives together. All ranks must call the same collectives in the same order.
-// Methods may be called from several goroutines; operations take their sequence numbers in the order of the calls.
-// The first error of a group ends it: every pending and later operation fails with that error as its cause.
+// Group is a set of ranks that run collectives together. All ranks must call the same collectives in the same order. Methods
+// may be called from several goroutines; operations take their sequence numbers in the order of the calls. A nil Group is a
+// rank outside every group.
+//
+// The first error of a group ends it: every pending and later operation fails with that error as its cause. c10d:
+// ProcessGroup.
 type Group struct {
 	member
 	config  Config
@@ -51,10 +54,10 @@ type state struct {
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
 }
 
-// Rank returns this rank's number in the group, colligo.NoRank for a rank outside it. c10d: get_rank.
+// Rank returns this rank's number in the group, from 0, and colligo.NoRank for a rank outside it. c10d: get_rank.
 func (g *Group) Rank() int { return g.orOutside().rank }
 
-// Size returns the number of ranks. c10d: get_world_size.
+// Size returns the number of ranks, also on the handle of a rank outside. c10d: get_world_size.
 func (g *Group) Size() int { return g.orOutside().size }
 
 // Name returns the group's name, equal on all ranks. c10d: _get_process_group_name.
@@ -64,7 +67,8 @@ func (g *Group) Name() string { return g.orOutside().name }
 // c10d: get_process_group_ranks.
 func (g *Group) Ranks() []int { return append([]int(nil), g.orOutside().ranks...) }
 
-// Transport returns the medium of the group's mesh: "shm", "tcp", "sim", or "none" for a group of one rank.
+// Transport returns the medium of the group's links on the CPU: "shm", "tcp", "sim", or "none" for a group of one rank. No
+// twin in c10d.
 func (g *Group) Transport() string {
 	if g == nil {
 		return "none"
@@ -72,10 +76,12 @@ func (g *Group) Transport() string {
 	return g.host.Medium()
 }
 
-// Store returns the group's part of the store through which the ranks met. c10d: _get_process_group_store.
+// Store returns the group's part of the store through which the ranks met. It closes with the last group of an Init, unless
+// Config gave it. c10d: _get_process_group_store.
 func (g *Group) Store() store.Store { return g.orOutside().forming.Store }
 
-// Err returns the group's first error, nil while it works.
+// Err returns the group's first error, nil while it works. After Close it is colligo.ErrClosed, or the error before it. It
+// waits for nothing. NCCL: ncclCommGetAsyncError.
 func (g *Group) Err() error {
 	g = g.orOutside()
 	g.state.mu.Lock()
@@ -84,8 +90,11 @@ func (g *Group) Err() error {
 }
 
 // Close leaves the group. Pending operations fail with colligo.ErrClosed; peers learn of it when they next need this rank.
-// The last group of an Init also closes the store that Init opened. Close may be called in any order of groups, after a peer
-// died, and more than once: a second call does nothing, and does not wait for the first. c10d: destroy_process_group.
+// The last group of an Init also closes the store that Init opened.
+//
+// Groups may be closed in any order, also after a peer died. A second call does nothing, and does not wait for the first.
+// Close waits for hooks, for dumps and for the backends of devices; it must not be called by a hook. c10d:
+// destroy_process_group.
 func (g *Group) Close() error {
 	g = g.orOutside()
 	g.state.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// monitor looks after all groups of one Init: whether whoever drives them gives signs of life, whether somebody asks for a
-// dump, and whether a peer has put an error into the store. It begins with the first group and outlives the shutdown of the
-// last: a Close that hangs is seen too. When that Close is through, the monitor has ended.
+// monitor looks after all groups of one Init. It looks for signs of life of their progress engines, for requests of dumps,
+// and for errors that peers have put into the store. It begins with the first group and outlives the shutdown of the last: a
+// Close that hangs is seen too. When that Close is through, the monitor has ended.
 type monitor struct {
 	mu     sync.Mutex
 	groups map[*failureHandler]*beats

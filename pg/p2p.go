@@ -77,11 +77,11 @@ func (c *onHost) startEach(ops []*op.Op) ([]*Work, error) {
 		works[i] = g.newWork(o)
 		works[i].pending = host.Pending{Op: o}
 	}
-	_, drive, err := c.enqueueAll(ops, true)
+	_, run, err := c.enqueueAll(ops, true)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}
-	g.host.Start(drive)
+	g.host.Start(run)
 	return works, nil
 }
 
