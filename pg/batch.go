@@ -95,14 +95,14 @@ func (b *Batch) call() *op.Op {
 }
 
 // AllReduce adds a Group.AllReduce. c10d: all_reduce in a _coalescing_manager.
-func (b *Batch) AllReduce(t colligo.Tensor, by colligo.ReduceOp) { b.call().AllReduce(t, by) }
+func (b *Batch) AllReduce(t colligo.Tensor, op colligo.ReduceOp) { b.call().AllReduce(t, op) }
 
 // Broadcast adds a Group.Broadcast. c10d: broadcast in a _coalescing_manager.
 func (b *Batch) Broadcast(t colligo.Tensor, root int) { b.call().Broadcast(t, root) }
 
 // Reduce adds a Group.Reduce. NCCL: ncclReduce in a group.
-func (b *Batch) Reduce(t colligo.Tensor, root int, by colligo.ReduceOp) {
-	b.call().ReduceTo(t, root, by)
+func (b *Batch) Reduce(t colligo.Tensor, root int, op colligo.ReduceOp) {
+	b.call().ReduceTo(t, root, op)
 }
 
 // AllGather adds a Group.AllGather. NCCL: broadcasts of each rank's part in a group.
@@ -112,13 +112,13 @@ func (b *Batch) AllGather(outs []colligo.Tensor, in colligo.Tensor) { b.call().A
 func (b *Batch) AllGatherIntoTensor(out, in colligo.Tensor) { b.call().AllGatherInto(out, in) }
 
 // ReduceScatter adds a Group.ReduceScatter. NCCL: reductions of each rank's part in a group.
-func (b *Batch) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.ReduceOp) {
-	b.call().ReduceScatter(out, ins, by)
+func (b *Batch) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) {
+	b.call().ReduceScatter(out, ins, op)
 }
 
 // ReduceScatterTensor adds a Group.ReduceScatterTensor. c10d: reduce_scatter_tensor in a _coalescing_manager.
-func (b *Batch) ReduceScatterTensor(out, in colligo.Tensor, by colligo.ReduceOp) {
-	b.call().ReduceScatterTensor(out, in, by)
+func (b *Batch) ReduceScatterTensor(out, in colligo.Tensor, op colligo.ReduceOp) {
+	b.call().ReduceScatterTensor(out, in, op)
 }
 
 // AllToAll adds a Group.AllToAll. NCCL: a send and a receive for each pair in a group.

@@ -13,8 +13,8 @@ import (
 //
 // On a GPU the call is enqueued on the caller's stream. A wrong argument is an error of this call alone; any later error
 // ends the group. c10d: all_reduce_coalesced.
-func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, by colligo.ReduceOp) error {
-	ops, err := allReduceCoalesced(g, ts, by)
+func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, op colligo.ReduceOp) error {
+	ops, err := allReduceCoalesced(g, ts, op)
 	if err != nil {
 		return err
 	}
@@ -23,8 +23,8 @@ func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, by 
 
 // AllReduceCoalescedAsync starts an AllReduceCoalesced. Its Work tells the end and the error of all; the tensors belong to
 // the operation until then. c10d: all_reduce_coalesced with async_op.
-func (g *Group) AllReduceCoalescedAsync(ctx context.Context, ts []colligo.Tensor, by colligo.ReduceOp) *Work {
-	ops, err := allReduceCoalesced(g, ts, by)
+func (g *Group) AllReduceCoalescedAsync(ctx context.Context, ts []colligo.Tensor, op colligo.ReduceOp) *Work {
+	ops, err := allReduceCoalesced(g, ts, op)
 	return g.startAll(ctx, ops, err)
 }
 
@@ -75,8 +75,8 @@ func (g *Group) AllGatherCoalescedAsync(ctx context.Context, outs [][]colligo.Te
 // An output may be this rank's part of its own input; other tensors must not overlap. On a GPU the call is enqueued on the
 // caller's stream. A wrong argument is an error of this call alone; any later error ends the group. c10d:
 // reduce_scatter_tensor in a block, reduce_scatter_tensor_coalesced.
-func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor, by colligo.ReduceOp) error {
-	ops, err := reduceScatterTensorCoalesced(g, outs, ins, by)
+func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor, op colligo.ReduceOp) error {
+	ops, err := reduceScatterTensorCoalesced(g, outs, ins, op)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []co
 
 // ReduceScatterTensorCoalescedAsync starts a ReduceScatterTensorCoalesced. Its Work tells the end and the error of all; the
 // tensors belong to the operation until then. c10d: reduce_scatter_tensor_coalesced.
-func (g *Group) ReduceScatterTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor, by colligo.ReduceOp) *Work {
-	ops, err := reduceScatterTensorCoalesced(g, outs, ins, by)
+func (g *Group) ReduceScatterTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor, op colligo.ReduceOp) *Work {
+	ops, err := reduceScatterTensorCoalesced(g, outs, ins, op)
 	return g.startAll(ctx, ops, err)
 }
 
