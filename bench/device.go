@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// What -device takes.
+// Values of -device.
 const (
 	onCPU      = "cpu"
 	onCUDA     = "cuda"

@@ -123,7 +123,7 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 		}
 		if len(v.tuned) > 0 {
 			v.label = gridLabel(g)
-			// What else the run needs, such as the first all_reduce, goes by the default table.
+			// All other operations of the run, such as the first all_reduce, go by the default table.
 			v.rules = append(v.rules, table...)
 			all = append(all, v)
 		}

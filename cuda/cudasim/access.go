@@ -65,8 +65,8 @@ func (b *Block) LoadAcquire32(addr uint64) uint32 {
 	return v
 }
 
-// LoadVolatile32 is LoadAcquire32, but the accesses that it shows to be over are ordered only from the next fence on: ld.volatile, or
-// ld.relaxed.sys.
+// LoadVolatile32 loads a flag as ld.volatile and ld.relaxed.sys do. Unlike LoadAcquire32 it orders the accesses that the
+// flag shows to be over only from the next fence on.
 func (b *Block) LoadVolatile32(addr uint64) uint32 {
 	m, at := b.at(addr, 4, 4)
 	v, published := b.load32(m, at)
@@ -107,8 +107,8 @@ func (b *Block) Add32(addr uint64, delta uint32) uint32 {
 // Fence orders all that the block has done before all that it will do, for every device: fence.acq_rel.sys.
 func (b *Block) Fence() { b.task.actor.fence() }
 
-// StoreLL stores data, padded with zeros, as LL packets of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each packet is one volatile
-// store.
+// StoreLL stores data, padded with zeros, as LL lines of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each 16 bytes
+// are one volatile store.
 func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 	n := (len(data) + llData - 1) / llData
 	if n == 0 {

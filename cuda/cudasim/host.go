@@ -32,8 +32,8 @@ func (c *call) memFreeHost(p unsafe.Pointer) cuda.Result {
 	return cuda.Success
 }
 
-// memHostRegister maps memory that is there. Memory that several processes register at the same address is one memory;
-// the same memory at two addresses is two memories, and order between accesses to one is none between accesses to the other.
+// memHostRegister maps memory that is there. Memory that several processes register at the same address is one memory. The
+// same memory at two addresses is two memories: order between accesses to one is none between accesses to the other.
 func (c *call) memHostRegister(p unsafe.Pointer, bytes int, _ uint32) cuda.Result {
 	if p == nil || bytes <= 0 {
 		return cuda.InvalidValue

@@ -366,8 +366,8 @@ func postAndAwaitProgress(c *scene, less uint32) {
 	})
 }
 
-// doubleBuffer sends four tiles from device 0 through so many slots of device 1; the sender waits for the receiver's
-// word that the tile two before is used.
+// doubleBuffer sends four tiles from device 0 through so many slots of device 1. The sender waits for the receiver's word
+// that the tile two before is used.
 func doubleBuffer(c *scene, slots uint64) {
 	c.run(c.u, "receiver", func(l *cudasim.Launch) {
 		a := cudasim.Args[addresses](l)
@@ -474,7 +474,7 @@ func TestHostsOfProcesses(t *testing.T) {
 	}
 }
 
-// What nobody has written is not to be read, if that is asked for.
+// Memory that nobody has written is not to be read, if a test asks for that.
 func TestUninitialized(t *testing.T) {
 	r := looseRig(t, cudasim.Config{Uninitialized: true})
 	r.on(0, func(th cuda.Thread) {
