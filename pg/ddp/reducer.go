@@ -46,7 +46,7 @@ type Reducer struct {
 	left    []*Future              // reductions of a lost step that may be under way
 }
 
-// New makes a reducer for parameters that must be the same on all ranks, in the same order; gradients are expected from the
+// New makes a reducer for parameters that must be the same on all ranks, in the same order. Gradients are expected from the
 // last to the first. Valid Values are set to rank 0's. Every rank calls it. c10d: DistributedDataParallel's constructor.
 func New(ctx context.Context, g *pg.Group, params []Parameter, o Options) (*Reducer, error) {
 	r := &Reducer{g: g, params: slices.Clone(params), o: o, zeros: map[int]colligo.Tensor{}}

@@ -6,7 +6,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// What dumps of our own say about themselves.
+// Values by which our own dumps name their format and version.
 const (
 	version = "2.10"
 	library = "colligo"

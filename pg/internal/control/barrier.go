@@ -12,7 +12,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/ranklist"
 )
 
-// What the messages of monitored barriers say. Ranks count barriers, and the number is the message's Seq.
+// The texts of monitored barriers' messages. Ranks count barriers, and the number is the message's Seq.
 const (
 	barrierCome   = "come"   // to rank 0: the sender is there
 	barrierOpen   = "open"   // from rank 0: it is there, and waits for the others

@@ -29,11 +29,11 @@ func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
 	return true
 }
 
-// Drain is how long operations in flight may go on after a peer died or the group failed: what the peers had sent may complete
-// them.
+// Drain is how long operations in flight may go on after a peer died or the group failed. Frames that the peers had sent may
+// complete them.
 const Drain = time.Second
 
-// drains reports whether the operation at hand is one before the one at which the group failed, so that all it needs may
+// drains reports whether the operation at hand comes before the one at which the group failed. All that it needs may then
 // already be on its way. Its own deadline ends that.
 func (b *Backend) drains(a *abort) bool {
 	if len(b.active) == 0 || b.active[0].Seq >= a.seq {
@@ -69,8 +69,8 @@ type cut struct {
 	seq op.Seq
 }
 
-// grace is how long a rank waits for word of the first cause when a link's peer is gone: a peer that failed tells so
-// before it goes, on another channel.
+// grace is how long a rank waits for word of the first cause when a link's peer is gone. A peer that failed tells so before
+// it goes, on another channel.
 const grace = 250 * time.Millisecond
 
 // broken takes the error of a link. It fails the group at once, unless the peer is gone and may have told why.
@@ -114,8 +114,8 @@ func sequence(o *op.Op) op.Seq {
 	return o.Seq
 }
 
-// ownError is what a pending operation reports when the group has failed: the error itself if it is about that operation,
-// else that error as the cause.
+// ownError is what a pending operation reports when the group has failed. It is the group's error if that is about this
+// operation, else an error with it as the cause.
 func (b *Backend) ownError(o *op.Op, cause error) error {
 	r := o.Rare()
 	if r.Failure != nil {

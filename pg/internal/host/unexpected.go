@@ -51,8 +51,8 @@ func (u *unexpected) take(m *message) (bool, error) {
 	return false, nil
 }
 
-// Unexpected says with which tags messages have come from a peer that no receive has asked for. Only the goroutine that
-// drives calls it.
+// Unexpected says with which tags messages have come from a peer that no receive has asked for. Only the goroutine that runs
+// the progress engine calls it.
 func (b *Backend) Unexpected(peer, most int) []string {
 	var said []string
 	for _, a := range b.unexpected.messages {

@@ -25,7 +25,7 @@ func (o *Op) Failf(format string, args ...any) {
 	}
 }
 
-// Fail is Failf with an error.
+// Fail makes err the error of the call, unless it has one.
 func (o *Op) Fail(err error) {
 	if o.valid() {
 		o.More().Wrong = err

@@ -52,7 +52,7 @@ type queue struct {
 	head    int // entries before it are gone
 }
 
-// entry is an operation on a device. It is small, for one CPU writes it and another reads it, and each line of memory that
+// entry is an operation on a device. It is small, for one CPU writes it and another reads it. Each line of memory that
 // changes hands costs the caller as much as a lock.
 type entry struct {
 	id     flight.ID

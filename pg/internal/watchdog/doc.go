@@ -1,5 +1,5 @@
-// Package watchdog looks at what the devices of a group do, so that the recorder, the metrics and the hooks hear of operations
-// that nobody waits for, and so that an operation that is late ends the group.
+// Package watchdog looks at what the devices of a group do. So the recorder, the metrics and the hooks hear of operations
+// that nobody waits for, and an operation that is late ends the group.
 //
 // One goroutine per group looks, while anything is pending on a device:
 //
