@@ -19,10 +19,10 @@ import (
 //	acceptor -> dialer     greeting (64 bytes), proof (32 bytes)
 //	dialer   -> acceptor   proof (32 bytes)
 //
-// A greeting is magic (4), version (2), purpose (2), group (4), size (4), the sender's rank (4), the receiver's rank (4),
-// eight zero bytes and a nonce (32). The acceptor's proof is HMAC-SHA256(secret, acceptorLabel || both greetings), the
-// dialer's HMAC-SHA256(secret, dialerLabel || both greetings || the acceptor's proof). The label is the direction, so that
-// no proof can be handed back to the side that made it; the nonces are fresh, so that none can be used twice.
+// A greeting is magic (4), version (2), purpose (2), group (4) and size (4). Then come the sender's rank (4), the receiver's
+// rank (4), eight zero bytes and a nonce (32). The acceptor's proof is HMAC-SHA256(secret, acceptorLabel || both greetings),
+// the dialer's HMAC-SHA256(secret, dialerLabel || both greetings || the acceptor's proof). The label is the direction, so
+// that no proof can be handed back to the side that made it. The nonces are fresh, so that no proof can be used twice.
 const (
 	greetMagic    = 0x68676c63 // "clgh"
 	greetVersion  = 1

@@ -7,11 +7,11 @@
 //
 // Invariants, numbered so that code and tests can cite them:
 //
-//  1. What other ranks announce is held against Config.MaxObject before memory is taken for it. An announcement beyond it
-//     ends the group, for the ranks are no longer in step.
+//  1. Sizes that other ranks announce are held against Config.MaxObject before memory is taken for them. An announcement
+//     beyond it ends the group, for the ranks are no longer in step.
 //  2. If a rank cannot encode its value, every rank of the call gets an error, none waits for another, and the group goes on.
-//  3. Values travel by the group's public collectives, in the order and of the types that PyTorch's ranks expect: with Pickle,
-//     both can be in one job.
+//  3. Values travel by the group's public collectives, in the order and of the types that PyTorch's ranks expect. So with
+//     Pickle, both can be in one job.
 //  4. Where Config.ObjectDevice names a device, the tensors travel on it. Its backend is a backend.Stager.
 //
 // The package keeps nothing between calls and opens no connection of its own.

@@ -99,8 +99,8 @@ func SendList[T any](ctx context.Context, g *pg.Group, c Codec, list []T, to, ta
 	return o.explain(o.send(encodeList(&o, 1, list), len(list), to, tag))
 }
 
-// RecvList receives as many objects as list has from a rank, or with colligo.NoRank from the first that sends with this tag,
-// and returns that rank. c10d: recv_object_list.
+// RecvList receives as many objects as list has from a rank, and returns that rank. With colligo.NoRank it receives from the
+// first rank that sends with this tag. c10d: recv_object_list.
 func RecvList[T any](ctx context.Context, g *pg.Group, c Codec, list []T, from, tag int) (source int, err error) {
 	o := newCall(ctx, g, c, "recv_object_list")
 	if err := errors.Join(o.member(), some(list)); err != nil {

@@ -97,8 +97,8 @@ func (o *call) decode(i int, b []byte, v any) error {
 	return nil
 }
 
-// refuse ends the group because of what a rank announces, or because there is no room for it here: the ranks go on with a
-// call that this one cannot join.
+// refuse ends the group because of a size that a rank announces, or because there is no room for it here. For the other
+// ranks go on with a call that this one cannot join.
 func (o *call) refuse(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	pg.Fail(o.g, o.explain(err))

@@ -4,8 +4,8 @@
 // Invariants, numbered so that code and tests can cite them:
 //
 //  1. The sum is bitwise the same on all ranks and in every run: rows ascend, and AllReduce adds each in the order of the ranks.
-//  2. What other ranks announce is held against the lowest Config.MaxObject of all ranks before memory is taken for it, so
-//     that all ranks refuse the same call.
+//  2. Sizes that other ranks announce are held against the lowest Config.MaxObject of all ranks before memory is taken. So
+//     all ranks refuse the same call.
 //  3. If the tensor of one rank is wrong, every rank of the AllReduce gets an error and the group goes on.
 //
 // Tensors are on the CPU and travel by the group's public collectives.

@@ -64,11 +64,11 @@ func inRange(indices []int64, rows int) error {
 	return nil
 }
 
-// AllReduce returns the sum of the sparse tensors of all ranks on every rank, bitwise the same: the rows that any rank has,
-// in ascending order, each summed in the order of the ranks. Type, rows and the shape of a row must be the same everywhere;
-// how many rows are there may differ. The ranks exchange how many, then indices and values; the lowest Config.MaxObject of
-// all ranks limits what is taken for them. If the tensor of one rank is wrong every rank gets an error, and the group goes
-// on. The result shares no memory with s. c10d: all_reduce of sparse tensors.
+// AllReduce returns the sum of the sparse tensors of all ranks on every rank, bitwise the same. The sum has the rows that
+// any rank has, in ascending order, each summed in the order of the ranks. Type, rows and the shape of a row must be the
+// same everywhere; how many rows are there may differ. The ranks exchange how many, then indices and values; the lowest
+// Config.MaxObject of all ranks limits what is taken for them. If the tensor of one rank is wrong every rank gets an error,
+// and the group goes on. The result shares no memory with s. c10d: all_reduce of sparse tensors.
 func AllReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) (Tensor, error) {
 	return word(allReduce(ctx, g, s, op))
 }
@@ -115,10 +115,10 @@ func allReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) 
 	return out, sumRows(&out, indices, values)
 }
 
-// AllReduceAt is AllReduce where the ranks have agreed beforehand which rows to sum: a list in ascending order, the same on
-// all ranks, that holds all indices of every rank. It costs one Group.AllReduce of these rows and no exchange of indices;
-// rows that no rank has are zero. A wrong tensor or list is refused as any argument is: the rank takes no part, and the
-// others hear nothing of it. c10d: _allreduce_sparse, _set_sparse_metadata.
+// AllReduceAt sums sparse tensors where the ranks have agreed beforehand which rows to sum. The list of rows ascends, is the
+// same on all ranks, and holds all indices of every rank. The call costs one Group.AllReduce of these rows and no exchange
+// of indices; rows that no rank has are zero. A wrong tensor or list is refused as any argument is. The rank then takes no
+// part, and the others hear nothing of it. c10d: _allreduce_sparse, _set_sparse_metadata.
 func AllReduceAt(ctx context.Context, g *pg.Group, s Tensor, rows []int64, op colligo.ReduceOp) (Tensor, error) {
 	out, err := sumAt(g, &s, rows, op)
 	if err == nil {

@@ -39,8 +39,8 @@ func call(e *flight.Entry) string {
 	return opName(e.Name)
 }
 
-// all is a property of all calls that a member made under one number, without the entry that stands for several: another rank may
-// have called one of them only.
+// all is a property of all calls that a member made under one number. The entry that stands for several is left out, for
+// another rank may have called one of them only.
 func (t *turn) all(m *member, of func(*flight.Entry) string) string {
 	calls := m.calls[t.seq]
 	if last := len(calls) - 1; last > 0 && opName(calls[last].Name) == "coalesced" {

@@ -10,8 +10,8 @@
 //
 //  1. Every call opens the file, locks it (shared to read, exclusive to write), reads what is new, works and lets go.
 //     No lock is held while a call waits for a key: it looks again every 10 ms.
-//  2. A record's lengths are checked against the file and the limits before memory is taken. A record that is cut off
-//     or too long is an error that names path and offset; what precedes it stays readable to those who have read it.
+//  2. A record's lengths are checked against the file and the limits before memory is taken. A record that is cut off or too
+//     long is an error that names path and offset. Records before it stay readable to ranks that have read them.
 //  3. A write that fails half way is taken back. A process that dies half way leaves a cut-off record: see 2.
 //  4. A file belongs to one run. Open refuses one that a run of the same size has filled or finished; every later call
 //     refuses a file that was replaced.

@@ -216,7 +216,7 @@ func (o *Op) Expired(now time.Time) (late bool, cause error) {
 	return o.waited != 0 && !now.Before(o.Deadline()), nil
 }
 
-// What describes the call's arguments, such as "float32 sum, 4 MiB".
+// The result of What describes the call's arguments, such as "float32 sum, 4 MiB".
 func (o *Op) What() string {
 	if o.Coll == plan.Barrier || !o.DType.Valid() {
 		return ""
