@@ -94,8 +94,8 @@ func (c testCase) sameResult() bool {
 	return c.hasBaseline() && !(c.reduces && c.op.Kind() == colligo.KindAvg)
 }
 
-// call returns what does the same as a trial with the same tensors on the same stream. All but the barrier, which goes there
-// itself, are called on the device.
+// call returns a function that does the same as a trial with NCCL, with the same tensors on the same stream. It must be
+// called with the device current, but for the barrier, which sees to that itself.
 func (v *baseline) call(b *binding, t trial) func(ctx context.Context) error {
 	s, kind := v.gpu.stream, b.op.Kind()
 	var in, out cuda.Pointer

@@ -7,8 +7,8 @@
 // one step of a rank and the matching steps of its peers. Costs are those of the rank that has most of them. With several
 // lanes each carries its share of S, and the formulas hold for each lane.
 //
-// All_reduce for n = 4, with pieces 0 to 3 of one block. In each step a rank sends one piece to the next rank and takes
-// one from the previous rank. It adds its own input (+), finishes the sum (!), or keeps what it takes:
+// All_reduce for n = 4, with pieces 0 to 3 of one block. In each step a rank sends one piece to the next rank and takes one
+// from the previous rank. It adds its own input (+), finishes the sum (!), or keeps the piece as it is:
 //
 //	        reduce-scatter                     all-gather
 //	rank 0  →3 ←2+    →2 ←1+    →1 ←0+!      →0 ←3    →3 ←2    →2 ←1

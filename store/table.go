@@ -33,7 +33,7 @@ func (t *Table) Set(key string, val []byte) {
 	t.put(key, val)
 }
 
-// put stores val and wakes all who watch key. mu is held.
+// put stores val and fires all watches of key. The caller holds mu.
 func (t *Table) put(key string, val []byte) {
 	t.values[key] = val
 	t.watchers.wakeAll(key)

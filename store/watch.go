@@ -34,9 +34,9 @@ func (t *Table) Watch(keys []string, fire func()) *Watch {
 	return w
 }
 
-// Arrive adds one to the counter at key. Once the counter reaches size, all who stand at the barrier pass: Arrive
-// returns nil, and the others' fire is called. Before that it registers the caller as Watch does. The counter is not
-// reset, so every use needs a fresh key.
+// Arrive adds one to the counter at key. Once the counter reaches size, all callers at the barrier pass: Arrive returns nil,
+// and the others' fire is called. Before that it registers the caller as Watch does. The counter is not reset, so every use
+// needs a fresh key.
 func (t *Table) Arrive(key string, size int64, fire func()) (*Watch, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (ws waiters) remove(key string, w *Watch) {
 	}
 }
 
-// count takes one key off what w waits for and reports whether that was the last.
+// count takes one key off the keys that w waits for, and reports whether that was the last.
 func (w *Watch) count() bool {
 	if w.missing--; w.missing == 0 {
 		w.fire()

@@ -79,9 +79,10 @@ func Greet(ctx context.Context, conn net.Conn, c *Config, peer int, purpose uint
 	})
 }
 
-// Admit runs the acceptor's side of the handshake over a fresh connection, and returns who has dialed and what for. A
-// *PeerError means that the dialer proved the secret but does not fit this group: the group cannot form. With any other
-// error the dialer is a stranger, to be dropped and logged. Whether the peer has dialed before is for the caller to see.
+// Admit runs the acceptor's side of the handshake over a fresh connection, and returns the rank that has dialed, and the
+// purpose. A *PeerError means that the dialer proved the secret but does not fit this group: the group cannot form. With any
+// other error the dialer is a stranger, to be dropped and logged. Whether the peer has dialed before is for the caller to
+// see.
 func Admit(ctx context.Context, conn net.Conn, c *Config) (peer int, purpose uint16, err error) {
 	err = within(ctx, conn, func() error {
 		theirs, err := readGreeting(conn)

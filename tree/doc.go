@@ -17,7 +17,7 @@
 //	direct            all but barrier and all_to_all: each message goes straight to where it is needed
 //
 // All_reduce by halving_doubling for n = 4, with quarters 0 to 3 of the tensor. In each round a rank sends quarters and
-// takes others. It adds what it has (+), finishes the sum (!), or keeps what it takes:
+// takes others. It adds its own (+), finishes the sum (!), or keeps the quarters as they are:
 //
 //	        1: peers differ in bit 0   2: in bit 1     3: in bit 1   4: in bit 0
 //	rank 0  →2,3 ←0,1+  (of rank 1)    →1 ←0+!         →0 ←1         →0,1 ←2,3

@@ -85,7 +85,7 @@ type touch struct {
 
 // touch checks an access against those before it and remembers it. Writes wake the tasks that watch these bytes. The stamp
 // published is the one that a write publishes to the actors that will acquire it, if any.
-func (s *Sim) touch(w who, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
+func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
 	if n == 0 {
 		return
 	}

@@ -23,8 +23,8 @@ type Options struct {
 	FirstBucketBytes int  // the first bucket of an element type is full when it has so many
 	BucketBytes      int  // and later ones when they have so many. c10d: bucket_cap_mb
 	BucketView       bool // gradients live in the buckets: nothing is copied, and Reducer.Grad says where they are. c10d: gradient_as_bucket_view
-	// FindUnused lets a step do without some gradients. They count as zeros; those that no rank had stay what they were. With
-	// BucketView they count as what is in the bucket, which the caller clears. It costs one small all-reduce a step.
+	// FindUnused lets a step do without some gradients. They count as zeros; gradients that no rank had stay as they were.
+	// With BucketView they count as what is in the bucket, which the caller clears. It costs one small all-reduce a step.
 	// c10d: find_unused_parameters.
 	FindUnused bool
 	Hook       Hook   // nil takes AllReduce
@@ -89,7 +89,7 @@ func (r *Reducer) meet(ctx context.Context, refused error) error {
 	return r.fill(expected)
 }
 
-// fill makes the buckets for gradients that come in an order. If it cannot the reducer keeps those that it has.
+// fill makes the buckets for gradients that come in an order. If it cannot, the reducer keeps the buckets that it has.
 func (r *Reducer) fill(order []int) error {
 	var buckets []*Bucket
 	at := make([]place, len(r.params))

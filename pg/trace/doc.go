@@ -5,10 +5,10 @@
 //
 // Invariants, numbered so that code and tests can cite them:
 //
-//  1. Collectives are compared by group and sequence number, and only among ranks that have recorded them: what a ring has lost
-//     counts as done. Sends and receives are compared by their two ends.
+//  1. Collectives are compared by group and sequence number, and only among ranks that have recorded them: an operation that
+//     a ring has lost counts as done. Sends and receives are compared by their two ends.
 //  2. A rank whose dump is missing is named, and the others are compared without it.
-//  3. The first line says what came first: what others wait for comes before those who wait.
+//  3. The first line says what came first. A rank for which others wait comes before the ranks that wait.
 //  4. Clocks of ranks are never compared as they are, but by when the ranks saw the same collectives end.
 //  5. Reasons that ranks give themselves for their group's failure are held against the records. Where both name the same
 //     ranks it is one finding, and stands before a finding that only the records suggest. A rank that stopped because its

@@ -247,7 +247,7 @@ func (j *job) waits(rank int) *flight.Entry {
 	return nil
 }
 
-// whereabouts says what a rank does instead of what others wait for.
+// whereabouts says what a rank does while others wait for it.
 func (j *job) whereabouts(rank int) string {
 	d := j.dumps[rank]
 	e := j.waits(rank)

@@ -1,10 +1,10 @@
 // Package filestore is a store in a file that all ranks see, in the format of PyTorch's FileStore. It needs no server,
 // and a file system whose locks hold between the ranks: a local one, or NFS 4.
 //
-// The format: an append-only log of records. A record is the key's length (4 bytes, little-endian), the key, the
-// value's length (4 bytes) and the value. The last record of a key wins. A user's key is stored with a leading slash;
-// a key that starts with "-" takes back the key that follows. "refcount/" counts the ranks that have the file open,
-// "cleanup/" those that have closed it, both as decimal text.
+// The format: an append-only log of records. A record is the key's length (4 bytes, little-endian), the key, the value's
+// length (4 bytes) and the value. The last record of a key wins. A user's key is stored with a leading slash; a key that
+// starts with "-" takes back the key that follows. "refcount/" counts the ranks that have the file open, and "cleanup/" the
+// ranks that have closed it, both as decimal text.
 //
 // Invariants:
 //

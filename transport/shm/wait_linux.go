@@ -21,7 +21,7 @@ const (
 	spinRounds  = 32 // rounds between two readings of the clock, where ranks do not share cores
 )
 
-// patience is the state of one idle period, and what was learnt in those before.
+// patience is the state of one idle period, and what was learnt in earlier ones.
 type patience struct {
 	crowded bool // the group has more ranks than cores
 	company bool // another rank is in this process

@@ -29,7 +29,7 @@ func (f *forming) accept(l net.Listener) {
 	}
 }
 
-// admit introduces one dialer. Strangers are dropped; who belongs to the group and does not fit ends it.
+// admit introduces one dialer. Strangers are dropped; a peer that belongs to the group but has other terms ends Open.
 func (f *forming) admit(conn net.Conn) {
 	from := conn.RemoteAddr()
 	conn, err := f.limited(conn, f.introduceAccepted)

@@ -31,7 +31,7 @@ func (t *tiles) reach(phase, d int, n uint32) {
 // deepest is the largest number of tiles of a pair that are sent and not yet used.
 const deepest = 8
 
-// slots computes where a block's n tiles of a pair lie. The last quiet tiles are those that no rank says it has used.
+// slots computes where a block's n tiles of a pair lie. The last quiet tiles are the tiles whose use no rank confirms.
 type slots struct {
 	*tiles
 	tile, pieces, n, quiet, depth uint32

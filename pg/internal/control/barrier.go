@@ -112,7 +112,7 @@ func (b *barrier) missing(size int, seq uint64) (late, gone []int) {
 	return late, gone
 }
 
-// verdict returns what rank 0 has decided last, whether it is there, and whether it is gone.
+// verdict returns rank 0's last decision, whether it is there, and whether rank 0 is gone.
 func (b *barrier) verdict(seq uint64) (decided Message, open, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

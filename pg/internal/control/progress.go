@@ -39,7 +39,7 @@ func (p *Progress) Slot() *transport.Call {
 	return &p.calls[p.n%remembered]
 }
 
-// Entered ends what Slot began.
+// Entered ends the entering that Slot began.
 func (p *Progress) Entered() {
 	p.n++
 	p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 // stalled is how long a collective stands still before the group hears of it.
 const stalled = 2 * time.Second
 
-// nearest returns the earliest deadline of what is pending, and sets those not yet known. Where a peer or the group has
-// ended it returns until when to wait for what may follow.
+// nearest returns the earliest deadline of all pending operations, and sets deadlines not yet known. Where a peer or the
+// group has ended, it returns until when to wait for news of the cause.
 func (b *Backend) nearest() time.Time {
 	var first time.Time
 	earlier := func(t time.Time) {

@@ -17,9 +17,9 @@ type abort struct {
 	at  time.Time
 }
 
-// Abort ends what is pending, from the operation at which the group failed; those before it may still complete for some time.
-// A second call changes something only if it allows fewer of them, and with own: a failure of this rank's while another's is
-// being drained. It reports whether it did.
+// Abort ends pending operations, from the one at which the group failed. Operations before it may still complete for some
+// time. A second call changes something only if it allows fewer of them, and with own: a failure of this rank's while
+// another's is being drained. It reports whether it did.
 func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
 	a := b.abort.Load()
 	if a != nil && (!own || at >= a.seq) {
@@ -87,7 +87,8 @@ func (b *Backend) broken(o *op.Op, err error) bool {
 	return false
 }
 
-// collectiveOf returns the place of a collective, 0 for a send or receive: those go on beside the collectives.
+// collectiveOf returns the sequence number of a collective. It is 0 for a send or receive, which goes on beside the
+// collectives.
 func collectiveOf(o *op.Op) op.Seq {
 	if o.P2P() {
 		return 0
@@ -106,7 +107,7 @@ func (b *Backend) locate(o *op.Op, err error) error {
 	return e
 }
 
-// sequence returns the place that an error names: a send or receive has none.
+// sequence returns the sequence number that an error names: a send or receive has none.
 func sequence(o *op.Op) op.Seq {
 	if o.P2P() {
 		return 0

@@ -69,7 +69,7 @@ func (b *Backend) poll() bool {
 	return b.advanceMessages() || moved
 }
 
-// accept takes over what was enqueued.
+// accept takes over the operations that were enqueued.
 func (b *Backend) accept() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

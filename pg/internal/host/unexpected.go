@@ -12,7 +12,7 @@ import (
 )
 
 // maxUnexpected bounds the bytes of messages that came before their receive was posted and had to make way for others of the
-// same peer. Beyond it a message waits in its lane and holds up those behind it.
+// same peer. Beyond it a message waits in its lane and holds up the messages behind it.
 const maxUnexpected = 64 << 20
 
 // arrived is a message without a receive.

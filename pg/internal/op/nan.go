@@ -30,7 +30,7 @@ func (o *Op) Sent() []colligo.Tensor {
 	return o.Rare().Ins
 }
 
-// FindNaN searches what the operation sends from memory of this process. It returns nil if there is no NaN.
+// FindNaN searches the tensors that the operation sends from memory of this process. It returns nil if there is no NaN.
 func (o *Op) FindNaN() *NaN {
 	for n, t := range o.Sent() {
 		if i := FirstNaN(Gathered(t), o.DType); i >= 0 {

@@ -58,7 +58,7 @@ type Op struct {
 	rare *Rare
 }
 
-// Rare is what few operations need.
+// Rare has the fields that few operations need.
 type Rare struct {
 	Ins, Outs     []colligo.Tensor // one tensor for each rank; of an operation that stands for several, the tensors of all
 	in, out       []byte           // the memory of a list whose tensors follow one another
@@ -81,7 +81,7 @@ type Rare struct {
 // nothing is the Rare of operations that have none. It is only read.
 var nothing = new(Rare)
 
-// Rare returns what few operations need, to be read.
+// Rare returns the fields that few operations need, to be read.
 func (o *Op) Rare() *Rare {
 	if o.rare == nil {
 		return nothing
