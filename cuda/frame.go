@@ -20,7 +20,7 @@ type frame struct {
 	pair      pair
 }
 
-// launchConfig is CUlaunchConfig.
+// launchConfig says how cuLaunchKernelEx launches a kernel; it has the layout of CUlaunchConfig.
 type launchConfig struct {
 	grid, block [3]uint32
 	shared, _   uint32
@@ -29,14 +29,14 @@ type launchConfig struct {
 	count, _    uint32
 }
 
-// launchAttribute is CUlaunchAttribute.
+// launchAttribute is one attribute of a launch; it has the layout of CUlaunchAttribute.
 type launchAttribute struct {
 	id, _ uint32
 	value uint32
 	_     [60]byte
 }
 
-// kernelNode is CUDA_KERNEL_NODE_PARAMS_v2.
+// kernelNode describes the kernel of a graph's node; it has the layout of CUDA_KERNEL_NODE_PARAMS_v2.
 type kernelNode struct {
 	function    Function
 	grid, block [3]uint32
@@ -47,7 +47,8 @@ type kernelNode struct {
 	context     Context
 }
 
-// streamSerialization is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+// streamSerialization lets a kernel begin before the one in front of it has ended
+// (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
 const streamSerialization = 6
 
 var frames = sync.Pool{New: func() any {

@@ -61,7 +61,7 @@ func (p *llBlock) take(slot, span, i, n uint64, peer int) []byte {
 	return b
 }
 
-// exchangeLL is ExchangeLL.
+// exchangeLL models the kernel ExchangeLL, which sends each peer any bytes and receives any bytes from it (move.cu).
 func exchangeLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -95,7 +95,7 @@ func (p *llBlock) sendEven(a *ptx.EvenArgs) (span uint64) {
 	return span
 }
 
-// exchangeLLEven is ExchangeLLEven.
+// exchangeLLEven models the kernel ExchangeLLEven, which exchanges parts of one length (move.cu).
 func exchangeLLEven(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EvenArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -112,7 +112,7 @@ func exchangeLLEven(l *cudasim.Launch) {
 	})
 }
 
-// broadcastLL is BroadcastLL.
+// broadcastLL models the kernel BroadcastLL, by which the root sends all data to every peer (move.cu).
 func broadcastLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.BroadcastArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {

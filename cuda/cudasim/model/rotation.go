@@ -73,7 +73,7 @@ func (s *slots) used(d int, j uint32) {
 	}
 }
 
-// exchangeRotation is ExchangeRotation.
+// exchangeRotation models the kernel ExchangeRotation, which exchanges tiles with one peer after the other (rotation.h).
 func exchangeRotation(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
@@ -132,7 +132,8 @@ func (s *slots) receiveRotation(a *ptx.ExchangeArgs, n uint32) {
 	}
 }
 
-// exchangeDirect is ExchangeDirect.
+// exchangeDirect models the kernel ExchangeDirect, which stores parts in the peers' outputs between two barriers
+// (rotation.h).
 func exchangeDirect(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.DirectExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
@@ -166,7 +167,7 @@ func exchangeDirect(l *cudasim.Launch) {
 	})
 }
 
-// broadcastChain is BroadcastChain.
+// broadcastChain models the kernel BroadcastChain, by which each rank hands tile after tile on to the next (rotation.h).
 func broadcastChain(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ChainArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {

@@ -122,7 +122,7 @@ func (t *tiles) at(j, tile uint32) uint64 {
 	return (uint64(j)*uint64(t.grid) + uint64(t.Index)) * uint64(tile)
 }
 
-// exchangeTiles is ExchangeTiles.
+// exchangeTiles models the kernel ExchangeTiles, which exchanges tiles with all peers at once (move.cu).
 func exchangeTiles(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {

@@ -70,7 +70,7 @@ func (d *deadlines) late(now time.Time, freed func(*op.Op)) *op.Op {
 	return late
 }
 
-// byDeadline is a heap.
+// byDeadline has the operations whose deadlines are not in the order of their calls, as a heap with the earliest first.
 type byDeadline []pending
 
 func (h byDeadline) Len() int           { return len(h) }
