@@ -51,7 +51,7 @@ type Recorder struct {
 type group struct {
 	Group
 	enqueued           atomic.Int64
-	_                  [64]byte // who calls writes the one, who looks after devices the others
+	_                  [64]byte // callers write the one, the watchdog of devices the others
 	started, completed atomic.Int64
 }
 

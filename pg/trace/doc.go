@@ -5,7 +5,7 @@
 //
 // Invariants, numbered so that code and tests can cite them:
 //
-//  1. Collectives are compared by group and sequence number, and only among ranks that have recorded them: an operation that
+//  1. Collectives are compared by group and sequence number, and only among ranks that have recorded them. An operation that
 //     a ring has lost counts as done. Sends and receives are compared by their two ends.
 //  2. A rank whose dump is missing is named, and the others are compared without it.
 //  3. The first line says what came first. A rank for which others wait comes before the ranks that wait.

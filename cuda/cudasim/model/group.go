@@ -97,7 +97,7 @@ func fillLines(l *cudasim.Launch) {
 	})
 }
 
-// copyBytes models the kernel CopyBytes, which copies bytes between any two addresses of a device.
+// copyBytes models the kernel CopyBytes, which copies bytes between any two addresses that a device sees.
 func copyBytes(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.CopyArgs](l)
 	l.Each(func(b *cudasim.Block) {

@@ -94,7 +94,7 @@ const (
 	longPause  = 50 * time.Millisecond
 )
 
-// Open makes the watchdog that of a group.
+// Open makes the watchdog look after the devices of a group.
 func (d *Devices) Open(g Group, log *oplog.Log) { d.group, d.log = g, log }
 
 func queueOf(coll plan.Coll) int {
