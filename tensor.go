@@ -241,9 +241,14 @@ func (t Tensor) Addr() uintptr {
 // CPUBytes returns the memory of a contiguous CPU tensor. It panics for any other.
 func (t Tensor) CPUBytes() []byte {
 	if t.kind != CPU || !t.Contiguous() {
-		panic(fmt.Sprintf("colligo: bytes of %v, which is not a contiguous CPU tensor", t))
+		noBytes(t)
 	}
-	return unsafe.Slice((*byte)(t.mem), t.Size())
+	return unsafe.Slice((*byte)(t.mem), t.count*t.dtype.Size())
+}
+
+// noBytes is apart from CPUBytes so that the compiler can inline that.
+func noBytes(t Tensor) {
+	panic(fmt.Sprintf("colligo: bytes of %v, which is not a contiguous CPU tensor", t))
 }
 
 // View changes the element type of a contiguous tensor without changing its memory. The bytes must be a whole number of

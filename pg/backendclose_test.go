@@ -72,7 +72,7 @@ func TestCloseBesideFailure(t *testing.T) {
 	dir := t.TempDir()
 	log := &held{writes: make(chan struct{}), goOn: make(chan struct{})} // on the way from the error to the dump
 	g, _, _ := stillGroup(t, func(c *Config) {
-		c.Watch.DumpOnError, c.Watch.DumpFile, c.Log = On, dir+"/", slog.New(log)
+		c.Recorder.DumpOnError, c.Recorder.DumpFile, c.Log = On, dir+"/", slog.New(log)
 	})
 	failed, closed := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -134,7 +134,7 @@ func TestFailedWhileOpening(t *testing.T) {
 	})
 	for mode, told := range map[ErrorMode]bool{CleanUp: true, NoHandling: false} {
 		c := quiet
-		c.Watch.OnError = mode
+		c.Watchdog.OnError = mode
 		g := inProcess(t, 1, c)[0]
 		_, err := BackendOf(t.Context(), g, colligo.Device{Kind: failedWhileOpening})
 		require.NoError(t, err)

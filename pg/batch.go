@@ -8,8 +8,15 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// Batch takes the operations of one coalescing block. Its methods are those of Group, and check their arguments in the same
-// way; what they refuse is an error of the block. Nothing is read or written before the block has ended.
+// Batch takes the operations of one coalescing block. Its methods have the arguments of Group's methods of the same name. They
+// check them in the same way; a wrong argument is an error of the block. Nothing is read or written before f has returned.
+//
+// Everything that Group can start in the background is here, but for three kinds of calls:
+//   - Barrier: operations of a block are in no order with one another, so a barrier among them would say nothing. One after the
+//     block does what is wanted.
+//   - RecvAny: a block has one Work, which cannot tell the sources of its receives. GPUs have no such receive at all.
+//   - Coalesce and the coalesced forms, such as AllReduceCoalesced: they are blocks themselves. A list is given here tensor by
+//     tensor.
 type Batch struct {
 	g     *Group
 	calls []*op.Op
@@ -17,31 +24,36 @@ type Batch struct {
 	over  bool
 }
 
-// Coalesce launches every operation that f gives to the batch as one, and returns when all are done. All ranks must give
-// the same collectives on tensors of the same lengths in the same order; sends and receives are matched as always. If f fails,
-// or an argument is wrong, nothing is launched. All tensors must be on one device; types, reductions and roots may differ.
-// What one operation writes no other of the block may use: their order is not told, and small ones happen at once.
+// Coalesce launches every operation that f gives to the batch as one, and returns when all are done. On a GPU it returns when
+// they are enqueued, as other blocking calls do.
 //
-// A block takes one sequence number. On the CPU small operations of one kind that follow one another share a plan, so that
-// many small tensors cost little more than one. On a device all are enqueued without another operation of the group between
-// them, and where the backend is a Grouper as one launch.
+// All ranks must give the same collectives on tensors of the same lengths in the same order. Sends and receives are matched as
+// always. Types, reductions and roots may differ; all tensors must be on one device. What one operation writes no other of the
+// block may use: they are in no order with one another.
+//
+// If f fails or an argument is wrong, nothing is launched, and the group goes on. Any later error ends the group.
+//
+// A block takes one sequence number. On the CPU small operations of one kind that follow one another share a plan. Many small
+// tensors then cost little more than one. On a device no other operation of the group comes between those of a block. A
+// backend that is a Grouper makes them one launch.
 // c10d: _coalescing_manager.
 func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
-	ops, err := g.collect(f)
+	ops, err := collect(g, f)
 	if err != nil {
 		return err
 	}
 	return g.runAll(ctx, ops)
 }
 
-// CoalesceAsync starts a Coalesce. The Work is done when all operations are. c10d: _coalescing_manager with async_ops.
+// CoalesceAsync starts a Coalesce; f has returned when it does. The Work is done when all operations are, and its results are
+// those of all in their order. c10d: _coalescing_manager with async_ops.
 func (g *Group) CoalesceAsync(ctx context.Context, f func(b *Batch) error) *Work {
-	ops, err := g.collect(f)
+	ops, err := collect(g, f)
 	return g.startAll(ctx, ops, err)
 }
 
 // collect has f fill a batch.
-func (g *Group) collect(f func(b *Batch) error) ([]*op.Op, error) {
+func collect(g *Group, f func(b *Batch) error) ([]*op.Op, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: coalesce: %w", ErrNotMember)
 	}
@@ -51,11 +63,11 @@ func (g *Group) collect(f func(b *Batch) error) ([]*op.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.calls, g.checkAll(b.calls)
+	return b.calls, checkAll(g, b.calls)
 }
 
 // checkAll returns what is wrong with the operations of a block.
-func (g *Group) checkAll(ops []*op.Op) error {
+func checkAll(g *Group, ops []*op.Op) error {
 	for i, o := range ops {
 		if o.DeviceID() != ops[0].DeviceID() {
 			o.Failf("tensors on %v and %v in one block", ops[0].DeviceID(), o.DeviceID())
@@ -83,53 +95,63 @@ func (b *Batch) call() *op.Op {
 	return o
 }
 
-// AllReduce adds a Group.AllReduce.
+// AllReduce adds a Group.AllReduce. c10d: all_reduce in a _coalescing_manager.
 func (b *Batch) AllReduce(t colligo.Tensor, by colligo.ReduceOp) { b.call().AllReduce(t, by) }
 
-// Broadcast adds a Group.Broadcast.
+// Broadcast adds a Group.Broadcast. c10d: broadcast in a _coalescing_manager.
 func (b *Batch) Broadcast(t colligo.Tensor, root int) { b.call().Broadcast(t, root) }
 
-// Reduce adds a Group.Reduce.
+// Reduce adds a Group.Reduce. NCCL: ncclReduce in a group.
 func (b *Batch) Reduce(t colligo.Tensor, root int, by colligo.ReduceOp) {
 	b.call().ReduceTo(t, root, by)
 }
 
-// AllGather adds a Group.AllGather.
+// AllGather adds a Group.AllGather. NCCL: broadcasts of each rank's part in a group.
 func (b *Batch) AllGather(outs []colligo.Tensor, in colligo.Tensor) { b.call().AllGather(outs, in) }
 
-// AllGatherIntoTensor adds a Group.AllGatherIntoTensor.
+// AllGatherIntoTensor adds a Group.AllGatherIntoTensor. c10d: all_gather_into_tensor in a _coalescing_manager.
 func (b *Batch) AllGatherIntoTensor(out, in colligo.Tensor) { b.call().AllGatherInto(out, in) }
 
-// ReduceScatter adds a Group.ReduceScatter.
+// ReduceScatter adds a Group.ReduceScatter. NCCL: reductions of each rank's part in a group.
 func (b *Batch) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.ReduceOp) {
 	b.call().ReduceScatter(out, ins, by)
 }
 
-// ReduceScatterTensor adds a Group.ReduceScatterTensor.
+// ReduceScatterTensor adds a Group.ReduceScatterTensor. c10d: reduce_scatter_tensor in a _coalescing_manager.
 func (b *Batch) ReduceScatterTensor(out, in colligo.Tensor, by colligo.ReduceOp) {
 	b.call().ReduceScatterTensor(out, in, by)
 }
 
-// AllToAll adds a Group.AllToAll.
+// AllToAll adds a Group.AllToAll. NCCL: a send and a receive for each pair in a group.
 func (b *Batch) AllToAll(outs, ins []colligo.Tensor) { b.call().AllToAll(outs, ins) }
 
-// AllToAllSingle adds a Group.AllToAllSingle.
+// AllToAllSingle adds a Group.AllToAllSingle. NCCL: a send and a receive for each pair in a group.
 func (b *Batch) AllToAllSingle(out, in colligo.Tensor, outSplits, inSplits []int) {
 	b.call().AllToAllSingle(out, in, outSplits, inSplits)
 }
 
-// Gather adds a Group.Gather.
+// Gather adds a Group.Gather. NCCL: a send of each rank and the root's receives in a group.
 func (b *Batch) Gather(outs []colligo.Tensor, in colligo.Tensor, root int) {
 	b.call().Gather(outs, in, nil, root)
 }
 
-// Scatter adds a Group.Scatter.
+// GatherV adds a Group.GatherV. NCCL: a send of each rank and the root's receives in a group.
+func (b *Batch) GatherV(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) {
+	b.call().Gather(outs, in, counts, root)
+}
+
+// Scatter adds a Group.Scatter. NCCL: the root's sends and a receive of each rank in a group.
 func (b *Batch) Scatter(out colligo.Tensor, ins []colligo.Tensor, root int) {
 	b.call().Scatter(out, ins, nil, root)
 }
 
-// Send adds a Group.Send.
+// ScatterV adds a Group.ScatterV. NCCL: the root's sends and a receive of each rank in a group.
+func (b *Batch) ScatterV(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) {
+	b.call().Scatter(out, ins, counts, root)
+}
+
+// Send adds a Group.Send. c10d: isend in batch_isend_irecv.
 func (b *Batch) Send(t colligo.Tensor, to, tag int) { b.call().Send(t, to, tag) }
 
-// Recv adds a Group.Recv.
+// Recv adds a Group.Recv. c10d: irecv in batch_isend_irecv.
 func (b *Batch) Recv(t colligo.Tensor, from, tag int) { b.call().Recv(t, from, tag) }

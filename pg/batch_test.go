@@ -437,7 +437,7 @@ func TestPairsRecorded(t *testing.T) {
 
 // TestBlockNaN looks for NaNs in every operation of a block before one is launched.
 func TestBlockNaN(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Watch.NaNCheck = pg.On }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Debug.NaNCheck = pg.On }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		x, y := f32(3), colligo.Of([]float32{0, float32(math.NaN())})
 		require.NoError(t, g.AllReduceCoalesced(t.Context(), []colligo.Tensor{x, x}, colligo.Sum))

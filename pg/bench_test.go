@@ -98,7 +98,7 @@ func TestWarmCallsDoNotAllocate(t *testing.T) {
 // and without the flight recorder, blocking and not.
 func BenchmarkFrontEnd(b *testing.B) {
 	for _, entries := range []int{2000, -1} {
-		g, err := pg.Init(context.Background(), pg.Config{Store: store.NewHash(), Size: 1, Watch: pg.Watch{Entries: entries}})
+		g, err := pg.Init(context.Background(), pg.Config{Store: store.NewHash(), Size: 1, Recorder: pg.RecorderOptions{Entries: entries}})
 		require.NoError(b, err)
 		ctx, x := context.Background(), colligo.Of(make([]float32, 1))
 		b.Run(fmt.Sprintf("entries=%d/async=false", entries), func(b *testing.B) {

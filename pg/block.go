@@ -24,11 +24,11 @@ func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pe
 	case len(ops) == 0:
 		return none{}, nil
 	case !ops[0].OnCPU():
-		return g.onDeviceAll(ctx, ops, async)
+		return (*onDevice)(g).carryAll(ctx, ops, async)
 	case g.size == 1:
-		return g.aloneAll(ctx, ops)
+		return (*alone)(g).carryAll(ctx, ops)
 	}
-	b, drive, err := g.enqueueAll(op.Merge(ops), false)
+	b, drive, err := (*onHost)(g).enqueueAll(op.Merge(ops), false)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}
@@ -53,19 +53,20 @@ func (none) Synchronize(context.Context) error { return nil }
 // Done implements backend.Pending.
 func (none) Done() bool { return true }
 
-// aloneAll carries out a block in a group of one rank.
-func (g *Group) aloneAll(ctx context.Context, ops []*op.Op) (backend.Pending, error) {
+// carryAll carries out a block in a group of one rank.
+func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, error) {
+	g := (*Group)(c)
 	for _, o := range ops {
 		g.state.mu.Lock()
 		err := g.state.err
 		if err == nil {
-			g.number(o, 1+3) // aloneAll and doAll, and runAll or startAll with a method before it
+			g.number(o, 1+3) // carryAll and doAll, and runAll or startAll with a method before it
 		}
 		g.state.mu.Unlock()
 		if err != nil {
 			return nil, g.explain(o, 0, err, true)
 		}
-		if _, err := (*alone)(g).carry(ctx, o, false, false); err != nil {
+		if _, err := c.carry(ctx, o, false, false); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +91,7 @@ func (g *Group) startAll(ctx context.Context, ops []*op.Op, wrong error) *Work {
 	if err != nil {
 		return finished(err)
 	}
-	w := g.workOfBlock(ops, p)
+	w := workOfBlock(g, ops, p)
 	w.results = results
 	return w
 }
@@ -105,7 +106,8 @@ func resultsOf(ops []*op.Op) []colligo.Tensor {
 }
 
 // enqueueAll gives the operations of a block to the CPU backend. If each is set they have done channels of their own.
-func (g *Group) enqueueAll(ops []*op.Op, each bool) (b *op.Block, drive bool, err error) {
+func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, drive bool, err error) {
+	g := (*Group)(c)
 	b = op.NewBlock(ops)
 	b.Done = make(chan struct{})
 	g.state.mu.Lock()
@@ -123,13 +125,14 @@ func (g *Group) enqueueAll(ops []*op.Op, each bool) (b *op.Block, drive bool, er
 			o.Done = make(chan struct{})
 		}
 	}
-	g.admitAll(b)
+	c.admitAll(b)
 	return b, g.host.EnqueueAll(ops), nil
 }
 
 // admitAll records the operations of a block. As in c10d its collectives have one number, and so have its sends and
 // receives; an entry of its own stands for all if there are several. The caller, enqueueAll, holds g.state.mu.
-func (g *Group) admitAll(b *op.Block) {
+func (c *onHost) admitAll(b *op.Block) {
+	g := (*Group)(c)
 	const skip = 5   // admitAll, enqueueAll and doAll, and runAll or startAll with a method before it
 	var seen [2]bool // a collective, a send or receive: the first of each kind has a number
 	for _, o := range b.Ops {
@@ -152,9 +155,9 @@ func (g *Group) admitAll(b *op.Block) {
 	}
 }
 
-// onDeviceAll gives the calls of a block to the backend of their device, with no other between them.
-func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
-	c := (*onDevice)(g)
+// carryAll gives the calls of a block to the backend of their device, with no other between them.
+func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
+	g := (*Group)(c)
 	if err := c.prepare(ctx, ops[0]); err != nil {
 		return nil, err
 	}
@@ -163,7 +166,7 @@ func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (back
 	all, grouped := b.(backend.Grouper)
 	if grouped {
 		if err := all.Begin(ctx, len(ops), async); err != nil {
-			return nil, g.failBlock(ops[0], err)
+			return nil, c.failBlock(ops[0], err)
 		}
 	}
 	held := grouped && async // the others are followed as ever
@@ -173,7 +176,7 @@ func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (back
 	var each pendings
 	called := time.Now()
 	for _, o := range ops {
-		p, err := g.giveNext(ctx, b, o, async)
+		p, err := c.giveNext(ctx, b, o, async)
 		if err != nil {
 			if held {
 				defer g.devices.watch.Release(nil)
@@ -182,7 +185,7 @@ func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (back
 				_, late := all.End(ctx)
 				err = errors.Join(err, late)
 			}
-			return nil, g.failBlock(o, err)
+			return nil, c.failBlock(o, err)
 		}
 		each = append(each, p)
 	}
@@ -191,9 +194,9 @@ func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (back
 	}
 	p, err := all.End(ctx)
 	if err != nil {
-		err = g.failBlock(ops[0], err)
+		err = c.failBlock(ops[0], err)
 	} else if p != nil {
-		g.watchDeadline(ops[0], p, called)
+		c.watchDeadline(ops[0], p, called)
 	}
 	if held {
 		g.devices.watch.Release(p)
@@ -202,21 +205,23 @@ func (g *Group) onDeviceAll(ctx context.Context, ops []*op.Op, async bool) (back
 }
 
 // giveNext is give with the next sequence number.
-func (g *Group) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+	g := (*Group)(c)
 	g.state.mu.Lock()
 	err := g.state.err
 	if err == nil {
-		g.number(o, 1+4) // giveNext, onDeviceAll and doAll, and runAll or startAll with a method before it
+		g.number(o, 1+4) // giveNext, carryAll and doAll, and runAll or startAll with a method before it
 	}
 	g.state.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return g.give(ctx, b, o, async)
+	return c.give(ctx, b, o, async)
 }
 
 // failBlock fails the group with what a backend could not do.
-func (g *Group) failBlock(o *op.Op, err error) error {
+func (c *onDevice) failBlock(o *op.Op, err error) error {
+	g := (*Group)(c)
 	err = g.explain(o, o.Seq, err, false)
 	g.fail(err, true)
 	return err

@@ -2,7 +2,7 @@ package pg
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -72,7 +72,7 @@ func (c *onDevice) prepare(ctx context.Context, o *op.Op) error {
 	if g.devices.get(o.DeviceID()) != nil {
 		return nil
 	}
-	err := g.openFor(ctx, o)
+	err := c.openFor(ctx, o)
 	if err != nil {
 		g.devices.order.Unlock()
 	}
@@ -80,11 +80,12 @@ func (c *onDevice) prepare(ctx context.Context, o *op.Op) error {
 }
 
 // openFor opens the backend for the first operation on a device. The caller holds the order.
-func (g *Group) openFor(ctx context.Context, o *op.Op) error {
+func (c *onDevice) openFor(ctx context.Context, o *op.Op) error {
+	g := (*Group)(c)
 	if err := g.Err(); err != nil {
 		return g.explain(o, 0, err, true)
 	}
-	if _, err := g.backendFor(ctx, o.DeviceID()); err != nil {
+	if _, err := c.backendFor(ctx, o.DeviceID()); err != nil {
 		return g.explain(o, 0, err, false)
 	}
 	return g.refuseAfterDeath(o) // of a peer that died before there was a backend to tell
@@ -98,7 +99,7 @@ func (c *onDevice) take(*op.Op) (drive bool) { return false }
 
 func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
-	p, err := g.give(ctx, g.devices.get(o.DeviceID()), o, async)
+	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, async)
 	if err != nil {
 		err = g.explain(o, o.Seq, err, false)
 		g.fail(err, true)
@@ -107,13 +108,14 @@ func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.
 }
 
 // give gives an operation that has its number to a backend. The caller holds the order.
-func (g *Group) give(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+	g := (*Group)(c)
 	if !o.P2P() { // a message has the place of the collective before it
 		g.enter(o)
 	}
 	called := o.Called // the clock is read once for recorder and watchdog
 	if g.detailed() {
-		if err := g.agreeOnDevice(ctx, o); err != nil {
+		if err := c.agree(ctx, o); err != nil {
 			g.ops.End(o, err)
 			return nil, err
 		}
@@ -127,82 +129,66 @@ func (g *Group) give(ctx context.Context, b backend.Backend, o *op.Op, async boo
 		return nil, err
 	}
 	if p != nil {
-		g.watchDeadline(o, p, called)
+		c.watchDeadline(o, p, called)
 	}
 	return p, nil
 }
 
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
-func (g *Group) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
+func (c *onDevice) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
+	g := (*Group)(c)
 	o.Clock(called)
-	if g.config.Watch.OnError == NoHandling {
+	if g.config.Watchdog.OnError == NoHandling {
 		g.limits.ended(o) // nobody sees when it is done
 		return
 	}
 	g.devices.watch.Watch(o, p)
 }
 
-// deviceGroup is a group as the watchdog of its devices sees it.
-type deviceGroup struct{ g *Group }
+// events is a group as its CPU backend and the watchdog of its devices see it: what they ask it, and what they tell it.
+type events struct{ g *Group }
 
-var _ watchdog.Group = (*deviceGroup)(nil)
-
-// Err implements watchdog.Group.
-func (d *deviceGroup) Err() error { return d.g.Err() }
-
-// Late implements watchdog.Group.
-func (d *deviceGroup) Late(o *op.Op) { d.g.timedOut(o) }
-
-// Freed implements watchdog.Group.
-func (d *deviceGroup) Freed(o *op.Op) { d.g.limits.ended(o) }
-
-// hostGroup is a group as its CPU backend sees it.
-type hostGroup struct{ g *Group }
-
-var _ host.Group = (*hostGroup)(nil)
-
-// Agree implements host.Group.
-func (g *hostGroup) Agree(o *op.Op) (bool, error) { return g.g.agreed(o) }
+var (
+	_ host.Group     = (*events)(nil)
+	_ watchdog.Group = (*events)(nil)
+)
 
 // Begin implements host.Group.
-func (g *hostGroup) Begin(o *op.Op) {
+func (e *events) Begin(o *op.Op) {
 	if !o.Own {
-		g.g.ops.Begin(o, time.Now())
+		e.g.ops.Begin(o, time.Now())
 	}
 	if o.P2P() {
-		g.g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
+		e.g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
 	} else {
-		g.g.enter(o)
+		e.g.enter(o)
 	}
 }
 
 // End implements host.Group.
-func (g *hostGroup) End(o *op.Op, err error) {
+func (e *events) End(o *op.Op, err error) {
 	switch {
 	case !o.P2P() && err == nil:
-		g.g.control.Progress.Complete(uint64(o.Seq))
+		e.g.control.Progress.Complete(uint64(o.Seq))
 	case o.P2P() && o.Begun:
-		g.g.control.Progress.End(o.Coll == plan.Send, o.Posted())
+		e.g.control.Progress.End(o.Coll == plan.Send, o.Posted())
 	}
-	g.g.end(o, err)
+	e.g.end(o, err)
 }
 
 // Fail implements host.Group.
-func (g *hostGroup) Fail(err error, at op.Seq) bool { return g.g.failAt(err, at, true) }
+func (e *events) Fail(err error, at op.Seq) bool { return e.g.failAt(err, at, true) }
 
-// Err implements host.Group.
-func (g *hostGroup) Err() error { return g.g.Err() }
+// Err implements host.Group and watchdog.Group.
+func (e *events) Err() error { return e.g.Err() }
 
 // Explain implements host.Group.
-func (g *hostGroup) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
-	return g.g.explain(o, at, cause, second)
+func (e *events) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
+	return e.g.explain(o, at, cause, second)
 }
 
-// Late implements host.Group.
-func (g *hostGroup) Late(o *op.Op) { g.g.timedOut(o) }
-
-// Stalled implements host.Group.
-func (g *hostGroup) Stalled(o *op.Op) { g.g.suspect(o) }
+// Freed implements watchdog.Group.
+func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
@@ -229,12 +215,41 @@ func (g *Group) end(o *op.Op, err error) {
 	}
 }
 
-// explain wraps the cause of a failed call in who called what.
-func (g *Group) explain(o *op.Op, at op.Seq, cause error, second bool) error {
-	var known *colligo.OpError
-	if errors.As(cause, &known) && !second {
-		return cause
+// opened returns the group's backend for a device, and opens it if no operation has.
+func (c *onDevice) opened(ctx context.Context, id colligo.Device) (backend.Backend, error) {
+	g := (*Group)(c)
+	g.devices.order.Lock()
+	defer g.devices.order.Unlock()
+	if b := g.devices.get(id); b != nil {
+		return b, nil
 	}
-	return &colligo.OpError{Group: g.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: g.rank,
-		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	return c.backendFor(ctx, id)
+}
+
+// backendFor returns the group's backend for a device, and opens it at first use. The caller holds the order.
+func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.Backend, error) {
+	g, d := (*Group)(c), &c.devices
+	if b := d.get(id); b != nil {
+		return b, nil
+	}
+	if bound := g.config.Device; bound.Kind != colligo.CPU && id != bound {
+		return nil, fmt.Errorf("a tensor on %v, and the group is bound to %v", id, bound)
+	}
+	open, err := d.selected.Opener(id.Kind)
+	if err != nil {
+		return nil, err
+	}
+	b, err := open(asOwn(ctx), d.host, id)
+	if err != nil {
+		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)
+	}
+	d.put(id, b)
+	d.last = nil
+	if err := g.Err(); err != nil {
+		g.handler.abortDevices(err) // the group failed before there was a backend to tell
+	}
+	return b, nil
 }

@@ -11,7 +11,7 @@ import (
 // AllReduceCoalesced is AllReduce of each tensor of a list, which must have one element type. Every rank gives tensors of
 // the same lengths in the same order. c10d: all_reduce_coalesced.
 func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, by colligo.ReduceOp) error {
-	ops, err := g.allReduceCoalesced(ts, by)
+	ops, err := allReduceCoalesced(g, ts, by)
 	if err != nil {
 		return err
 	}
@@ -20,14 +20,14 @@ func (g *Group) AllReduceCoalesced(ctx context.Context, ts []colligo.Tensor, by 
 
 // AllReduceCoalescedAsync starts an AllReduceCoalesced.
 func (g *Group) AllReduceCoalescedAsync(ctx context.Context, ts []colligo.Tensor, by colligo.ReduceOp) *Work {
-	ops, err := g.allReduceCoalesced(ts, by)
+	ops, err := allReduceCoalesced(g, ts, by)
 	return g.startAll(ctx, ops, err)
 }
 
 // AllGatherIntoTensorCoalesced is AllGatherIntoTensor of each ins[i] to outs[i]; all have one element type.
 // c10d: all_gather_into_tensor in a block, allgather_into_tensor_coalesced.
 func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor) error {
-	ops, err := g.allGatherIntoCoalesced(outs, ins)
+	ops, err := allGatherIntoCoalesced(g, outs, ins)
 	if err != nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, outs, ins []co
 
 // AllGatherIntoTensorCoalescedAsync starts an AllGatherIntoTensorCoalesced.
 func (g *Group) AllGatherIntoTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor) *Work {
-	ops, err := g.allGatherIntoCoalesced(outs, ins)
+	ops, err := allGatherIntoCoalesced(g, outs, ins)
 	return g.startAll(ctx, ops, err)
 }
 
 // AllGatherCoalesced is AllGather of each ins[i] to the list outs[i], which has a tensor for every rank; all have one
 // element type. c10d: all_gather_coalesced.
 func (g *Group) AllGatherCoalesced(ctx context.Context, outs [][]colligo.Tensor, ins []colligo.Tensor) error {
-	ops, err := g.allGatherCoalesced(outs, ins)
+	ops, err := allGatherCoalesced(g, outs, ins)
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ func (g *Group) AllGatherCoalesced(ctx context.Context, outs [][]colligo.Tensor,
 
 // AllGatherCoalescedAsync starts an AllGatherCoalesced.
 func (g *Group) AllGatherCoalescedAsync(ctx context.Context, outs [][]colligo.Tensor, ins []colligo.Tensor) *Work {
-	ops, err := g.allGatherCoalesced(outs, ins)
+	ops, err := allGatherCoalesced(g, outs, ins)
 	return g.startAll(ctx, ops, err)
 }
 
 // ReduceScatterTensorCoalesced is ReduceScatterTensor of each ins[i] to outs[i]; all have one element type.
 // c10d: reduce_scatter_tensor in a block, reduce_scatter_tensor_coalesced.
 func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []colligo.Tensor, by colligo.ReduceOp) error {
-	ops, err := g.reduceScatterTensorCoalesced(outs, ins, by)
+	ops, err := reduceScatterTensorCoalesced(g, outs, ins, by)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, outs, ins []co
 
 // ReduceScatterTensorCoalescedAsync starts a ReduceScatterTensorCoalesced.
 func (g *Group) ReduceScatterTensorCoalescedAsync(ctx context.Context, outs, ins []colligo.Tensor, by colligo.ReduceOp) *Work {
-	ops, err := g.reduceScatterTensorCoalesced(outs, ins, by)
+	ops, err := reduceScatterTensorCoalesced(g, outs, ins, by)
 	return g.startAll(ctx, ops, err)
 }
 
@@ -77,7 +77,7 @@ func (g *Group) ReduceScatterTensorCoalescedAsync(ctx context.Context, outs, ins
 // a bufferSize of 0 is 250 MiB. Every rank gives tensors of the same types and lengths, and the same bufferSize.
 // c10d: _broadcast_coalesced, with its buckets.
 func (g *Group) BroadcastCoalesced(ctx context.Context, ts []colligo.Tensor, bufferSize, root int) error {
-	ops, err := g.broadcastCoalesced(ts, bufferSize, root)
+	ops, err := broadcastCoalesced(g, ts, bufferSize, root)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (g *Group) BroadcastCoalesced(ctx context.Context, ts []colligo.Tensor, buf
 }
 
 // list makes the n operations of a coalesced form, which must not be empty and have one element type.
-func (g *Group) list(coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, error) {
+func list(g *Group, coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, error) {
 	g = g.orOutside()
 	if n == 0 {
 		o := &op.Op{Coll: coll, Size: int32(g.size)}
@@ -98,13 +98,13 @@ func (g *Group) list(coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, 
 			ops[i].Failf("tensors of %v and %v in one call", ops[0].DType, ops[i].DType)
 		}
 	}
-	return ops, g.checkAll(ops)
+	return ops, checkAll(g, ops)
 }
 
 // lists is list of forms with outputs and inputs.
-func (g *Group) lists(coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([]*op.Op, error) {
+func lists(g *Group, coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([]*op.Op, error) {
 	g = g.orOutside()
-	return g.list(coll, max(outs, ins), func(i int) *op.Op {
+	return list(g, coll, max(outs, ins), func(i int) *op.Op {
 		if outs != ins {
 			o := &op.Op{Coll: coll, Size: int32(g.size)}
 			o.Failf("%d outputs for %d inputs", outs, ins)
@@ -114,20 +114,20 @@ func (g *Group) lists(coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([
 	})
 }
 
-func (g *Group) allReduceCoalesced(ts []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
-	return g.list(plan.AllReduce, len(ts), func(i int) *op.Op { return g.call().AllReduce(ts[i], by) })
+func allReduceCoalesced(g *Group, ts []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
+	return list(g, plan.AllReduce, len(ts), func(i int) *op.Op { return g.call().AllReduce(ts[i], by) })
 }
 
-func (g *Group) allGatherIntoCoalesced(outs, ins []colligo.Tensor) ([]*op.Op, error) {
-	return g.lists(plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.call().AllGatherInto(outs[i], ins[i]) })
+func allGatherIntoCoalesced(g *Group, outs, ins []colligo.Tensor) ([]*op.Op, error) {
+	return lists(g, plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.call().AllGatherInto(outs[i], ins[i]) })
 }
 
-func (g *Group) allGatherCoalesced(outs [][]colligo.Tensor, ins []colligo.Tensor) ([]*op.Op, error) {
-	return g.lists(plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.call().AllGather(outs[i], ins[i]) })
+func allGatherCoalesced(g *Group, outs [][]colligo.Tensor, ins []colligo.Tensor) ([]*op.Op, error) {
+	return lists(g, plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.call().AllGather(outs[i], ins[i]) })
 }
 
-func (g *Group) reduceScatterTensorCoalesced(outs, ins []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
-	return g.lists(plan.ReduceScatter, len(outs), len(ins), func(i int) *op.Op {
+func reduceScatterTensorCoalesced(g *Group, outs, ins []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
+	return lists(g, plan.ReduceScatter, len(outs), len(ins), func(i int) *op.Op {
 		return g.call().ReduceScatterTensor(outs[i], ins[i], by)
 	})
 }
@@ -136,7 +136,7 @@ func (g *Group) reduceScatterTensorCoalesced(outs, ins []colligo.Tensor, by coll
 const defaultBuffer = 250 << 20
 
 // broadcastCoalesced makes one broadcast of each bucket. On a device the tensors travel on their own.
-func (g *Group) broadcastCoalesced(ts []colligo.Tensor, bufferSize, root int) ([]*op.Op, error) {
+func broadcastCoalesced(g *Group, ts []colligo.Tensor, bufferSize, root int) ([]*op.Op, error) {
 	g = g.orOutside()
 	if bufferSize == 0 {
 		bufferSize = defaultBuffer
@@ -148,7 +148,7 @@ func (g *Group) broadcastCoalesced(ts []colligo.Tensor, bufferSize, root int) ([
 			ops[i].Failf("buckets of %d bytes", bufferSize)
 		}
 	}
-	if err := g.checkAll(ops); err != nil || len(ops) == 0 || !ops[0].OnCPU() || g.size == 1 {
+	if err := checkAll(g, ops); err != nil || len(ops) == 0 || !ops[0].OnCPU() || g.size == 1 {
 		return ops, err
 	}
 	var out []*op.Op

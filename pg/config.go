@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -71,7 +72,9 @@ type Config struct {
 	Tuning []tuning.Rule     // table by which planners are picked; nil takes tuning.Default
 	Log    *slog.Logger      // nil logs warnings and errors through slog.Default
 
-	Watch Watch // what the group checks and records, and what it does about failures
+	Recorder RecorderOptions // what is recorded of operations, and when and where it is dumped
+	Watchdog WatchdogOptions // when a group counts as stuck, and what becomes of the process when one has failed
+	Debug    DebugOptions    // what is checked to find mistakes
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.
@@ -108,7 +111,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Name = "0"
 	}
 	if c.Log == nil {
-		c.Log = defaultLog(c.Watch.Debug)
+		c.Log = defaultLog(c.Debug.Level)
 	}
 	if c.Tuning == nil {
 		c.Tuning = tuning.Default()
@@ -118,4 +121,13 @@ func (c Config) withDefaults() (Config, error) {
 		err = fmt.Errorf("pg: %w", err)
 	}
 	return c, err
+}
+
+// backends reads what a configuration says of backends, and refuses a device that none of them is for.
+func (c *Config) backends() (backend.Selection, error) {
+	names, err := backend.ParseSelection(c.Backends)
+	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
+		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
+	}
+	return names, err
 }

@@ -79,7 +79,7 @@ var twins = map[string]any{
 	"ScatterOptions":               none("options are arguments"),
 	"Store":                        (*store.Store)(nil),
 	"DebugLevel":                   pg.DebugDetail,
-	"get_debug_level":              pg.Watch{}.Debug,
+	"get_debug_level":              pg.DebugOptions{}.Level,
 	"Work":                         (*pg.Work)(nil),
 	"default_pg_timeout":           pg.DefaultTimeout,
 	"get_group_rank":               (*pg.Group).GroupRank,

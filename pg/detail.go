@@ -68,11 +68,11 @@ func clipShape(s string) string {
 }
 
 // detailed reports whether calls are compared.
-func (g *Group) detailed() bool { return g.config.Watch.Debug == DebugDetail && g.size > 1 }
+func (g *Group) detailed() bool { return g.config.Debug.Level == DebugDetail && g.size > 1 }
 
-// agreed reports whether all ranks have come to a collective, with an error if they do not call the same. The progress
-// engine asks until it is so.
-func (g *Group) agreed(o *op.Op) (bool, error) {
+// Agree implements host.Group.
+func (e *events) Agree(o *op.Op) (bool, error) {
+	g := e.g
 	if !g.detailed() {
 		return true, nil
 	}
@@ -86,15 +86,15 @@ func (g *Group) agreed(o *op.Op) (bool, error) {
 	}
 	select {
 	case <-check.Full():
-		return true, g.same(o.Seq, check)
+		return true, same(&g.control, o.Seq, check)
 	default:
 		return false, nil
 	}
 }
 
 // same ends the check of a collective to which all ranks have come, with an error if they do not call the same.
-func (g *Group) same(at op.Seq, check *control.Check) error {
-	if says := g.control.Compare(uint64(at), check); says != "" {
+func same(c *control.Channel, at op.Seq, check *control.Check) error {
+	if says := c.Compare(uint64(at), check); says != "" {
 		return diagnose.WithClass(errors.New(says), colligo.ErrMismatch)
 	}
 	return nil
@@ -102,8 +102,9 @@ func (g *Group) same(at op.Seq, check *control.Check) error {
 
 var errTooFar = errors.New("too many operations ahead of the slowest rank")
 
-// agreeOnDevice waits until all ranks have come to a collective on a device, and compares it.
-func (g *Group) agreeOnDevice(ctx context.Context, o *op.Op) error {
+// agree waits until all ranks have come to a collective on a device, and compares it.
+func (c *onDevice) agree(ctx context.Context, o *op.Op) error {
+	g := (*Group)(c)
 	if o.P2P() {
 		return nil
 	}
@@ -123,13 +124,13 @@ func (g *Group) agreeOnDevice(ctx context.Context, o *op.Op) error {
 	for {
 		select {
 		case <-check.Full():
-			return g.same(o.Seq, check)
+			return same(&g.control, o.Seq, check)
 		case <-failed.C:
 			if err := g.Err(); err != nil {
 				return g.explain(o, o.Seq, err, true)
 			}
 		case <-limit.C:
-			return cmp.Or(g.timedOut(&late), g.Err())
+			return cmp.Or((&events{g}).late(&late), g.Err())
 		case <-ctx.Done():
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return context.Cause(ctx)

@@ -67,7 +67,7 @@ func TestDetailOnDevice(t *testing.T) {
 		},
 	} {
 		t.Run(says, func(t *testing.T) {
-			groups, on := onStill(t, func(c *Config) { c.Watch.Debug = DebugDetail })
+			groups, on := onStill(t, func(c *Config) { c.Debug.Level = DebugDetail })
 			for range 3 {
 				errs := onBoth(groups, func(g *Group) *Work { return call(g, on) })
 				for _, err := range errs {
@@ -85,7 +85,7 @@ func TestDetailOnDevice(t *testing.T) {
 
 // TestDetailMissingOnDevice names the rank that does not come.
 func TestDetailMissingOnDevice(t *testing.T) {
-	groups, on := onStill(t, func(c *Config) { c.Watch.Debug, c.Timeout = DebugDetail, 200*time.Millisecond })
+	groups, on := onStill(t, func(c *Config) { c.Debug.Level, c.Timeout = DebugDetail, 200*time.Millisecond })
 	err := groups[0].AllReduceAsync(t.Context(), on(2, 6), colligo.Sum).Synchronize(t.Context())
 	require.ErrorIs(t, err, colligo.ErrTimeout)
 	require.ErrorContains(t, err, "rank 1 has not entered after 200ms; rank 0 waits")
@@ -93,7 +93,7 @@ func TestDetailMissingOnDevice(t *testing.T) {
 
 // TestNaNOnDevice asks the backend.
 func TestNaNOnDevice(t *testing.T) {
-	groups, on := onStill(t, func(c *Config) { c.Watch.NaNCheck = On })
+	groups, on := onStill(t, func(c *Config) { c.Debug.NaNCheck = On })
 	for _, err := range onBoth(groups, func(g *Group) *Work { return g.AllReduceAsync(t.Context(), on(2, 6), colligo.Sum) }) {
 		require.NoError(t, err)
 	}

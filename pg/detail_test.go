@@ -13,7 +13,7 @@ import (
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
 
-var detailed = pgtest.Options{Config: func(_ int, c *pg.Config) { c.Watch.Debug, c.Timeout = pg.DebugDetail, 10*time.Second }}
+var detailed = pgtest.Options{Config: func(_ int, c *pg.Config) { c.Debug.Level, c.Timeout = pg.DebugDetail, 10*time.Second }}
 
 func zeros[E colligo.Element](shape ...int) colligo.Tensor {
 	n := 1
@@ -99,7 +99,7 @@ func TestDetailOnOneRank(t *testing.T) {
 	o := pgtest.Options{
 		Config: func(rank int, c *pg.Config) {
 			if rank == 1 {
-				c.Watch.Debug = pg.DebugDetail
+				c.Debug.Level = pg.DebugDetail
 			}
 		},
 		InitError: func(t *testing.T, rank int, err error) {

@@ -48,10 +48,11 @@ func (j *job) Took() (time.Duration, bool)       { return j.took, j.took > 0 }
 // following is a group without links whose follower can be watched.
 func following(t *testing.T) (*Group, *[]WorkInfo) {
 	g := &Group{member: member{name: "0", size: 2, ranks: []int{0, 1}}, log: slog.New(slog.DiscardHandler),
-		job: &sharedJob{recorder: flight.New(100, 0)}, host: host.New(host.Config{Size: 2})}
+		job: newJob(nil, flight.New(100, 0)), host: host.New(host.Config{Size: 2})}
 	g.limits.timeout = time.Minute
-	g.devices.watch.Open(&deviceGroup{g}, &g.ops)
-	g.remember()
+	g.handle()
+	g.devices.watch.Open(&events{g}, &g.ops)
+	g.ops.Open(g.job.dumper.recorder, g.name, g.Desc(), g.rank, g.ranks, false)
 	var heard []WorkInfo
 	g.OnCompletion(func(w WorkInfo) { heard = append(heard, w) })
 	t.Cleanup(func() {

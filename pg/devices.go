@@ -1,9 +1,7 @@
 package pg
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +16,7 @@ import (
 type devices struct {
 	watch    watchdog.Devices
 	selected backend.Selection
+	host     backend.Host // the group, as backends see it
 
 	order sync.Mutex // held while an operation is given to a backend; taken before state.mu
 	// The backend of the last operation: most programs have one, which then takes neither lock nor map.
@@ -109,29 +108,4 @@ func fill(c *backend.Call, o *op.Op, async bool) {
 	c.Counts, c.RecvCounts = r.Counts, r.Recvs
 	c.In, c.Out, c.Ins, c.Outs = o.In, o.Out, r.Ins, r.Outs
 	c.Seq, c.Async = o.Seq.Number(), async
-}
-
-// backendFor returns the group's backend for a device, and opens it at first use. The caller holds the order.
-func (g *Group) backendFor(ctx context.Context, id colligo.Device) (backend.Backend, error) {
-	d := &g.devices
-	if b := d.get(id); b != nil {
-		return b, nil
-	}
-	if bound := g.config.Device; bound.Kind != colligo.CPU && id != bound {
-		return nil, fmt.Errorf("a tensor on %v, and the group is bound to %v", id, bound)
-	}
-	open, err := d.selected.Opener(id.Kind)
-	if err != nil {
-		return nil, err
-	}
-	b, err := open(asOwn(ctx), &seam{g}, id)
-	if err != nil {
-		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)
-	}
-	d.put(id, b)
-	d.last = nil
-	if err := g.Err(); err != nil {
-		g.abortDevices(err) // the group failed before there was a backend to tell
-	}
-	return b, nil
 }

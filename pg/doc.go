@@ -36,7 +36,7 @@
 //  11. Hooks, callbacks and dumps hold up no operation. A hook may start operations; it must not call Close and WaitPending,
 //     which wait for hooks.
 //  12. A group that has failed tells its peers and, through its store if so configured, those that no note reaches; writes
-//     what is recorded, and why it failed; and ends what is pending on devices. See Watch for the switches and Settings for their variables.
+//     what is recorded, and why it failed; and ends what is pending on devices. See Config for the switches and Settings for their variables.
 //  13. What other ranks announce, sizes of objects and of sparse tensors, is held against Config.MaxObject before memory is
 //     taken for it.
 //  14. While a group forms its ranks find one another by their bootstrap info in the store. It is removed when the group has

@@ -10,13 +10,14 @@ import (
 	"sync"
 
 	"github.com/colligo-go/colligo/pg/flight"
-	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // dumper writes what the flight recorder holds, one file at a time.
 type dumper struct {
-	once sync.Once
-	turn chan struct{} // has room for one: whoever writes
+	recorder *flight.Recorder                 // of all groups, nil if off
+	failures func() map[string]flight.Failure // of the groups that have failed
+	once     sync.Once
+	turn     chan struct{} // has room for one: whoever writes
 }
 
 func (d *dumper) turns() chan struct{} {
@@ -24,43 +25,21 @@ func (d *dumper) turns() chan struct{} {
 	return d.turn
 }
 
-// DumpFile writes what the flight recorder holds to the file for this rank, over what was there, and returns its path.
-// It may be called at any time before Close, and works when the group has failed.
-func (g *Group) DumpFile(ctx context.Context) (string, error) {
-	if g == nil || g.rank < 0 {
-		return "", fmt.Errorf("pg: dump: %w", ErrNotMember)
-	}
-	path, err := g.dumpFile(ctx, g.config.Watch.DumpStacks == On)
-	if err != nil {
-		err = fmt.Errorf("pg: group %s: dump of rank %d: %w", g.name, g.rank, err)
-	}
-	return path, err
-}
-
-// RequestDumps asks all ranks of the group, this one included, to write their dumps. It does not wait for the others'.
-func (g *Group) RequestDumps(ctx context.Context) error {
-	if g != nil && g.rank >= 0 && g.size > 1 {
-		g.control.Tell(&control.Message{Kind: control.Dump})
-	}
-	_, err := g.DumpFile(ctx)
-	return err
-}
-
 // dumpBecause writes a dump and says so; a second attempt leaves out call stacks.
-func (g *Group) dumpBecause(why string) {
-	w := &g.config.Watch
-	for _, stacks := range [2]bool{w.DumpStacks == On, false} {
-		ctx, cancel := context.WithTimeout(context.Background(), w.DumpLimit)
-		path, err := g.dumpFile(ctx, stacks)
+func (h *failureHandler) dumpBecause(why string) {
+	o := &h.config.Recorder
+	for _, stacks := range [2]bool{o.DumpStacks == On, false} {
+		ctx, cancel := context.WithTimeout(context.Background(), o.DumpLimit)
+		path, err := h.dumpFile(ctx, stacks)
 		cancel()
 		switch {
 		case errors.Is(err, errNoRecorder):
 			return
 		case err == nil:
-			g.log.Warn("wrote what was recorded", "group", g.name, "rank", g.rank, "file", path, "reason", why)
+			h.log.Warn("wrote what was recorded", "group", h.name, "rank", h.rank, "file", path, "reason", why)
 			return
 		}
-		g.log.Warn("dump failed", "group", g.name, "rank", g.rank, "stacks", stacks, "reason", why, "error", err)
+		h.log.Warn("dump failed", "group", h.name, "rank", h.rank, "stacks", stacks, "reason", why, "error", err)
 		if !stacks {
 			return
 		}
@@ -68,11 +47,11 @@ func (g *Group) dumpBecause(why string) {
 }
 
 // dumpAsked writes a dump because a peer asks for one.
-func (g *Group) dumpAsked(peer int) {
-	if g.job != nil && !g.handler.dumping.Swap(true) {
-		g.handler.Go(func() {
-			g.dumpBecause(fmt.Sprintf("rank %d asked", peer))
-			g.handler.dumping.Store(false)
+func (h *failureHandler) dumpAsked(peer int) {
+	if h.dumper != nil && !h.dumping.Swap(true) {
+		h.Go(func() {
+			h.dumpBecause(fmt.Sprintf("rank %d asked", peer))
+			h.dumping.Store(false)
 		})
 	}
 }
@@ -80,17 +59,17 @@ func (g *Group) dumpAsked(peer int) {
 var errNoRecorder = errors.New("there is no flight recorder: COLLIGO_FR_BUFFER_SIZE is 0")
 
 // dumpFile gives up when the context ends; a write that the system holds up goes on behind it.
-func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
-	recorder := g.job.recorder // the group's own may not be there yet when a peer asks
+func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, error) {
+	recorder := h.dumper.recorder // the group's own may not be there yet when a peer asks
 	if recorder == nil {
 		return "", errNoRecorder
 	}
-	prefix, err := g.config.Watch.dumpPrefix()
+	prefix, err := h.config.Recorder.dumpPrefix()
 	if err != nil {
 		return "", err
 	}
-	path := flight.Path(prefix, g.globalRank())
-	turn := g.job.dumper.turns()
+	path := flight.Path(prefix, h.globalRank())
+	turn := h.dumper.turns()
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
@@ -99,9 +78,9 @@ func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-turn }()
-		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: g.config.Watch.DumpOnlyActive == On})
-		d.Failures = g.job.open.failures()
-		_, err := d.WriteFile(prefix, g.globalRank())
+		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: h.config.Recorder.DumpOnlyActive == On})
+		d.Failures = h.dumper.failures()
+		_, err := d.WriteFile(prefix, h.globalRank())
 		done <- err
 	}()
 	select {
@@ -112,24 +91,16 @@ func (g *Group) dumpFile(ctx context.Context, stacks bool) (string, error) {
 	}
 }
 
-// globalRank is this rank's number in the default group, by which files are named.
-func (g *Group) globalRank() int {
-	if g.rank < 0 || g.rank >= len(g.ranks) {
-		return max(g.rank, 0)
-	}
-	return g.ranks[g.rank]
-}
-
 // dumpPrefix is the beginning of the path of all dumps.
-func (w *Watch) dumpPrefix() (string, error) {
-	beginning := w.DumpFile
-	if w.DumpFileAnew == On && w.env != nil {
-		if anew := w.env.First(append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
+func (o *RecorderOptions) dumpPrefix() (string, error) {
+	beginning := o.DumpFile
+	if o.DumpFileAnew == On && o.env != nil {
+		if anew := o.env.First(append([]string{"COLLIGO_FR_DUMP_TEMP_FILE"}, dumpAliases()...)...); anew != "" {
 			beginning = anew
 		}
 	}
 	if beginning == "" {
-		beginning = w.cachePath()
+		beginning = o.cachePath()
 	}
 	abs, err := filepath.Abs(beginning)
 	if err == nil && os.IsPathSeparator(beginning[len(beginning)-1]) {
@@ -139,9 +110,9 @@ func (w *Watch) dumpPrefix() (string, error) {
 }
 
 // cachePath is where dumps go that nobody has named a place for.
-func (w *Watch) cachePath() string {
+func (o *RecorderOptions) cachePath() string {
 	const name = "trace_rank_"
-	env := w.env
+	env := o.env
 	if env == nil {
 		env = func(string) (string, bool) { return "", false }
 	}

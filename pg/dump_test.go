@@ -19,7 +19,7 @@ import (
 func dumping(prefix string, more func(rank int, c *pg.Config)) pgtest.Options {
 	return pgtest.Options{Config: func(rank int, c *pg.Config) {
 		c.Timeout = 3 * time.Second
-		c.Watch.DumpOnError, c.Watch.DumpFile = pg.On, prefix
+		c.Recorder.DumpOnError, c.Recorder.DumpFile = pg.On, prefix
 		if more != nil {
 			more(rank, c)
 		}
@@ -96,7 +96,7 @@ func TestDumpTellsWhen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			o := dumping(dir+"/", func(_ int, w *pg.Config) { w.Watch.DumpOnError, w.Watch.DumpOnAbort = c.on, c.abort })
+			o := dumping(dir+"/", func(_ int, w *pg.Config) { w.Recorder.DumpOnError, w.Recorder.DumpOnAbort = c.on, c.abort })
 			pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 				time.Sleep(time.Second) // until both have formed
 				if g.Rank() == 0 {
@@ -124,7 +124,7 @@ func TestDumpFails(t *testing.T) {
 		_, err := g.DumpFile(t.Context())
 		require.ErrorContains(t, err, "pg: group 0: dump of rank 0: ")
 	})
-	none := dumping(file+"_", func(_ int, c *pg.Config) { c.Watch.Entries = -1 })
+	none := dumping(file+"_", func(_ int, c *pg.Config) { c.Recorder.Entries = -1 })
 	pgtest.RunWith(t, 2, none, func(t *testing.T, g *pg.Group) {
 		_, err := g.DumpFile(t.Context())
 		require.ErrorContains(t, err, "there is no flight recorder")

@@ -25,7 +25,8 @@ func (g *Group) dup(ctx context.Context, limit time.Duration) (*Group, error) {
 	}
 	name := g.forming.NameDup()
 	c := g.config
-	c.Timeout, c.Desc, c.Device, c.Backends, c.Watch = limit, "beside group "+g.name, colligo.Device{}, "", Watch{}
+	c.Timeout, c.Desc, c.Device, c.Backends = limit, "beside group "+g.name, colligo.Device{}, ""
+	c.Recorder, c.Watchdog, c.Debug = RecorderOptions{}, WatchdogOptions{}, DebugOptions{}
 	c.Log = slog.New(slog.DiscardHandler) // what goes wrong is an error of g, which tells
 	ctx, cancel := context.WithTimeoutCause(asOwn(ctx), c.ConnectTimeout, errConnect)
 	defer cancel()

@@ -2,9 +2,11 @@ package pg
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
@@ -35,4 +37,34 @@ func AllReduceAs(ctx context.Context, g *Group, kind OpType, t colligo.Tensor, b
 	o := g.call().AllReduce(t, by)
 	o.As(op.Type(kind))
 	return g.run(ctx, o)
+}
+
+// BackendOf returns the group's backend for a device. If no operation has opened it yet it opens it, and all ranks call it
+// together. Packages that extend a backend reach it by this; programs have no need of it.
+func BackendOf(ctx context.Context, g *Group, d colligo.Device) (backend.Backend, error) {
+	if !g.IsMember() {
+		return nil, ErrNotMember
+	}
+	return (*onDevice)(g).opened(ctx, d)
+}
+
+// Register makes the memory of a contiguous tensor known to all ranks of the group, so that collectives on it are faster. All
+// ranks call it together, with as many bytes. It fails on all of them or on none, and a failure leaves the group as it was.
+// c10d: register_mem_pool of ProcessGroupNCCL.
+func (g *Group) Register(ctx context.Context, t colligo.Tensor) (backend.Registration, error) {
+	if !g.IsMember() {
+		return nil, fmt.Errorf("pg: registering %v: %w", t, ErrNotMember)
+	}
+	if !t.Valid() || !t.Contiguous() || t.Device().Kind == colligo.CPU {
+		return nil, fmt.Errorf("pg: registering %v: only contiguous tensors on a device can be", t)
+	}
+	b, err := BackendOf(ctx, g, t.Device())
+	if err != nil {
+		return nil, fmt.Errorf("pg: registering %v: %w", t, err)
+	}
+	r, ok := b.(backend.Registrar)
+	if !ok {
+		return nil, fmt.Errorf("pg: registering %v: the group's backend for %v registers nothing", t, t.Device())
+	}
+	return r.Register(ctx, t)
 }

@@ -4,35 +4,19 @@ import (
 	"errors"
 	"time"
 
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/transport"
 )
 
-// causes are the sentinels that go between ranks. An aborted group is that, whatever the reason was.
-var causes = control.Causes{{Name: "aborted", Sentinel: ErrAborted}, {Name: "timeout", Sentinel: colligo.ErrTimeout},
-	{Name: "mismatch", Sentinel: colligo.ErrMismatch}, {Name: "lost", Sentinel: colligo.ErrPeerLost},
-	{Name: "closed", Sentinel: colligo.ErrClosed}, {Name: "corrupt", Sentinel: colligo.ErrCorrupt}}
-
 // listen makes the group's end of the control channel. It is called before the mesh opens.
 func (g *Group) listen() {
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
-		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Wake: g.wake})
-	g.control.Handle(control.Abort, g.takeOver)
-	g.control.Handle(control.Called, g.compare)
-	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.dumpAsked(peer) })
-}
-
-// failureMessage tells the peers of the group's error.
-func failureMessage(err error, at op.Seq) *control.Message {
-	return causes.Failure(err, uint64(at), suspectsOf(err))
-}
-
-// takeOver ends the group with the error that a peer has told of.
-func (g *Group) takeOver(peer int, m *control.Message) {
-	g.failAt(causes.Reported(peer, g.size, m), op.Seq(m.Seq), false)
+		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Wake: g.handler.wake})
+	g.control.Handle(control.Abort, g.handler.takeOver)
+	g.control.Handle(control.Called, (&events{g}).compare)
+	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 
 // fail gives the group its first error; later ones change nothing. With tell the peers hear of it. Whoever drives ends
@@ -57,29 +41,20 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 	if !changed {
 		return false
 	}
-	g.wake()
+	g.handler.wake()
 	g.control.Stir()
 	if first && tell {
 		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", at.Number(), "error", err)
 		g.control.Tell(failureMessage(err, at))
 	}
 	if first {
-		g.abortDevices(err)
-		g.after(err, at, tell)
+		g.handler.abortDevices(err)
+		g.handler.after(err, at, tell)
 	}
 	return true
 }
 
 func clip(text string) string { return control.Clip(text) }
-
-// sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
-func (g *Group) sequenceOf(err error) op.Seq {
-	var e *colligo.OpError
-	if errors.As(err, &e) && e.Group == g.name {
-		return op.SeqOf(e.Seq)
-	}
-	return 0
-}
 
 // onLost hears that a peer is gone; a mesh calls it from a goroutine of its own.
 func (g *Group) onLost(peer int, err error) {
@@ -90,15 +65,8 @@ func (g *Group) onLost(peer int, err error) {
 		return // what it sent before may be all that is needed of it; if not, its link tells
 	}
 	g.host.Lost(peer, err)
-	g.wake()
+	g.handler.wake()
 	if g.devices.any() { // a kernel that waits for the peer has no link to tell it
 		time.AfterFunc(host.Drain, func() { g.fail(host.Classify(&transport.PeerError{Peer: peer, Err: err}), true) })
-	}
-}
-
-// wake ends the sleep of the goroutine that drives the CPU backend. Events can come before the mesh is open.
-func (g *Group) wake() {
-	if m := g.mesh.Load(); m != nil {
-		(*m).Wake()
 	}
 }

@@ -121,8 +121,8 @@ func TestModes(t *testing.T) {
 			var mu sync.Mutex
 			codes := map[int][]int{}
 			o := pgtest.Options{Config: func(rank int, c *pg.Config) {
-				c.Timeout, c.Watch.OnError = 3*time.Second, mode
-				c.Watch.Exit = func(code int) {
+				c.Timeout, c.Watchdog.OnError = 3*time.Second, mode
+				c.Watchdog.Exit = func(code int) {
 					mu.Lock()
 					defer mu.Unlock()
 					codes[rank] = append(codes[rank], code)
@@ -148,8 +148,8 @@ func TestModes(t *testing.T) {
 // TestCloseEndsNothing closes groups in the modes that end processes: closing is no failure.
 func TestCloseEndsNothing(t *testing.T) {
 	o := pgtest.Options{Config: func(_ int, c *pg.Config) {
-		c.Watch.OnError, c.Watch.Heartbeat = pg.TearDown, time.Second
-		c.Watch.Exit = func(int) { panic("the process has ended") }
+		c.Watchdog.OnError, c.Watchdog.Heartbeat = pg.TearDown, time.Second
+		c.Watchdog.Exit = func(int) { panic("the process has ended") }
 	}}
 	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
 		require.NoError(t, g.Barrier(t.Context()))
@@ -161,8 +161,8 @@ func TestCloseEndsNothing(t *testing.T) {
 // TestSlowIsAlive waits for much longer than the heartbeat; a driver that sleeps is not stuck.
 func TestSlowIsAlive(t *testing.T) {
 	o := pgtest.Options{Config: func(_ int, c *pg.Config) {
-		c.Watch.OnError, c.Watch.Heartbeat = pg.TearDown, time.Second
-		c.Watch.Exit = func(int) { panic("the process has ended") }
+		c.Watchdog.OnError, c.Watchdog.Heartbeat = pg.TearDown, time.Second
+		c.Watchdog.Exit = func(int) { panic("the process has ended") }
 	}}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		if g.Rank() == 1 {
@@ -200,7 +200,7 @@ func (deaf) Notify(int, []byte) error { return nil }
 
 func propagating(on pg.Toggle) func(rank int, c *pg.Config) {
 	return func(_ int, c *pg.Config) {
-		c.Watch.Propagate = on
+		c.Watchdog.Propagate = on
 		open := c.Open
 		c.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
 			m, err := open(ctx, tc)
@@ -235,7 +235,7 @@ func TestPropagatedIsOfThisRun(t *testing.T) {
 func TestDesync(t *testing.T) {
 	var log lines
 	o := pgtest.Options{Config: func(rank int, c *pg.Config) {
-		c.Timeout, c.Watch.Desync = 3*time.Second, pg.On
+		c.Timeout, c.Debug.Desync = 3*time.Second, pg.On
 		if rank == 0 {
 			c.Log = slog.New(slog.NewTextHandler(&log, nil))
 			c.Timeout = 2 * time.Second

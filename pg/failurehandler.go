@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -15,11 +16,25 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // failureHandler does what a group does beside its operations when it has failed or is asked for a dump, on goroutines that
 // Close waits for.
 type failureHandler struct {
+	*member
+	config  *Config
+	log     *slog.Logger
+	dumper  *dumper // of the job, nil while there is none
+	mesh    *atomic.Pointer[transport.Mesh]
+	store   store.Store
+	devices *devices
+	host    *host.Backend
+	group   interface{ Err() error }
+	fail    func(err error, at op.Seq) // ends the group with a peer's error
+
+	closing atomic.Int64 // since when Close has not returned, in nanoseconds since 1970; else 0
 	mu      sync.Mutex
 	closed  bool
 	all     sync.WaitGroup
@@ -51,45 +66,45 @@ func (h *failureHandler) end() {
 }
 
 // abortDevices ends what is pending on devices when the group has failed, in the modes that do.
-func (g *Group) abortDevices(cause error) {
-	if m := g.config.Watch.OnError; m == NoHandling || m == SkipCleanUp {
+func (h *failureHandler) abortDevices(cause error) {
+	if m := h.config.Watchdog.OnError; m == NoHandling || m == SkipCleanUp {
 		return
 	}
-	g.devices.abort(cause)
+	h.devices.abort(cause)
 }
 
 // after tells the store, dumps what is recorded and, in the modes that do, ends the process.
-func (g *Group) after(err error, at op.Seq, own bool) {
-	w := &g.config.Watch
-	dumps := w.DumpOnError == On
+func (h *failureHandler) after(err error, at op.Seq, own bool) {
+	c := h.config
+	dumps := c.Recorder.DumpOnError == On
 	if errors.Is(err, ErrAborted) {
-		dumps = w.DumpOnAbort == On
+		dumps = c.Recorder.DumpOnAbort == On
 	}
-	propagates := own && w.Propagate == On
-	if g.job == nil || !dumps && !propagates && !w.OnError.ends() {
+	propagates := own && c.Watchdog.Propagate == On
+	if h.dumper == nil || !dumps && !propagates && !c.Watchdog.OnError.ends() {
 		return
 	}
-	g.handler.Go(func() {
+	h.Go(func() {
 		if propagates {
-			g.propagate(err, at)
+			h.propagate(err, at)
 		}
 		if dumps {
-			g.dumpBecause(err.Error())
+			h.dumpBecause(err.Error())
 		}
-		g.endProcess(err)
+		h.endProcess(err)
 	})
 }
 
 // endProcess is the one place in which the package ends a process: the watchdog's modes TearDown and SkipCleanUp, which
 // nobody is in unasked.
-func (g *Group) endProcess(cause error) {
-	w := &g.config.Watch
+func (h *failureHandler) endProcess(cause error) {
+	w := &h.config.Watchdog
 	if !w.OnError.ends() || errors.Is(cause, colligo.ErrClosed) {
 		return
 	}
-	g.log.Error("ending the process because a group failed", "group", g.name, "rank", g.rank, "mode", w.OnError.String(),
+	h.log.Error("ending the process because a group failed", "group", h.name, "rank", h.rank, "mode", w.OnError.String(),
 		"code", ExitCode, "error", cause)
-	g.sayGoodbye()
+	h.sayGoodbye()
 	exit := w.Exit
 	if exit == nil {
 		exit = os.Exit
@@ -98,8 +113,8 @@ func (g *Group) endProcess(cause error) {
 }
 
 // sayGoodbye closes the mesh, so that the notes to the peers are not lost with the process.
-func (g *Group) sayGoodbye() {
-	m := g.mesh.Load()
+func (h *failureHandler) sayGoodbye() {
+	m := h.mesh.Load()
 	if m == nil {
 		return
 	}
@@ -107,7 +122,7 @@ func (g *Group) sayGoodbye() {
 	go func() {
 		defer close(said)
 		if err := (*m).Close(); err != nil {
-			g.log.Debug("mesh not closed", "group", g.name, "rank", g.rank, "error", err)
+			h.log.Debug("mesh not closed", "group", h.name, "rank", h.rank, "error", err)
 		}
 	}()
 	limit := time.NewTimer(host.Drain)
@@ -129,12 +144,12 @@ const errorKey = "remote_error"
 const storeLimit = 2 * time.Second
 
 // propagate puts the error where ranks find it that no note reaches.
-func (g *Group) propagate(err error, at op.Seq) {
-	b, _ := json.Marshal(remoteError{g.handler.run, g.rank, *failureMessage(err, at)})
+func (h *failureHandler) propagate(err error, at op.Seq) {
+	b, _ := json.Marshal(remoteError{h.run, h.rank, *failureMessage(err, at)})
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
-	if err := g.forming.Store.Set(ctx, errorKey, b); err != nil {
-		g.log.Debug("error not put into the store", "group", g.name, "rank", g.rank, "seq", at.Number(), "error", err)
+	if err := h.store.Set(ctx, errorKey, b); err != nil {
+		h.log.Debug("error not put into the store", "group", h.name, "rank", h.rank, "seq", at.Number(), "error", err)
 	}
 }
 
@@ -146,22 +161,47 @@ type remoteError struct {
 }
 
 // lookForErrors takes over an error that another rank has put into the store.
-func (g *Group) lookForErrors() {
+func (h *failureHandler) lookForErrors() {
 	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
 	defer cancel()
-	if ok, err := g.forming.Store.Check(ctx, errorKey); err != nil || !ok || g.Err() != nil {
+	if ok, err := h.store.Check(ctx, errorKey); err != nil || !ok || h.group.Err() != nil {
 		return
 	}
-	b, err := g.forming.Store.Get(ctx, errorKey)
+	b, err := h.store.Get(ctx, errorKey)
 	if err != nil {
 		return
 	}
 	var r remoteError
-	if err := json.Unmarshal(b, &r); err == nil && r.Run != g.handler.run {
+	if err := json.Unmarshal(b, &r); err == nil && r.Run != h.run {
 		return // left by an earlier group
-	} else if err != nil || r.Rank == g.rank || r.Rank < 0 || r.Rank >= g.size {
-		g.log.Warn("unreadable error in the store", "group", g.name, "rank", g.rank)
+	} else if err != nil || r.Rank == h.rank || r.Rank < 0 || r.Rank >= h.size {
+		h.log.Warn("unreadable error in the store", "group", h.name, "rank", h.rank)
 		return
 	}
-	g.takeOver(r.Rank, &r.Note)
+	h.takeOver(r.Rank, &r.Note)
+}
+
+// causes are the sentinels that go between ranks. An aborted group is that, whatever the reason was.
+var causes = control.Causes{{Name: "aborted", Sentinel: ErrAborted}, {Name: "timeout", Sentinel: colligo.ErrTimeout},
+	{Name: "mismatch", Sentinel: colligo.ErrMismatch}, {Name: "lost", Sentinel: colligo.ErrPeerLost},
+	{Name: "closed", Sentinel: colligo.ErrClosed}, {Name: "corrupt", Sentinel: colligo.ErrCorrupt}}
+
+// failureMessage tells the peers of the group's error.
+func failureMessage(err error, at op.Seq) *control.Message {
+	return causes.Failure(err, uint64(at), suspectsOf(err))
+}
+
+// takeOver ends the group with the error that a peer has told of.
+func (h *failureHandler) takeOver(peer int, m *control.Message) {
+	h.fail(causes.Reported(peer, h.size, m), op.Seq(m.Seq))
+}
+
+// wake ends the sleep of the goroutine that drives the CPU backend. Events can come before the mesh is open.
+func (h *failureHandler) wake() {
+	if h.mesh == nil {
+		return // of a rank outside the group
+	}
+	if m := h.mesh.Load(); m != nil {
+		(*m).Wake()
+	}
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/host"
@@ -37,16 +39,7 @@ type Group struct {
 	devices devices
 	state   state
 	limits  limits
-	beat    heartbeat
 	handler failureHandler
-}
-
-// member says which rank of which group this is.
-type member struct {
-	name       string
-	rank, size int
-	ranks      []int  // ranks of the default group, by rank of this group
-	id         uint32 // in every frame
 }
 
 // state is how a group stands: the order of its operations, and what has ended it. Invariant 5 is kept here.
@@ -101,14 +94,14 @@ func (g *Group) Close() error {
 		return nil
 	}
 	g.state.closed = true
-	g.beat.closing.Store(time.Now().UnixNano())
+	g.handler.closing.Store(time.Now().UnixNano())
 	if g.state.err == nil {
 		g.state.err = colligo.ErrClosed
 	}
 	idle := g.host.Idle()
 	g.host.Abort(0, true)
 	g.state.mu.Unlock()
-	g.wake()
+	g.handler.wake()
 	g.control.Stir()
 	if idle != nil {
 		<-idle
@@ -123,8 +116,8 @@ func (g *Group) Close() error {
 		return err
 	}
 	g.handler.end()
-	g.beat.closing.Store(0)
-	g.job.monitor.remove(g)
+	g.handler.closing.Store(0)
+	g.job.monitor.remove(&g.handler)
 	return errors.Join(err, g.depart())
 }
 
@@ -132,4 +125,90 @@ func (g *Group) Close() error {
 func (g *Group) String() string {
 	g = g.orOutside()
 	return fmt.Sprintf("group %s: rank %d of %d over %s", g.name, g.rank, g.size, g.Transport())
+}
+
+// sharedJob is what all groups of one Init share: the store in which they form, and what looks after them.
+type sharedJob struct {
+	*bootstrap.Job
+	open    openGroups
+	monitor monitor
+	dumper  dumper
+}
+
+// newJob returns the job of an Init, with the recorder of its groups, nil if there is none.
+func newJob(met *bootstrap.Job, recorder *flight.Recorder) *sharedJob {
+	j := &sharedJob{Job: met}
+	j.dumper.recorder, j.dumper.failures = recorder, func() map[string]flight.Failure { return failures(j.open.list()) }
+	return j
+}
+
+// openGroups are the groups that have formed and are not closed.
+type openGroups struct {
+	mu  sync.Mutex
+	all []*Group // in the order of their making
+}
+
+func (o *openGroups) add(g *Group) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, g)
+}
+
+// remove takes a group out, if it is there.
+func (o *openGroups) remove(g *Group) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if i := slices.Index(o.all, g); i >= 0 {
+		o.all = slices.Delete(o.all, i, i+1)
+	}
+}
+
+// list returns the groups in the order of their making.
+func (o *openGroups) list() []*Group {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.all)
+}
+
+// depart takes this rank out of the job's books when its part of the group has ended.
+func (g *Group) depart() error {
+	medium := ""
+	if m := g.mesh.Load(); m != nil {
+		medium = (*m).String()
+	}
+	g.forming.Depart(lostPeers(g.Err()), medium)
+	g.job.open.remove(g)
+	return g.job.Leave()
+}
+
+// lostPeers returns the peers whose loss made a group fail, by whatever rank's word.
+func lostPeers(err error) []int {
+	if !errors.Is(err, colligo.ErrPeerLost) {
+		return nil
+	}
+	return suspectsOf(err)
+}
+
+// failures are the errors of the groups that have failed, for a dump.
+func failures(groups []*Group) map[string]flight.Failure {
+	var all map[string]flight.Failure
+	for _, g := range groups {
+		err := g.Err()
+		if err == nil || errors.Is(err, colligo.ErrClosed) {
+			continue
+		}
+		f := flight.Failure{Text: clip(err.Error())}
+		var heard *control.Reported
+		if errors.As(err, &heard) {
+			f.Text = heard.Text
+		}
+		for _, rank := range suspectsOf(err) {
+			f.Ranks = append(f.Ranks, g.ranks[rank])
+		}
+		if all == nil {
+			all = map[string]flight.Failure{}
+		}
+		all[g.name] = f
+	}
+	return all
 }

@@ -27,7 +27,7 @@ func TestWatchdogOfBlock(t *testing.T) {
 	for name, waits := range map[string]bool{"nobody waits": false, "blocking wait": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, _, x := stillGroup(t, func(c *Config) { c.Watch.BlockingWait = On })
+				g, _, x := stillGroup(t, func(c *Config) { c.Watchdog.BlockingWait = On })
 				g.devices.put(x.Device(), &oneLaunch{})
 				w := g.CoalesceAsync(t.Context(), func(b *Batch) error {
 					b.AllReduce(x, colligo.Sum)
@@ -49,7 +49,7 @@ func TestWatchdogOfBlock(t *testing.T) {
 // TestEphemeralTimeoutUnwatched takes more time back though nobody sees the end of the operation that had it.
 func TestEphemeralTimeoutUnwatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, s, x := stillGroup(t, func(c *Config) { c.Watch.OnError = NoHandling })
+		g, s, x := stillGroup(t, func(c *Config) { c.Watchdog.OnError = NoHandling })
 		require.NoError(t, g.AddEphemeralTimeout(20*time.Second))
 		w := g.AllReduceAsync(t.Context(), x, colligo.Sum)
 		require.Equal(t, 30*time.Second, w.op.Limit)

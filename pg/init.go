@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
@@ -32,7 +31,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: %w", err)
 	}
-	j := &sharedJob{Job: met, recorder: flight.New(max(c.Watch.Entries, 0), flight.DefaultDepth)}
+	j := newJob(met, flight.New(max(c.Recorder.Entries, 0), flight.DefaultDepth))
 	ranks := make([]int, id.Size)
 	for r := range ranks {
 		ranks[r] = r
@@ -43,8 +42,6 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	}
 	return g, nil
 }
-
-var errConnect = fmt.Errorf("connect %w", colligo.ErrTimeout)
 
 // meeting is the part of a configuration that tells where the ranks meet.
 func (c *Config) meeting() *bootstrap.Options {

@@ -20,8 +20,8 @@ func InProcess(ctx context.Context, size int, c Config) ([]*Group, error) {
 	}
 	net := sim.New(sim.Config{Size: size})
 	c.Store, c.Size = store.NewHash(), size
-	if c.Watch.DumpOnError == 0 {
-		c.Watch.DumpOnError = Off // who tests failures does not want a file of each
+	if c.Recorder.DumpOnError == 0 {
+		c.Recorder.DumpOnError = Off // who tests failures does not want a file of each
 	}
 	return each(size, func(rank int) (*Group, error) {
 		c := c

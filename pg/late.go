@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
@@ -16,17 +15,18 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// timedOut fails the group because an operation took too long, with a line that says why and the ranks at fault.
+// late fails the group because an operation took too long, with a line that says why and the ranks at fault.
 // It returns the error, nil if the group has failed meanwhile.
-func (g *Group) timedOut(o *op.Op) error {
+func (e *events) late(o *op.Op) error {
+	g := e.g
 	got := g.control.Ask()
 	if g.Err() != nil {
 		return nil // a peer has told the cause in the meantime, and may have gone without an answer
 	}
-	if g.config.Watch.Desync == On {
-		g.logDesync(got)
+	if g.config.Debug.Desync == On {
+		e.logDesync(got)
 	}
-	report := diagnose.Explain(g.lateCall(o), g.control.Here(), got)
+	report := diagnose.Explain(e.lateCall(o), g.control.Here(), got)
 	cause := report.Err()
 	if report.Class == colligo.ErrTimeout {
 		cause = &suspected{cause, report.Suspects}
@@ -44,7 +44,8 @@ func (g *Group) timedOut(o *op.Op) error {
 }
 
 // lateCall describes an operation for package diagnose.
-func (g *Group) lateCall(o *op.Op) *diagnose.Operation {
+func (e *events) lateCall(o *op.Op) *diagnose.Operation {
+	g := e.g
 	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(g.id, o)),
 		After: o.Limit.Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag)}
 	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
@@ -54,7 +55,8 @@ func (g *Group) lateCall(o *op.Op) *diagnose.Operation {
 }
 
 // logDesync logs one line for each peer: where it is, or that it does not answer.
-func (g *Group) logDesync(got diagnose.Snapshots) {
+func (e *events) logDesync(got diagnose.Snapshots) {
+	g := e.g
 	for peer := range g.size {
 		if peer == g.rank {
 			continue
@@ -68,14 +70,18 @@ func (g *Group) logDesync(got diagnose.Snapshots) {
 	}
 }
 
-// suspect tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
+// Late implements host.Group and watchdog.Group.
+func (e *events) Late(o *op.Op) { _ = e.late(o) }
+
+// Stalled implements host.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
 // finds those in which nobody looks at the link that carries the odd one.
-func (g *Group) suspect(o *op.Op) {
-	g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(g.id, o))})
+func (e *events) Stalled(o *op.Op) {
+	e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(e.g.id, o))})
 }
 
 // compare holds what a peer has called against what this rank called with the same number, if it has come that far.
-func (g *Group) compare(peer int, m *control.Message) {
+func (e *events) compare(peer int, m *control.Message) {
+	g := e.g
 	ours, ok := g.control.Progress.At(m.Seq)
 	if !ok || host.Describe(ours) == m.Call {
 		return
@@ -89,12 +95,13 @@ func (g *Group) compare(peer int, m *control.Message) {
 var errLate = fmt.Errorf("deadline of the operation: %w", colligo.ErrTimeout)
 
 // waitBlocking holds the caller until an operation on a device is done, and no longer than the operation may take.
-func (g *Group) waitBlocking(ctx context.Context, p backend.Pending, o *op.Op) error {
+func (w *Work) waitBlocking(ctx context.Context) error {
+	g, o, p := w.group, w.op, w.pending
 	limit, cancel := context.WithDeadlineCause(ctx, o.Deadline(), errLate)
 	defer cancel()
 	err := p.Synchronize(limit)
 	if err == nil || !errors.Is(context.Cause(limit), errLate) || g.Err() != nil {
 		return err
 	}
-	return cmp.Or(g.timedOut(o), g.Err())
+	return cmp.Or((&events{g}).late(o), g.Err())
 }

@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,49 +19,12 @@ type limits struct {
 	given     time.Duration // the part of it that operations under way take along when they end
 }
 
-// Timeout returns the limit of one operation whose context has no deadline.
-func (g *Group) Timeout() time.Duration {
-	if g == nil {
-		return 0
-	}
-	return g.limits.now()
-}
-
 // now returns the limit of operations that are called now.
 func (l *limits) now() time.Duration {
 	if d := l.changed.Load(); d > 0 {
 		return time.Duration(d)
 	}
 	return l.timeout
-}
-
-// SetTimeout changes the limit of operations that are called from now on. c10d: set_timeout.
-func (g *Group) SetTimeout(d time.Duration) error {
-	if g == nil || g.rank < 0 {
-		return fmt.Errorf("pg: set timeout: %w", ErrNotMember)
-	}
-	if d <= 0 {
-		return fmt.Errorf("pg: group %s: a timeout of %v", g.name, d)
-	}
-	g.limits.changed.Store(int64(d))
-	return nil
-}
-
-// AddEphemeralTimeout gives operations called from now on so much longer, until the first of them is done. Calls add up.
-// Contexts' own deadlines stay. c10d: _add_ephemeral_timeout.
-func (g *Group) AddEphemeralTimeout(d time.Duration) error {
-	if g == nil || g.rank < 0 {
-		return fmt.Errorf("pg: add timeout: %w", ErrNotMember)
-	}
-	if d <= 0 {
-		return fmt.Errorf("pg: group %s: a timeout longer by %v", g.name, d)
-	}
-	l := &g.limits
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.extra += d
-	l.extending.Store(true)
-	return nil
 }
 
 // grant gives an operation its limit, and what is left of the time that operations called now get on top.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/tuning"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // GlobalRank returns the rank in the default group of a rank of this group. c10d: get_global_rank.
@@ -21,23 +23,14 @@ func (g *Group) GlobalRank(rank int) (int, error) {
 
 // GroupRank returns the rank in this group of a rank of the default group. c10d: get_group_rank.
 func (g *Group) GroupRank(global int) (int, error) {
-	if r := g.find(global); r != colligo.NoRank {
+	if r := g.orOutside().find(global); r != colligo.NoRank {
 		return r, nil
 	}
 	return colligo.NoRank, fmt.Errorf("pg: rank %d of the default group is not in group %s", global, g.Name())
 }
 
-func (g *Group) find(global int) int {
-	if g != nil {
-		if r := slices.Index(g.ranks, global); r >= 0 {
-			return r
-		}
-	}
-	return colligo.NoRank
-}
-
 // Contains reports whether a rank of the default group is a member.
-func (g *Group) Contains(global int) bool { return g.find(global) != colligo.NoRank }
+func (g *Group) Contains(global int) bool { return g.orOutside().find(global) != colligo.NoRank }
 
 // IsMember reports whether this rank is. c10d: GroupMember.NON_GROUP_MEMBER.
 func (g *Group) IsMember() bool { return g != nil && g.rank != colligo.NoRank }
@@ -159,4 +152,16 @@ func (g *Group) orOutside() *Group {
 			host: host.New(host.Config{})}
 	}
 	return g
+}
+
+// Algorithm returns the name of the planner that a collective of so many bytes would use, nothing for send and recv. An
+// all_to_all is chosen as one of 0 bytes: its ranks may have different splits.
+func (g *Group) Algorithm(c plan.Coll, bytes int) string {
+	g = g.orOutside()
+	return tuning.Pick(g.config.Tuning, c, g.Transport(), g.size, bytes).Algo
+}
+
+// Tuning returns the rules by which the group picks planners.
+func (g *Group) Tuning() []tuning.Rule {
+	return append([]tuning.Rule(nil), g.orOutside().config.Tuning...)
 }

@@ -5,7 +5,6 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -14,14 +13,9 @@ import (
 // last: a Close that hangs is seen too. When that Close is through, the monitor has ended.
 type monitor struct {
 	mu     sync.Mutex
-	groups map[*Group]*beats
+	groups map[*failureHandler]*beats
 	stop   chan struct{}
 	ended  chan struct{}
-}
-
-// heartbeat is a group's signs of life that no other component has.
-type heartbeat struct {
-	closing atomic.Int64 // since when Close has not returned, in nanoseconds since 1970; else 0
 }
 
 // beats is what the monitor knows of one group.
@@ -32,29 +26,29 @@ type beats struct {
 }
 
 // add makes the monitor look after a group, if its configuration asks for anything that the monitor does.
-func (m *monitor) add(g *Group) {
-	w := &g.config.Watch
-	if w.Monitor != On && w.DumpPipe == "" && w.DumpSignal == nil && w.Propagate != On {
+func (m *monitor) add(h *failureHandler) {
+	w, r := &h.config.Watchdog, &h.config.Recorder
+	if w.Monitor != On && r.DumpPipe == "" && r.DumpSignal == nil && w.Propagate != On {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.groups == nil {
-		m.groups = map[*Group]*beats{}
+		m.groups = map[*failureHandler]*beats{}
 	}
-	m.groups[g] = &beats{since: time.Now()}
+	m.groups[h] = &beats{since: time.Now()}
 	if m.stop == nil {
 		m.stop, m.ended = make(chan struct{}), make(chan struct{})
-		go m.run(g, g.openPipe(), m.stop, m.ended)
+		go m.run(h, openPipe(h), m.stop, m.ended)
 	}
 }
 
 // remove returns when nothing looks after a group any more: its store may go away, and the process may go on. With the last
 // group it ends the monitor.
-func (m *monitor) remove(g *Group) {
+func (m *monitor) remove(h *failureHandler) {
 	m.mu.Lock()
-	_, mine := m.groups[g]
-	delete(m.groups, g)
+	_, mine := m.groups[h]
+	delete(m.groups, h)
 	last := mine && len(m.groups) == 0
 	stop, ended := m.stop, m.ended
 	if last {
@@ -68,12 +62,12 @@ func (m *monitor) remove(g *Group) {
 }
 
 // run is the monitor's goroutine. first is the group that it began with, by whose settings it goes.
-func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan<- struct{}) {
+func (m *monitor) run(first *failureHandler, pipe *pipe, stop <-chan struct{}, ended chan<- struct{}) {
 	defer close(ended)
-	w := &first.config.Watch
+	w, r := &first.config.Watchdog, &first.config.Recorder
 	asked := make(chan os.Signal, 1)
-	if w.DumpSignal != nil {
-		signal.Notify(asked, w.DumpSignal)
+	if r.DumpSignal != nil {
+		signal.Notify(asked, r.DumpSignal)
 		defer signal.Stop(asked)
 	}
 	defer pipe.close()
@@ -88,7 +82,7 @@ func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan
 		case <-stop:
 			return
 		case <-asked:
-			first.dumpBecause("signal " + w.DumpSignal.String())
+			first.dumpBecause("signal " + r.DumpSignal.String())
 		case <-tick.C:
 			if pipe.asks() {
 				first.dumpBecause("asked through " + pipe.path)
@@ -101,36 +95,36 @@ func (m *monitor) run(first *Group, pipe *pipe, stop <-chan struct{}, ended chan
 // look visits every group.
 func (m *monitor) look(now time.Time) {
 	m.mu.Lock()
-	all := make(map[*Group]*beats, len(m.groups))
-	for g, p := range m.groups {
-		all[g] = p
+	all := make(map[*failureHandler]*beats, len(m.groups))
+	for h, p := range m.groups {
+		all[h] = p
 	}
 	m.mu.Unlock()
-	for g, p := range all {
-		if g.config.Watch.Propagate == On && g.Err() == nil {
-			g.lookForErrors()
+	for h, p := range all {
+		if h.config.Watchdog.Propagate == On && h.group.Err() == nil {
+			h.lookForErrors()
 		}
-		if g.config.Watch.Monitor == On {
-			g.checkHeartbeat(p, now)
+		if h.config.Watchdog.Monitor == On {
+			p.check(h, now)
 		}
 	}
 }
 
-// checkHeartbeat looks whether a group is alive. A sleeping driver is woken to give a sign.
-func (g *Group) checkHeartbeat(p *beats, now time.Time) {
-	limit := g.config.Watch.Heartbeat
-	count := g.host.Beats()
+// check looks whether a group is alive. A sleeping driver is woken to give a sign.
+func (p *beats) check(h *failureHandler, now time.Time) {
+	limit := h.config.Watchdog.Heartbeat
+	count := h.host.Beats()
 	what := ""
 	switch {
-	case tooLong(g.beat.closing.Load(), now, limit):
+	case tooLong(h.closing.Load(), now, limit):
 		what = "closing the group"
-	case tooLong(g.devices.inCall.Load(), now, limit):
+	case tooLong(h.devices.inCall.Load(), now, limit):
 		what = "a call of the device's backend"
-	case count != p.count || !g.host.Driven():
+	case count != p.count || !h.host.Driven():
 		p.count, p.since, p.told = count, now, false
 		return
 	case now.Sub(p.since) < limit:
-		g.wake()
+		h.wake()
 		return
 	default:
 		what = "what drives the group's operations"
@@ -140,12 +134,12 @@ func (g *Group) checkHeartbeat(p *beats, now time.Time) {
 	}
 	p.told = true
 	stacks := make([]byte, 256<<10)
-	g.log.Error("no sign of life: "+what+" is stuck", "group", g.name, "rank", g.rank, "heartbeat", limit,
+	h.log.Error("no sign of life: "+what+" is stuck", "group", h.name, "rank", h.rank, "heartbeat", limit,
 		"stacks", string(stacks[:runtime.Stack(stacks, true)]))
-	if g.config.Watch.DumpOnError == On {
-		g.dumpBecause(what + " is stuck")
+	if h.config.Recorder.DumpOnError == On {
+		h.dumpBecause(what + " is stuck")
 	}
-	g.endProcess(errStuck)
+	h.endProcess(errStuck)
 }
 
 func tooLong(since int64, now time.Time, limit time.Duration) bool {

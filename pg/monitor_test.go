@@ -64,7 +64,7 @@ func (s *still) Synchronize(ctx context.Context) error {
 func stillGroup(t *testing.T, change func(c *Config)) (*Group, *still, colligo.Tensor) {
 	t.Helper()
 	c := quiet
-	c.Store, c.Size, c.Timeout, c.Watch.DumpOnError = store.NewHash(), 1, 10*time.Second, Off
+	c.Store, c.Size, c.Timeout, c.Recorder.DumpOnError = store.NewHash(), 1, 10*time.Second, Off
 	if change != nil {
 		change(&c)
 	}
@@ -146,7 +146,7 @@ func TestWatchdogIsCheap(t *testing.T) {
 // TestNobodyWatches leaves devices alone in mode NoHandling; only who waits is told.
 func TestNobodyWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, s, x := stillGroup(t, func(c *Config) { c.Watch.OnError, c.Watch.BlockingWait = NoHandling, On })
+		g, s, x := stillGroup(t, func(c *Config) { c.Watchdog.OnError, c.Watchdog.BlockingWait = NoHandling, On })
 		w := g.AllReduceAsync(t.Context(), x, colligo.Sum)
 		time.Sleep(time.Minute)
 		require.NoError(t, g.Err())
@@ -161,7 +161,7 @@ func TestNobodyWatches(t *testing.T) {
 // TestBlockingWait holds the caller until the device is done, or late.
 func TestBlockingWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, s, x := stillGroup(t, func(c *Config) { c.Watch.BlockingWait = On })
+		g, s, x := stillGroup(t, func(c *Config) { c.Watchdog.BlockingWait = On })
 		w := g.AllReduceAsync(t.Context(), x, colligo.Sum)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("later"))
 		defer cancel()
@@ -189,8 +189,8 @@ func TestHeartbeat(t *testing.T) {
 				var ended atomic.Int32
 				told := &counter{}
 				g, s, x := stillGroup(t, func(c *Config) {
-					c.Timeout, c.Watch.OnError, c.Watch.Heartbeat = time.Hour, mode, time.Minute
-					c.Watch.Exit, c.Log = func(int) { ended.Add(1) }, told.logger()
+					c.Timeout, c.Watchdog.OnError, c.Watchdog.Heartbeat = time.Hour, mode, time.Minute
+					c.Watchdog.Exit, c.Log = func(int) { ended.Add(1) }, told.logger()
 				})
 				s.held = make(chan struct{})
 				done := make(chan struct{})
@@ -215,7 +215,7 @@ func TestHeartbeat(t *testing.T) {
 func TestStuckDriver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := &counter{}
-		g, _, _ := stillGroup(t, func(c *Config) { c.Watch.Heartbeat, c.Log = time.Minute, told.logger() })
+		g, _, _ := stillGroup(t, func(c *Config) { c.Watchdog.Heartbeat, c.Log = time.Minute, told.logger() })
 		drive := g.host.Enqueue(&op.Op{Own: true}) // and nobody does
 		require.True(t, drive)
 		time.Sleep(5 * time.Minute)

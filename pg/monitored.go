@@ -2,12 +2,10 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/internal/control"
 )
 
 // MonitoredBarrier returns when every rank has called it, and after the timeout (0 takes the group's, and the context's
@@ -33,14 +31,4 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 	}
 	turn, peer, err := g.control.MonitoredBarrier(ctx, timeout, waitAll)
 	return g.ungated(turn, peer, err)
-}
-
-// ungated words the failure of a monitored barrier; a nil cause is none.
-func (g *Group) ungated(turn uint64, peer int, cause error) error {
-	if cause == nil {
-		return nil
-	}
-	var said *control.Reported
-	return &colligo.OpError{Group: g.name, Op: "monitored_barrier", Seq: turn, Rank: g.rank, Peer: peer, Lane: colligo.NoRank,
-		Step: colligo.NoRank, Second: errors.As(cause, &said), Err: cause}
 }

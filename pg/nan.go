@@ -11,7 +11,7 @@ import (
 
 // refuseNaN fails the group if what a call sends holds a NaN. Ranks that only receive send none.
 func (g *Group) refuseNaN(ctx context.Context, o *op.Op) error {
-	if g.config.Watch.NaNCheck != On || o.Own || !o.DType.Float() && !o.DType.Complex() || o.Coll == plan.Barrier {
+	if g.config.Debug.NaNCheck != On || o.Own || !o.DType.Float() && !o.DType.Complex() || o.Coll == plan.Barrier {
 		return nil
 	}
 	var found *op.NaN
@@ -19,7 +19,7 @@ func (g *Group) refuseNaN(ctx context.Context, o *op.Op) error {
 	if o.OnCPU() {
 		found = o.FindNaN()
 	} else {
-		found, err = g.findNaNOnDevice(ctx, o)
+		found, err = (*onDevice)(g).findNaN(ctx, o)
 	}
 	if err == nil && found != nil {
 		err = found
@@ -38,12 +38,13 @@ func (g *Group) refuseNaN(ctx context.Context, o *op.Op) error {
 	return err
 }
 
-func (g *Group) findNaNOnDevice(ctx context.Context, o *op.Op) (*op.NaN, error) {
+func (c *onDevice) findNaN(ctx context.Context, o *op.Op) (*op.NaN, error) {
+	g := (*Group)(c)
 	in := o.Sent()
 	if len(in) == 0 {
 		return nil, nil
 	}
-	b, err := BackendOf(ctx, g, o.DeviceID())
+	b, err := c.opened(ctx, o.DeviceID())
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func TestNaNCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conf := quiet
-			conf.Watch.NaNCheck = On
+			conf.Debug.NaNCheck = On
 			groups := inProcess(t, 2, conf)
 			errs := make(chan error)
 			go func() { errs <- c.call(groups[0]) }()
@@ -113,7 +113,7 @@ func TestNaNIsOnlyRead(t *testing.T) {
 	x := colligo.Of([]float32{float32(math.NaN())})
 	for _, check := range []Toggle{On, Off} {
 		conf := quiet
-		conf.Watch.NaNCheck = check
+		conf.Debug.NaNCheck = check
 		groups := inProcess(t, 2, conf)
 		errs := make(chan error)
 		go func() { errs <- groups[0].Broadcast(t.Context(), colligo.Of(make([]float32, 1)), 0) }()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/host"
 )
@@ -58,15 +57,6 @@ func (o *GroupOptions) config(g *Group) (Config, error) {
 	return c, err
 }
 
-// backends reads what a configuration says of backends, and refuses a device that none of them is for.
-func (c *Config) backends() (backend.Selection, error) {
-	names, err := backend.ParseSelection(c.Backends)
-	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
-		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
-	}
-	return names, err
-}
-
 // NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order,
 // and returns when the members are linked. The ranks are sorted, and their place in that order is their rank in the new group.
 // A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed. If a
@@ -108,7 +98,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	groups := make([]*Group, len(lists))
 	var failed error
 	for i, l := range lists {
-		groups[i] = g.outside(l, c, o)
+		groups[i] = outside(g, l, c, o)
 		if rank := slices.Index(l.Ranks, g.rank); rank >= 0 && failed == nil {
 			groups[i], failed = g.openMember(ctx, c, rank, l, o)
 		}
@@ -117,7 +107,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 		// Nobody may leave, and take the store along, before the members are linked, which may take them ConnectTimeout.
 		ctx, cancel := context.WithTimeout(ctx, 2*c.ConnectTimeout)
 		defer cancel()
-		err := g.Barrier(asOwn(ctx))
+		err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{}))
 		if err == nil {
 			err = g.meetInStore(ctx, lists[0].Name)
 		}
@@ -142,7 +132,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 func HashedName(ranks []int, n int) string { return bootstrap.HashedName(ranks, n) }
 
 // outside returns the handle of a rank that is not a member.
-func (g *Group) outside(l bootstrap.List, c Config, o *GroupOptions) *Group {
+func outside(g *Group, l bootstrap.List, c Config, o *GroupOptions) *Group {
 	n := &Group{member: member{l.Name, colligo.NoRank, len(l.Ranks), l.Global, host.ID(l.Name)}, log: g.log, config: c, job: g.job,
 		host: host.New(host.Config{})}
 	n.limits.timeout = c.Timeout

@@ -30,7 +30,7 @@ func FuzzNote(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := quiet
-		c.Watch.Entries = -1 // a note that asks for a dump writes none
+		c.Recorder.Entries = -1 // a note that asks for a dump writes none
 		groups := inProcess(t, 2, c)
 		g := groups[0]
 		q := g.control.Expect()
@@ -52,6 +52,7 @@ func FuzzNote(f *testing.F) {
 // TestNoteBeforeTheMesh has notes come before the rank is linked with all.
 func TestNoteBeforeTheMesh(t *testing.T) {
 	g := &Group{member: member{name: "early", size: 3}, log: quiet.Log, job: &sharedJob{}, host: host.New(host.Config{Size: 3})}
+	g.handle()
 	g.listen()
 	g.control.Receive(1, []byte(`{"Kind":"where","Token":1}`))
 	g.control.Receive(1, []byte(`{"Kind":"here","Token":0}`))
@@ -99,7 +100,7 @@ func TestTwoLateAtOnce(t *testing.T) {
 		for i := range 2 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * (control.Patience - 10*time.Millisecond))
-				groups[0].timedOut(&op.Op{Seq: op.SeqOf(1), Coll: plan.Barrier, Size: 3})
+				(&events{groups[0]}).late(&op.Op{Seq: op.SeqOf(1), Coll: plan.Barrier, Size: 3})
 			})
 		}
 		all.Wait()

@@ -3,11 +3,13 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -30,9 +32,9 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 		return nil, errors.Join(err, j.Leave())
 	}
 	g.forming.Formed()
-	g.remember()
+	g.ops.Open(j.dumper.recorder, g.name, c.Desc, g.rank, g.ranks, c.Recorder.Timing == On)
 	j.open.add(g)
-	g.job.monitor.add(g)
+	g.job.monitor.add(&g.handler)
 	if err := g.settleIn(ctx, barrier); err != nil {
 		g.fail(err, true)
 		if m.Default {
@@ -45,8 +47,8 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 
 // settleIn does what a group that has formed is to do before it is handed out.
 func (g *Group) settleIn(ctx context.Context, barrier bool) error {
-	if g.config.Device.Kind != colligo.CPU {
-		if err := g.connectEagerly(ctx); err != nil {
+	if d := g.config.Device; d.Kind != colligo.CPU {
+		if _, err := (*onDevice)(g).opened(asOwn(ctx), d); err != nil {
 			return err
 		}
 	}
@@ -67,18 +69,30 @@ func (g *Group) meetInStore(ctx context.Context, name string) error {
 func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selection) *Group {
 	size := len(m.Ranks)
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
-	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &hostGroup{g}})
+	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &events{g}})
 	g.limits.timeout = c.Timeout
-	g.devices.selected = selected
-	g.devices.watch.Open(&deviceGroup{g}, &g.ops)
+	g.devices.selected, g.devices.host = selected, &seam{g}
+	g.devices.watch.Open(&events{g}, &g.ops)
 	g.forming = bootstrap.NewFormation(j.Job, m, c.wants(size, selected), c.Log)
+	g.handle()
 	g.listen()
 	return g
 }
 
+// handle gives the failure handler what it needs of the group.
+func (g *Group) handle() {
+	h := &g.handler
+	h.member, h.config, h.log, h.mesh, h.store = &g.member, &g.config, g.log, &g.mesh, g.forming.Store
+	h.devices, h.host, h.group = &g.devices, g.host, g
+	h.fail = func(err error, at op.Seq) { g.failAt(err, at, false) }
+	if g.job.dumper.failures != nil {
+		h.dumper = &g.job.dumper
+	}
+}
+
 // wants is the part of a configuration that all ranks must agree on before they link.
 func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
-	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Watch.Debug == DebugDetail && size > 1}
+	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Debug.Level == DebugDetail && size > 1}
 	if c.Backends != "" {
 		w.Backends = selected.String()
 	}
@@ -108,18 +122,10 @@ func (g *Group) join(ctx context.Context) error {
 	}
 	g.use(mesh)
 	// Nobody may leave, and take the store along, before everybody is linked.
-	if err := g.Barrier(asOwn(ctx)); err != nil {
+	if err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{})); err != nil {
 		return errors.Join(err, mesh.Close())
 	}
 	return nil
-}
-
-// connectEagerly opens the backend of the device that the group is bound to.
-func (g *Group) connectEagerly(ctx context.Context) error {
-	g.devices.order.Lock()
-	defer g.devices.order.Unlock()
-	_, err := g.backendFor(ctx, g.config.Device)
-	return err
 }
 
 // use gives the group its mesh.
@@ -137,21 +143,5 @@ func (g *Group) brokenBy() error {
 	return g.host.LostPeer()
 }
 
-// depart takes this rank out of the job's books when its part of the group has ended.
-func (g *Group) depart() error {
-	medium := ""
-	if m := g.mesh.Load(); m != nil {
-		medium = (*m).String()
-	}
-	g.forming.Depart(lostPeers(g.Err()), medium)
-	g.job.open.remove(g)
-	return g.job.Leave()
-}
-
-// lostPeers returns the peers whose loss made a group fail, by whatever rank's word.
-func lostPeers(err error) []int {
-	if !errors.Is(err, colligo.ErrPeerLost) {
-		return nil
-	}
-	return suspectsOf(err)
-}
+// errConnect ends what takes longer than ConnectTimeout.
+var errConnect = fmt.Errorf("connect %w", colligo.ErrTimeout)

@@ -42,14 +42,14 @@ func BatchIsendIrecv(ctx context.Context, lines []P2P) ([]*Work, error) {
 		return nil, fmt.Errorf("pg: batch_isend_irecv: %w", err)
 	}
 	g := lines[0].Group
-	if err := g.checkAll(ops); err != nil {
+	if err := checkAll(g, ops); err != nil {
 		return nil, err
 	}
-	return g.startBatch(ctx, ops)
+	return startBatch(ctx, g, ops)
 }
 
 // startBatch starts sends and receives together, which have one Work on a device and one each on the CPU.
-func (g *Group) startBatch(ctx context.Context, ops []*op.Op) ([]*Work, error) {
+func startBatch(ctx context.Context, g *Group, ops []*op.Op) ([]*Work, error) {
 	if !ops[0].OnCPU() {
 		w := g.startAll(ctx, ops, nil)
 		if w.op.Over {
@@ -63,17 +63,18 @@ func (g *Group) startBatch(ctx context.Context, ops []*op.Op) ([]*Work, error) {
 			return nil, err
 		}
 	}
-	return g.startEach(ops)
+	return (*onHost)(g).startEach(ops)
 }
 
 // startEach starts operations together that have a Work each.
-func (g *Group) startEach(ops []*op.Op) ([]*Work, error) {
+func (c *onHost) startEach(ops []*op.Op) ([]*Work, error) {
+	g := (*Group)(c)
 	works := make([]*Work, len(ops))
 	for i, o := range ops {
 		works[i] = g.newWork(o)
 		works[i].pending = host.Pending{Op: o}
 	}
-	_, drive, err := g.enqueueAll(ops, true)
+	_, drive, err := c.enqueueAll(ops, true)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}

@@ -5,9 +5,9 @@ package pg
 // pipe would be a named pipe; this system has none with a path.
 type pipe struct{ path string }
 
-func (g *Group) openPipe() *pipe {
-	if g.config.Watch.DumpPipe != "" {
-		g.log.Warn("no pipe to ask for dumps on this system", "group", g.name, "rank", g.rank)
+func openPipe(h *failureHandler) *pipe {
+	if h.config.Recorder.DumpPipe != "" {
+		h.log.Warn("no pipe to ask for dumps on this system", "group", h.name, "rank", h.rank)
 	}
 	return nil
 }

@@ -16,14 +16,14 @@ type pipe struct {
 }
 
 // openPipe makes the pipe of this rank, nil if none is asked for or if it cannot be.
-func (g *Group) openPipe() *pipe {
-	beginning := g.config.Watch.DumpPipe
+func openPipe(h *failureHandler) *pipe {
+	beginning := h.config.Recorder.DumpPipe
 	if beginning == "" {
 		return nil
 	}
-	p := &pipe{path: beginning + strconv.Itoa(g.globalRank()) + ".pipe"}
+	p := &pipe{path: beginning + strconv.Itoa(h.globalRank()) + ".pipe"}
 	if err := p.open(); err != nil {
-		g.log.Warn("no pipe to ask for dumps", "group", g.name, "rank", g.rank, "error", err)
+		h.log.Warn("no pipe to ask for dumps", "group", h.name, "rank", h.rank, "error", err)
 		return nil
 	}
 	return p

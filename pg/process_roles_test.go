@@ -35,7 +35,7 @@ func (c *config) forPG(p *process) (pg.Config, error) {
 		}
 	}
 	if c.DumpSignal != 0 {
-		full.Watch.DumpSignal = syscall.Signal(c.DumpSignal)
+		full.Recorder.DumpSignal = syscall.Signal(c.DumpSignal)
 	}
 	if c.Held {
 		full.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {

@@ -80,7 +80,7 @@ func TestShort(t *testing.T) {
 
 // TestLong goes round a short ring of entries.
 func TestLong(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Watch.Entries = 10 }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = 10 }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		ctx, a := t.Context(), matrix(g)
 		for range 2 {
@@ -102,7 +102,7 @@ func TestLong(t *testing.T) {
 }
 
 func TestTraceWhileAllWorksRetired(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Watch.Entries = 10 }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = 10 }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		for range 12 {
 			require.NoError(t, g.BroadcastAsync(t.Context(), matrix(g), 0).Wait(t.Context()))
@@ -152,7 +152,7 @@ func TestTraceWhileActive(t *testing.T) {
 
 // TestTraceWhileStuck dumps what has timed out: it is retired, and not completed.
 func TestTraceWhileStuck(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Timeout, c.Watch.DumpOnError = 10*time.Second, pg.Off }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Timeout, c.Recorder.DumpOnError = 10*time.Second, pg.Off }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		a := matrix(g)
 		require.NoError(t, g.AllReduce(t.Context(), a, colligo.Sum))
@@ -375,7 +375,7 @@ func TestRecordedAlone(t *testing.T) {
 
 // TestRecorderOff runs without one.
 func TestRecorderOff(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Watch.Entries = -1 }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = -1 }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
 		require.Nil(t, g.Recorder())
 		w := g.AllReduceAsync(t.Context(), matrix(g), colligo.Sum)

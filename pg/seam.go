@@ -33,7 +33,7 @@ func (s *seam) Size() int { return s.g.size }
 func (s *seam) Transport() string { return s.g.Transport() }
 
 // Timeout implements backend.Host.
-func (s *seam) Timeout() time.Duration { return s.g.Timeout() }
+func (s *seam) Timeout() time.Duration { return s.g.limits.now() }
 
 // Log implements backend.Host.
 func (s *seam) Log() *slog.Logger { return s.g.log }
@@ -111,41 +111,3 @@ func (d *duplicate) SetTimeout(limit time.Duration) error { return d.g.SetTimeou
 
 // Close implements backend.Dup.
 func (d *duplicate) Close() error { return d.g.Close() }
-
-// BackendOf returns the group's backend for a device. If no operation has opened it yet it opens it, and all ranks call it
-// together. Packages that extend a backend reach it by this; programs have no need of it.
-func BackendOf(ctx context.Context, g *Group, d colligo.Device) (backend.Backend, error) {
-	if !g.IsMember() {
-		return nil, ErrNotMember
-	}
-	g.devices.order.Lock()
-	defer g.devices.order.Unlock()
-	if b := g.devices.get(d); b != nil {
-		return b, nil
-	}
-	if err := g.Err(); err != nil {
-		return nil, err
-	}
-	return g.backendFor(ctx, d)
-}
-
-// Register makes the memory of a contiguous tensor known to all ranks of the group, so that collectives on it are faster. All
-// ranks call it together, with as many bytes. It fails on all of them or on none, and a failure leaves the group as it was.
-// c10d: register_mem_pool of ProcessGroupNCCL.
-func (g *Group) Register(ctx context.Context, t colligo.Tensor) (backend.Registration, error) {
-	if !g.IsMember() {
-		return nil, fmt.Errorf("pg: registering %v: %w", t, ErrNotMember)
-	}
-	if !t.Valid() || !t.Contiguous() || t.Device().Kind == colligo.CPU {
-		return nil, fmt.Errorf("pg: registering %v: only contiguous tensors on a device can be", t)
-	}
-	b, err := BackendOf(ctx, g, t.Device())
-	if err != nil {
-		return nil, fmt.Errorf("pg: registering %v: %w", t, err)
-	}
-	r, ok := b.(backend.Registrar)
-	if !ok {
-		return nil, fmt.Errorf("pg: registering %v: the group's backend for %v registers nothing", t, t.Device())
-	}
-	return r.Register(ctx, t)
-}

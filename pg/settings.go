@@ -9,7 +9,28 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 )
+
+// Toggle is a switch that a program may leave to the environment.
+type Toggle uint8
+
+// The positions. The zero value takes the environment's, or the default of Settings.
+const (
+	On Toggle = iota + 1
+	Off
+)
+
+// String is "on", "off", or "unset".
+func (t Toggle) String() string {
+	switch t {
+	case On:
+		return "on"
+	case Off:
+		return "off"
+	}
+	return "unset"
+}
 
 // Setting is one environment variable. Its own name comes before its aliases, which are PyTorch's.
 type Setting struct {
@@ -55,54 +76,50 @@ var variables = []setting{
 	seconds("COLLIGO_TIMEOUT_SEC", nil, "1800", "limit of one operation, from when it can begin to its end",
 		func(c *Config) *time.Duration { return &c.Timeout }),
 	switched("COLLIGO_BLOCKING_WAIT", torch("BLOCKING_WAIT"), "0", "Work.Wait holds the caller until an operation on a device is done, and no longer than its timeout",
-		func(w *Watch) *Toggle { return &w.BlockingWait }),
+		func(c *Config) *Toggle { return &c.Watchdog.BlockingWait }),
 	{Setting{"COLLIGO_ASYNC_ERROR_HANDLING", torch("ASYNC_ERROR_HANDLING"), "0 1 2 3", "2",
 		"when a group has failed: 0 leave devices to who waits, 1 clean up and end the process, 2 clean up, 3 end the process at once; " +
 			"of the aliases 1 and 3 count as 2, for torchrun sets 1 for every process, and no process ends unasked"},
-		func(c *Config) bool { return c.Watch.OnError != 0 }, applyErrorMode},
+		func(c *Config) bool { return c.Watchdog.OnError != 0 }, applyErrorMode},
 	switched("COLLIGO_PROPAGATE_ERROR", []string{"TORCH_NCCL_PROPAGATE_ERROR"}, "0", "put the first error into the group's store, and look for others' there",
-		func(w *Watch) *Toggle { return &w.Propagate }),
+		func(c *Config) *Toggle { return &c.Watchdog.Propagate }),
 	switched("COLLIGO_NAN_CHECK", []string{"TORCH_NCCL_NAN_CHECK"}, "0", "refuse inputs that hold a NaN",
-		func(w *Watch) *Toggle { return &w.NaNCheck }),
+		func(c *Config) *Toggle { return &c.Debug.NaNCheck }),
 	{Setting{"COLLIGO_DEBUG", []string{"TORCH_DISTRIBUTED_DEBUG"}, "OFF INFO DETAIL", "OFF",
 		"INFO logs groups as they form; DETAIL also compares what all ranks call before each collective"},
-		func(c *Config) bool { return c.Watch.Debug != 0 }, applyDebug},
-	{Setting{"COLLIGO_INIT_BARRIER", []string{"TORCH_DIST_INIT_BARRIER"}, "bool", "0",
-		"groups that have formed meet once more through the store; those of their own links they always do"},
-		func(c *Config) bool { return c.InitBarrier != 0 },
-		func(c *Config, _, value string) (err error) {
-			c.InitBarrier, err = parseToggle(value)
-			return err
-		}},
+		func(c *Config) bool { return c.Debug.Level != 0 }, applyDebug},
+	switched("COLLIGO_INIT_BARRIER", []string{"TORCH_DIST_INIT_BARRIER"}, "0",
+		"groups that have formed meet once more through the store; those of their own links they always do",
+		func(c *Config) *Toggle { return &c.InitBarrier }),
 	switched("COLLIGO_DESYNC_DEBUG", torch("DESYNC_DEBUG"), "0", "on a timeout log where every rank is",
-		func(w *Watch) *Toggle { return &w.Desync }),
+		func(c *Config) *Toggle { return &c.Debug.Desync }),
 	switched("COLLIGO_ENABLE_MONITORING", []string{"TORCH_NCCL_ENABLE_MONITORING"}, "1", "watch the watchdog and whoever drives a group",
-		func(w *Watch) *Toggle { return &w.Monitor }),
+		func(c *Config) *Toggle { return &c.Watchdog.Monitor }),
 	seconds("COLLIGO_HEARTBEAT_TIMEOUT_SEC", []string{"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"}, "480", "how long these may show no sign of life",
-		func(c *Config) *time.Duration { return &c.Watch.Heartbeat }),
+		func(c *Config) *time.Duration { return &c.Watchdog.Heartbeat }),
 	millis("COLLIGO_COORD_CHECK_MILSEC", []string{"TORCH_NCCL_COORD_CHECK_MILSEC"}, "1000", "how often the dump pipe and the store are looked at",
-		func(w *Watch) *time.Duration { return &w.CoordCheck }),
+		func(c *Config) *time.Duration { return &c.Watchdog.CoordCheck }),
 	{Setting{"COLLIGO_FR_BUFFER_SIZE", []string{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, "int", strconv.Itoa(flight.DefaultCapacity),
 		"operations that the flight recorder keeps; 0 turns it off"},
-		func(c *Config) bool { return c.Watch.Entries != 0 }, applyEntries},
+		func(c *Config) bool { return c.Recorder.Entries != 0 }, applyEntries},
 	switched("COLLIGO_ENABLE_TIMING", torch("ENABLE_TIMING"), "0", "the flight recorder measures durations on devices",
-		func(w *Watch) *Toggle { return &w.Timing }),
+		func(c *Config) *Toggle { return &c.Recorder.Timing }),
 	switched("COLLIGO_DUMP_ON_TIMEOUT", []string{"TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"}, "1", "dump the flight recorder when a group fails",
-		func(w *Watch) *Toggle { return &w.DumpOnError }),
+		func(c *Config) *Toggle { return &c.Recorder.DumpOnError }),
 	switched("COLLIGO_EXTRA_DUMP_ON_EXEC", []string{"TORCH_NCCL_EXTRA_DUMP_ON_EXEC"}, "0", "dump it also when the program ends a group by Abort",
-		func(w *Watch) *Toggle { return &w.DumpOnAbort }),
+		func(c *Config) *Toggle { return &c.Recorder.DumpOnAbort }),
 	millis("COLLIGO_WAIT_TIMEOUT_DUMP_MILSEC", []string{"TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"}, "15000", "how long a dump may take",
-		func(w *Watch) *time.Duration { return &w.DumpLimit }),
+		func(c *Config) *time.Duration { return &c.Recorder.DumpLimit }),
 	path("COLLIGO_FR_DUMP_TEMP_FILE", dumpAliases(), "beginning of a dump's path, the rank follows; by default colligo/trace_rank_ in XDG_CACHE_HOME or in .cache of HOME",
-		func(w *Watch) *string { return &w.DumpFile }),
+		func(c *Config) *string { return &c.Recorder.DumpFile }),
 	switched("COLLIGO_FR_DUMP_DYNAMIC_FILE_NAME", []string{"TORCH_FR_DUMP_DYNAMIC_FILE_NAME"}, "0", "read that variable again at each dump",
-		func(w *Watch) *Toggle { return &w.DumpFileAnew }),
+		func(c *Config) *Toggle { return &c.Recorder.DumpFileAnew }),
 	path("COLLIGO_DEBUG_INFO_PIPE_FILE", []string{"TORCH_NCCL_DEBUG_INFO_PIPE_FILE"}, "beginning of the path of a named pipe, rank and .pipe follow: whatever is written to it asks for a dump",
-		func(w *Watch) *string { return &w.DumpPipe }),
+		func(c *Config) *string { return &c.Recorder.DumpPipe }),
 	switched("COLLIGO_INCLUDE_STACK_TRACE", []string{"TORCH_INCLUDE_STACK_TRACE"}, "1", "dumps say from where operations were called",
-		func(w *Watch) *Toggle { return &w.DumpStacks }),
+		func(c *Config) *Toggle { return &c.Recorder.DumpStacks }),
 	switched("COLLIGO_INCLUDE_ONLY_ACTIVE", []string{"TORCH_INCLUDE_ONLY_ACTIVE"}, "0", "dumps leave out what is done",
-		func(w *Watch) *Toggle { return &w.DumpOnlyActive }),
+		func(c *Config) *Toggle { return &c.Recorder.DumpOnlyActive }),
 
 	without("TORCH_NCCL_HIGH_PRIORITY", "streams belong to backends, and their priority to the backend's options"),
 	without("TORCH_NCCL_RETHROW_CUDA_ERRORS", "errors of a device are always the group's"),
@@ -112,6 +129,37 @@ var variables = []setting{
 	without("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "there is no C++ stack"),
 	without("TORCH_FR_CPP_STACK", "there is no C++ stack; TORCH_NCCL_TRACE_CPP_STACK is its alias"),
 	without("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "sends and receives have links of their own"),
+}
+
+// settle takes what the program has left open from the environment, and else from the table's defaults.
+func (c *Config) settle(env bootstrap.Lookup) error {
+	c.Recorder.env = env
+	for name, d := range map[string]time.Duration{"Watchdog.Heartbeat": c.Watchdog.Heartbeat, "Watchdog.CoordCheck": c.Watchdog.CoordCheck,
+		"Recorder.DumpLimit": c.Recorder.DumpLimit} {
+		if d < 0 {
+			return fmt.Errorf("pg: %s is %v", name, d)
+		}
+	}
+	if c.Watchdog.OnError > SkipCleanUp || c.Debug.Level > DebugDetail {
+		return fmt.Errorf("pg: Watchdog.OnError is %d and Debug.Level %d, which are not among the constants", c.Watchdog.OnError, c.Debug.Level)
+	}
+	for i := range variables {
+		s := &variables[i]
+		if s.apply == nil || s.given(c) {
+			continue
+		}
+		name, value := s.Name, s.Default
+		for _, n := range append([]string{s.Name}, s.Aliases...) {
+			if v, ok := env(n); ok && v != "" {
+				name, value = n, v
+				break
+			}
+		}
+		if err := s.apply(c, name, value); err != nil {
+			return fmt.Errorf("pg: environment variable %s is %q: %w", name, value, err)
+		}
+	}
+	return nil
 }
 
 func dumpAliases() []string {
@@ -127,10 +175,10 @@ var (
 	errNumber = errors.New("want a whole number above 0")
 )
 
-func switched(name string, aliases []string, def, meaning string, field func(*Watch) *Toggle) setting {
-	return setting{Setting{name, aliases, "bool", def, meaning}, func(c *Config) bool { return *field(&c.Watch) != 0 },
+func switched(name string, aliases []string, def, meaning string, field func(*Config) *Toggle) setting {
+	return setting{Setting{name, aliases, "bool", def, meaning}, func(c *Config) bool { return *field(c) != 0 },
 		func(c *Config, _, value string) (err error) {
-			*field(&c.Watch), err = parseToggle(value)
+			*field(c), err = parseToggle(value)
 			return err
 		}}
 }
@@ -149,8 +197,8 @@ func seconds(name string, aliases []string, def, meaning string, field func(*Con
 	return limit(name, aliases, "seconds", def, meaning, time.Second, field)
 }
 
-func millis(name string, aliases []string, def, meaning string, field func(*Watch) *time.Duration) setting {
-	return limit(name, aliases, "milliseconds", def, meaning, time.Millisecond, func(c *Config) *time.Duration { return field(&c.Watch) })
+func millis(name string, aliases []string, def, meaning string, field func(*Config) *time.Duration) setting {
+	return limit(name, aliases, "milliseconds", def, meaning, time.Millisecond, field)
 }
 
 func limit(name string, aliases []string, kind, def, meaning string, unit time.Duration, field func(*Config) *time.Duration) setting {
@@ -165,10 +213,10 @@ func limit(name string, aliases []string, kind, def, meaning string, unit time.D
 		}}
 }
 
-func path(name string, aliases []string, meaning string, field func(*Watch) *string) setting {
-	return setting{Setting{name, aliases, "text", "", meaning}, func(c *Config) bool { return *field(&c.Watch) != "" },
+func path(name string, aliases []string, meaning string, field func(*Config) *string) setting {
+	return setting{Setting{name, aliases, "text", "", meaning}, func(c *Config) bool { return *field(c) != "" },
 		func(c *Config, _, value string) error {
-			*field(&c.Watch) = value
+			*field(c) = value
 			return nil
 		}}
 }
@@ -182,14 +230,14 @@ func applyErrorMode(c *Config, name, value string) error {
 	if m.ends() && name != "COLLIGO_ASYNC_ERROR_HANDLING" {
 		m = CleanUp
 	}
-	c.Watch.OnError = m
+	c.Watchdog.OnError = m
 	return nil
 }
 
 func applyDebug(c *Config, _, value string) error {
 	for l := DebugOff; l <= DebugDetail; l++ {
 		if strings.EqualFold(value, l.String()) {
-			c.Watch.Debug = l
+			c.Debug.Level = l
 			return nil
 		}
 	}
@@ -201,8 +249,8 @@ func applyEntries(c *Config, _, value string) error {
 	if err != nil || n < 0 || n > maxEntries {
 		return fmt.Errorf("want a whole number from 0 to %d", maxEntries)
 	}
-	if c.Watch.Entries = n; n == 0 {
-		c.Watch.Entries = -1
+	if c.Recorder.Entries = n; n == 0 {
+		c.Recorder.Entries = -1
 	}
 	return nil
 }

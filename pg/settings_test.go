@@ -21,39 +21,41 @@ func TestSettingsDefaults(t *testing.T) {
 	var c Config
 	require.NoError(t, c.settle(from(nil)))
 	require.Equal(t, DefaultTimeout, c.Timeout)
-	c.Watch.env = nil
-	require.Equal(t, Watch{BlockingWait: Off, OnError: CleanUp, Propagate: Off, NaNCheck: Off, Debug: DebugOff, Desync: Off,
-		Monitor: On, Heartbeat: 480 * time.Second, CoordCheck: time.Second, Entries: 2000, Timing: Off, DumpOnError: On,
-		DumpOnAbort: Off, DumpLimit: 15 * time.Second, DumpFileAnew: Off, DumpStacks: On, DumpOnlyActive: Off}, c.Watch)
+	c.Recorder.env = nil
+	require.Equal(t, WatchdogOptions{BlockingWait: Off, OnError: CleanUp, Propagate: Off, Monitor: On, Heartbeat: 480 * time.Second,
+		CoordCheck: time.Second}, c.Watchdog)
+	require.Equal(t, DebugOptions{NaNCheck: Off, Level: DebugOff, Desync: Off}, c.Debug)
+	require.Equal(t, RecorderOptions{Entries: 2000, Timing: Off, DumpOnError: On, DumpOnAbort: Off, DumpLimit: 15 * time.Second,
+		DumpFileAnew: Off, DumpStacks: On, DumpOnlyActive: Off}, c.Recorder)
 }
 
 // TestSettings reads values, aliases and the program's own choice.
 func TestSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		vars map[string]string
-		set  Watch
+		set  Config
 		want func(c *Config) any
 		is   any
 	}{
-		"own name": {map[string]string{"COLLIGO_NAN_CHECK": "Yes"}, Watch{}, func(c *Config) any { return c.Watch.NaNCheck }, On},
-		"alias":    {map[string]string{"TORCH_NCCL_NAN_CHECK": "t"}, Watch{}, func(c *Config) any { return c.Watch.NaNCheck }, On},
-		"own name before alias": {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Watch{},
-			func(c *Config) any { return c.Watch.Entries }, 7},
-		"first alias before second": {map[string]string{"TORCH_NCCL_TRACE_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Watch{},
-			func(c *Config) any { return c.Watch.Entries }, 8},
-		"program before all":   {map[string]string{"COLLIGO_NAN_CHECK": "1"}, Watch{NaNCheck: Off}, func(c *Config) any { return c.Watch.NaNCheck }, Off},
-		"no recorder":          {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "0"}, Watch{}, func(c *Config) any { return c.Watch.Entries }, -1},
-		"milliseconds":         {map[string]string{"TORCH_NCCL_COORD_CHECK_MILSEC": "250"}, Watch{}, func(c *Config) any { return c.Watch.CoordCheck }, 250 * time.Millisecond},
-		"seconds":              {map[string]string{"COLLIGO_TIMEOUT_SEC": "90"}, Watch{}, func(c *Config) any { return c.Timeout }, 90 * time.Second},
-		"torchrun's 1":         {map[string]string{"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}, Watch{}, func(c *Config) any { return c.Watch.OnError }, CleanUp},
-		"tear down":            {map[string]string{"COLLIGO_ASYNC_ERROR_HANDLING": "1"}, Watch{}, func(c *Config) any { return c.Watch.OnError }, TearDown},
-		"PyTorch's 0":          {map[string]string{"NCCL_ASYNC_ERROR_HANDLING": "0"}, Watch{}, func(c *Config) any { return c.Watch.OnError }, NoHandling},
-		"debug":                {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "detail"}, Watch{}, func(c *Config) any { return c.Watch.Debug }, DebugDetail},
-		"empty counts as none": {map[string]string{"COLLIGO_NAN_CHECK": ""}, Watch{}, func(c *Config) any { return c.Watch.NaNCheck }, Off},
-		"path":                 {map[string]string{"TORCH_FR_DUMP_TEMP_FILE": "/x/y_"}, Watch{}, func(c *Config) any { return c.Watch.DumpFile }, "/x/y_"},
+		"own name": {map[string]string{"COLLIGO_NAN_CHECK": "Yes"}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, On},
+		"alias":    {map[string]string{"TORCH_NCCL_NAN_CHECK": "t"}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, On},
+		"own name before alias": {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Config{},
+			func(c *Config) any { return c.Recorder.Entries }, 7},
+		"first alias before second": {map[string]string{"TORCH_NCCL_TRACE_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Config{},
+			func(c *Config) any { return c.Recorder.Entries }, 8},
+		"program before all":   {map[string]string{"COLLIGO_NAN_CHECK": "1"}, Config{Debug: DebugOptions{NaNCheck: Off}}, func(c *Config) any { return c.Debug.NaNCheck }, Off},
+		"no recorder":          {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "0"}, Config{}, func(c *Config) any { return c.Recorder.Entries }, -1},
+		"milliseconds":         {map[string]string{"TORCH_NCCL_COORD_CHECK_MILSEC": "250"}, Config{}, func(c *Config) any { return c.Watchdog.CoordCheck }, 250 * time.Millisecond},
+		"seconds":              {map[string]string{"COLLIGO_TIMEOUT_SEC": "90"}, Config{}, func(c *Config) any { return c.Timeout }, 90 * time.Second},
+		"torchrun's 1":         {map[string]string{"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}, Config{}, func(c *Config) any { return c.Watchdog.OnError }, CleanUp},
+		"tear down":            {map[string]string{"COLLIGO_ASYNC_ERROR_HANDLING": "1"}, Config{}, func(c *Config) any { return c.Watchdog.OnError }, TearDown},
+		"PyTorch's 0":          {map[string]string{"NCCL_ASYNC_ERROR_HANDLING": "0"}, Config{}, func(c *Config) any { return c.Watchdog.OnError }, NoHandling},
+		"debug":                {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "detail"}, Config{}, func(c *Config) any { return c.Debug.Level }, DebugDetail},
+		"empty counts as none": {map[string]string{"COLLIGO_NAN_CHECK": ""}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, Off},
+		"path":                 {map[string]string{"TORCH_FR_DUMP_TEMP_FILE": "/x/y_"}, Config{}, func(c *Config) any { return c.Recorder.DumpFile }, "/x/y_"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Config{Watch: c.set}
+			got := c.set
 			require.NoError(t, got.settle(from(c.vars)))
 			require.Equal(t, c.is, c.want(&got))
 		})
@@ -74,11 +76,15 @@ func TestSettingsRefused(t *testing.T) {
 	}
 }
 
-// TestWatchRefused refuses what a program cannot mean.
-func TestWatchRefused(t *testing.T) {
-	for says, w := range map[string]Watch{"Watch.Heartbeat is -1s": {Heartbeat: -time.Second}, "Watch.CoordCheck is -1ns": {CoordCheck: -1},
-		"Watch.DumpLimit is -1ns": {DumpLimit: -1}, "OnError 9 and Debug 0": {OnError: 9}, "OnError 0 and Debug 4": {Debug: 4}} {
-		c := Config{Watch: w}
+// TestOptionsRefused refuses what a program cannot mean.
+func TestOptionsRefused(t *testing.T) {
+	for says, c := range map[string]Config{
+		"Watchdog.Heartbeat is -1s":      {Watchdog: WatchdogOptions{Heartbeat: -time.Second}},
+		"Watchdog.CoordCheck is -1ns":    {Watchdog: WatchdogOptions{CoordCheck: -1}},
+		"Recorder.DumpLimit is -1ns":     {Recorder: RecorderOptions{DumpLimit: -1}},
+		"OnError is 9 and Debug.Level 0": {Watchdog: WatchdogOptions{OnError: 9}},
+		"OnError is 0 and Debug.Level 4": {Debug: DebugOptions{Level: 4}},
+	} {
 		require.ErrorContains(t, c.settle(from(nil)), says)
 	}
 }

@@ -37,7 +37,7 @@ func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 			e.Abandon()
 			return nil, fmt.Errorf("pg: shrink group %s to %s: %w", g.name, e.Name, err)
 		}
-		n, err := g.openShrunk(ctx, e, members)
+		n, err := openShrunk(ctx, g, e, members)
 		if err == nil {
 			return n, nil
 		}
@@ -63,7 +63,7 @@ func (g *Group) remaining(exclude []int) ([]int, error) {
 
 // openShrunk links the members. A member that this group loses meanwhile is not waited for. Members that it had lost before
 // and that came nevertheless are.
-func (g *Group) openShrunk(ctx context.Context, e *bootstrap.Epoch, members []int) (*Group, error) {
+func openShrunk(ctx context.Context, g *Group, e *bootstrap.Epoch, members []int) (*Group, error) {
 	c := g.config
 	c.Timeout = g.Timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)

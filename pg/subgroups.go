@@ -81,7 +81,7 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	}
 	lists := bootstrap.ByColor(all, NoColor)
 	if len(lists) == 0 {
-		return g.outside(bootstrap.List{Name: g.name + "/none"}, g.config, &o), nil
+		return outside(g, bootstrap.List{Name: g.name + "/none"}, g.config, &o), nil
 	}
 	n, err := g.split(ctx, lists, o)
 	if err != nil {
@@ -108,5 +108,5 @@ func (g *Group) split(ctx context.Context, lists []bootstrap.List, o GroupOption
 		}
 	}
 	c := all[0].config
-	return g.outside(bootstrap.List{Name: g.name + "/none"}, c, &o), nil
+	return outside(g, bootstrap.List{Name: g.name + "/none"}, c, &o), nil
 }

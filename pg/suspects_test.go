@@ -35,6 +35,7 @@ func TestSuspects(t *testing.T) {
 	b, err := json.Marshal(n)
 	require.NoError(t, err)
 	g := &Group{member: member{size: 3}, log: quiet.Log, job: &sharedJob{}, host: host.New(host.Config{Size: 3})}
+	g.handle()
 	g.listen()
 	g.control.Receive(1, b)
 	require.Equal(t, []int{1, 2}, suspectsOf(g.Err()))

@@ -19,8 +19,8 @@ func TestUnformedGroupEnds(t *testing.T) {
 	o := pgtest.Options{
 		Net: func(n *sim.Net) { n.KillAfter(1, 1) },
 		Config: func(_ int, c *pg.Config) {
-			c.Watch.OnError = pg.TearDown
-			c.Watch.Exit = func(int) {
+			c.Watchdog.OnError = pg.TearDown
+			c.Watchdog.Exit = func(int) {
 				mu.Lock()
 				began++
 				mu.Unlock()

@@ -49,7 +49,7 @@ func (w *Work) settle(p backend.Pending, err error) {
 }
 
 // workOfBlock returns the work of operations that are pending together.
-func (g *Group) workOfBlock(ops []*op.Op, p backend.Pending) *Work {
+func workOfBlock(g *Group, ops []*op.Op, p backend.Pending) *Work {
 	w := &Work{group: g, pending: p}
 	switch p := p.(type) {
 	case none:
@@ -78,8 +78,8 @@ func finishedOp(err error) *op.Op {
 // on. To limit the operation itself give the context to the call that started it. For tensors on a GPU, Wait only makes
 // the caller's stream wait for the operation. c10d: wait.
 func (w *Work) Wait(ctx context.Context) error {
-	if w.op.Done == nil && !w.op.Clocked().IsZero() && w.group.config.Watch.BlockingWait == On {
-		return w.group.waitBlocking(ctx, w.pending, w.op)
+	if w.op.Done == nil && !w.op.Clocked().IsZero() && w.group.config.Watchdog.BlockingWait == On {
+		return w.waitBlocking(ctx)
 	}
 	return w.pending.Wait(ctx)
 }
@@ -141,7 +141,7 @@ var (
 )
 
 // Duration returns how long a done operation was on its way: on the CPU from its turn to its end; on a device what the
-// device measured, if Config.Watch.Timing or SetTiming was on when it was called. c10d: _get_duration.
+// device measured, if Config.Recorder.Timing or SetTiming was on when it was called. c10d: _get_duration.
 func (w *Work) Duration() (time.Duration, error) {
 	if !w.IsCompleted() {
 		return 0, fmt.Errorf("%v: %w", w, errPending)

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
@@ -53,12 +52,3 @@ func (x *launcher) prepare(abort uint64) {
 	a.sendRecv = ptx.SendRecvArgs{Out: a.rendezvous, In: a.rendezvous, Carried: g.State + 16}
 	a.eager.Abort = abort
 }
-
-// layAllReduce fills in the arguments of an all-reduce by the heap.
-func (x *launcher) layAllReduce(o *operation) *ptx.AllReduceArgs {
-	a := &x.args.allReduce
-	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), x.divisor(o.Op)
-	return a
-}
-
-var _ streamorder.Carrier = (*backend)(nil)

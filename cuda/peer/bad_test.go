@@ -193,7 +193,7 @@ func killOne(t *testing.T, machine *cudasim.Sim, o Options) {
 	errs, ready := make(chan error, size), make(chan struct{})
 	for i := range size {
 		go func() {
-			g, err := pg.Init(t.Context(), pg.Config{Store: shared, Size: size, Rank: i, Timeout: time.Minute, Watch: pg.Watch{DumpOnError: pg.Off},
+			g, err := pg.Init(t.Context(), pg.Config{Store: shared, Size: size, Rank: i, Timeout: time.Minute, Recorder: pg.RecorderOptions{DumpOnError: pg.Off},
 				Open: func(ctx context.Context, c *transport.Config) (transport.Mesh, error) { return net.OpenAs(ctx, i, c) }})
 			if err != nil {
 				errs <- err

@@ -11,34 +11,6 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// Algorithms declare the entry points that they launch. Each gets a place in a table, so that a launch looks nothing up by name.
-type (
-	moveEntry int // of kernels that know no element type
-	foldEntry struct {
-		family ptx.Family // loaded together
-		index  int
-	}
-)
-
-// moveNames and foldNames are the entry points that algorithms have declared, by their places.
-var moveNames, foldNames []string
-
-// moveEntryOf declares a kernel that knows no element type.
-func moveEntryOf(name string) moveEntry { return moveEntry(placed(&moveNames, name)) }
-
-// foldEntryOf declares a kernel that reduces.
-func foldEntryOf(f ptx.Family, name string) foldEntry { return foldEntry{f, placed(&foldNames, name)} }
-
-func placed(names *[]string, name string) int {
-	for i, n := range *names {
-		if n == name {
-			return i
-		}
-	}
-	*names = append(*names, name)
-	return len(*names) - 1
-}
-
 // code is the kernels that are on the device.
 type code struct {
 	log        *slog.Logger
@@ -58,20 +30,6 @@ type code struct {
 type reduction struct {
 	dtype colligo.DType
 	kind  colligo.OpKind
-}
-
-// move returns a kernel that knows no element type.
-func (c *code) move(e moveEntry) *kernel { return &c.moves[e] }
-
-// fold returns a kernel of a reduction, nil if it is not loaded.
-func (c *code) fold(of reduction, e foldEntry) *kernel {
-	if c.lastOf == nil || c.last != of {
-		c.last, c.lastOf = of, c.folds[of]
-	}
-	if c.lastOf == nil || c.lastOf[e.index].Function == 0 {
-		return nil
-	}
-	return &c.lastOf[e.index]
 }
 
 // loadMoves loads the kernels that know no element type.

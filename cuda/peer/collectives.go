@@ -1,9 +1,12 @@
 package peer
 
 import (
+	"slices"
+
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -42,10 +45,7 @@ func (x *launcher) broadcast(o *operation) error {
 
 // reduceScatter has every rank get the sum of its part of all tensors: (n-1)/n of all parts' bytes are stored.
 func (x *launcher) reduceScatter(o *operation) error {
-	o.bytes, o.even = o.Count*o.DType.Size(), o.Counts == nil
-	for _, n := range o.Counts {
-		o.bytes = max(o.bytes, n*o.DType.Size())
-	}
+	o.bytes, o.even = o.longest(), o.Counts == nil
 	return x.reduceParts(o)
 }
 
@@ -97,24 +97,51 @@ const unknownBytes = 1 << 30
 // exchange carries out the collectives that only move: every rank sends each peer one range of bytes, or none, and receives
 // one.
 func (x *launcher) exchange(o *operation) error {
-	shape, elem := o.shape(x.rank, x.size), o.DType.Size()
-	for q := range x.size {
-		o.bytes = max(o.bytes, elem*shape.PartLen(q))
-	}
-	if o.RecvCounts != nil {
+	if o.bytes = o.longest(); o.RecvCounts != nil {
 		o.bytes = unknownBytes
 	}
 	if o.bytes == 0 {
 		return nil
 	}
 	if o.Coll == plan.AllGather || o.Coll == plan.AllToAll && o.RecvCounts == nil {
-		o.even, o.offset = o.Counts == nil && o.RecvCounts == nil, elem*shape.PartOff(x.rank)
+		o.even = o.Counts == nil && o.RecvCounts == nil
 		o.in, o.out = devmem.Address(o.In), devmem.Address(o.Out)
-		o.window = x.heap.Window(o.out, o.Out.Size())
+		if o.window = x.heap.Window(o.out, o.Out.Size()); o.window != nil {
+			o.offset = o.DType.Size() * o.shape(x.rank, x.size).PartOff(x.rank)
+		}
 	}
 	if x.size == 1 {
 		a := x.layExchange(o)
 		return x.copy(o.t, cuda.Pointer(a.Recv[0]), cuda.Pointer(a.Send[0]), int(a.SendBytes[0]), o.s)
 	}
 	return x.run(o)
+}
+
+// layAllReduce fills in the arguments of an all-reduce by the heap.
+func (x *launcher) layAllReduce(o *operation) *ptx.AllReduceArgs {
+	a := &x.args.allReduce
+	a.In, a.Out, a.Bytes, a.Part, a.Divisor = uint64(o.in), uint64(o.out), uint64(o.bytes), uint64(o.part), x.divisor(o.Op)
+	return a
+}
+
+// longest returns the bytes of the longest part.
+func (o *operation) longest() int {
+	n := o.Count
+	if o.Counts != nil {
+		n = slices.Max(o.Counts)
+	}
+	return n * o.DType.Size()
+}
+
+// shape returns the operation as plans describe it.
+func (o *operation) shape(rank, size int) plan.Shape {
+	return plan.Shape{Coll: o.Coll, Rank: rank, Size: size, Root: o.Root, Count: o.Count, Counts: o.Counts, RecvCounts: o.RecvCounts}
+}
+
+// divisor returns the number by which sums are divided, 0 for none.
+func (x *launcher) divisor(op colligo.ReduceOp) uint32 {
+	if op.Kind() == colligo.KindAvg {
+		return uint32(x.size)
+	}
+	return 0
 }

@@ -74,7 +74,7 @@ func (r *rank) gathersOne(n int) error {
 	return r.tryCaptured(2, in, own, out, want, run)
 }
 
-// allAlgorithms makes little symmetric heaps and takes every algorithm in turn, by the length of the tensor.
+// allAlgorithms makes little symmetric heaps and takes every algorithm, one after the other, by the length of the tensor.
 func allAlgorithms() Options {
 	line := func(c plan.Coll, w Algorithm, most, tile int) Rule {
 		return Rule{Coll: c, Algorithm: w, MaxBytes: most, Blocks: 3, Threads: 64, Tile: tile, Registered: w == Direct || w == CopyDirect}

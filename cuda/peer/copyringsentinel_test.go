@@ -19,13 +19,13 @@ import (
 	"github.com/colligo-go/colligo/ring"
 )
 
-// overSentinel makes a symmetric heap so small that slices need not be long to lie over lines, and moves by rings and lines alone.
+// overSentinel makes a symmetric heap so small that slices need not be long to lie over sentinel memory, and moves by rings and the sentinel protocol alone.
 func overSentinel(size int) Options {
 	return Options{Memory: leastMemory(size), Rules: []Rule{{Coll: plan.AllGather, Algorithm: CopyRing, Blocks: 3, Threads: 64},
 		{Coll: plan.AllReduce, Algorithm: Sentinel, Blocks: 128, Threads: 512}, {Coll: plan.Broadcast, Algorithm: Sentinel, Blocks: 128, Threads: 512}}}
 }
 
-// TestCopyRingOverSentinel has lines find their memory cleared after rings of odd and even numbers of slices, each as large as a slot.
+// TestCopyRingOverSentinel has the sentinel protocol find its memory cleared after rings of odd and even numbers of slices, each as large as a slot.
 func TestCopyRingOverSentinel(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3} {
@@ -53,13 +53,13 @@ func (r *rank) sentinelAndRings(part int) error {
 	return nil
 }
 
-// byAllSentinel sums and broadcasts so much that all places of all warps are used.
+// byAllSentinel sums and broadcasts so much that all slots of all warps are used.
 func (r *rank) byAllSentinel(root int) error {
 	const n = 500_000
 	return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.broadcastBytes(n, 0, root%r.g.Size()))
 }
 
-// TestCopyRingLeavesSentinelFilled leaves out what clears lines behind a ring, and expects that to be noticed.
+// TestCopyRingLeavesSentinelFilled leaves out the kernel that clears sentinel memory behind a ring, and expects that to be noticed.
 func TestCopyRingLeavesSentinelFilled(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, ringsThenSentinel(t, false))
@@ -113,7 +113,7 @@ func TestGPUCopyRingOverSentinel(t *testing.T) {
 	}
 }
 
-// TestShortEnd checks how the last step of a ring is cut: in what is copied out alone, where it is long, without a gap.
+// TestShortEnd checks how the last step of a ring is cut: only where it is copied out, and where it is long, without a gap.
 func TestShortEnd(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{leastCut, 6 * leastCut, 60*leastCut + 12345} {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestUnlikeDevices has ranks with devices of different sizes, as a process sees of its own device's when it may use only some
-// of it. In rounds of rows the same warps of all ranks have the same places.
+// of it. In rounds of LL128 the same warps of all ranks have the same places.
 func TestUnlikeDevices(t *testing.T) {
 	t.Parallel()
 	sim := simulated(t, 2)

@@ -16,8 +16,8 @@
 // An algorithm is one value in one file: ll.go, lltwoshot.go, ll128.go, ll128twoshot.go, sentinel.go, tiles.go, rotation.go,
 // chain.go, direct.go, fused.go, copyring.go, copydirect.go. It says which collectives it serves, what it needs of the group,
 // which operations it fits and how it launches them. tuning.go has the rules by which algorithms are chosen, and the
-// algorithms that take the place of one that does not fit. Choosing (algorithm.go), explaining (explain.go) and launching
-// read nothing else.
+// algorithms that take the place of one that does not fit. Choosing (choose.go), explaining (explain.go) and launching read
+// nothing else.
 //
 // # One AllReduce, from the call to the launch
 //
@@ -26,7 +26,7 @@
 //  2. backend.Check refuses tensors that the device cannot reach (package devmem).
 //  3. backend.Enqueue makes the call the operation at hand, and launcher.allReduce computes its size and shape.
 //  4. launcher.choose finds the first rule that covers the operation, and the algorithm that fits it.
-//  5. The algorithm's launch function, such as allReduceLL, gets its kernel (code.fold), loaded at first use on all ranks
+//  5. The algorithm's launch function, such as allReduceLL, gets its kernel (launcher.fold), loaded at first use on all ranks
 //     together, and fills in the kernel's arguments.
 //  6. code.launch launches the kernel, small grids as a graph of their own where that is faster.
 //  7. Order.Throttle bounds the commands in flight. An asynchronous operation gets a Pending, which asks an event.

@@ -10,7 +10,7 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// evens checks collectives of parts of whole lines, with tensors so many elements from multiples of 16.
+// evens checks collectives of parts of whole units of 16 bytes, with tensors so many elements from multiples of 16.
 func (r *rank) evens(n, shift int) error {
 	d, size, me := colligo.Int32, r.g.Size(), r.g.Rank()
 	part := func(q int) []byte { return values(d, colligo.KindSum, q, n) }

@@ -16,8 +16,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// fusing takes Follow for all sums from some size on, and gathers, in slices of so many bytes at most, and lines and tiles for
-// others, in a symmetric heap that is small.
+// fusing takes Fused for all sums from some size on, and gathers, in slices of so many bytes at most. It takes Sentinel and
+// Tiles for others, in a symmetric heap that is small.
 func fusing(size, blocks, slice int) Options {
 	return Options{Memory: max(8<<20, leastMemory(size)), Rules: []Rule{{Coll: plan.AllReduce, MaxBytes: 40 << 10, Algorithm: Sentinel, Blocks: blocks, Threads: 64},
 		{Coll: plan.AllReduce, MaxBytes: 100 << 10, Algorithm: Tiles, Blocks: blocks, Threads: 64},
@@ -30,7 +30,7 @@ func fusing(size, blocks, slice int) Options {
 		{Coll: plan.Reduce, Algorithm: Fused, Blocks: blocks, Threads: 64, Tile: slice}}}
 }
 
-// TestFused takes lengths around whole lines, spans and slices, at all alignments, with tiles and lines before and between.
+// TestFused takes lengths around whole units, spans and slices, at all alignments, with Tiles and Sentinel before and between.
 func TestFused(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 5, 8) {
@@ -138,7 +138,7 @@ func (r *rank) swapped(n int) error {
 	return r.tryCaptured(2, in, mine, out, theirs, func() error { return r.g.AllToAllSingle(r.ctx, out, in, nil, nil) })
 }
 
-// TestFusedBroadcasts broadcasts lengths around whole lines, spans and slices, from all roots, at all alignments, also from graphs.
+// TestFusedBroadcasts broadcasts lengths around whole units, spans and slices, from all roots, at all alignments, also from graphs.
 func TestFusedBroadcasts(t *testing.T) {
 	t.Parallel()
 	moveBehind(t, fewer(2, 3, 4, 8), func(r *rank) error {
@@ -152,7 +152,7 @@ func TestFusedBroadcasts(t *testing.T) {
 	})
 }
 
-// TestFusedReduces reduces to all roots and scatters sums, of parts around whole lines, spans and slices, aligned and not, also from
+// TestFusedReduces reduces to all roots and scatters sums, of parts around whole units, spans and slices, aligned and not, also from
 // graphs: among two ranks, behind engines, and among three, by tiles.
 func TestFusedReduces(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func (r *rank) averages(n, shift int) error {
 	})
 }
 
-// TestFusedUnwatched enqueues sums in an order that a seed picks, of all algorithms that share memory with this one, with no host between
+// TestFusedUnwatched enqueues sums in an order that a seed picks, by all algorithms that share memory with this one, with no host between
 // them, some in a graph that is replayed.
 func TestFusedUnwatched(t *testing.T) {
 	t.Parallel()

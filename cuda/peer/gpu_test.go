@@ -80,7 +80,7 @@ func TestGPU(t *testing.T) {
 	}
 }
 
-// TestGPUAlgorithms takes each way for sizes that the table would give to another.
+// TestGPUAlgorithms takes each algorithm for sizes that the table would give to another.
 func TestGPUAlgorithms(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {

@@ -102,19 +102,19 @@ func (m *muted) muteLaunches(d *cuda.Driver) {
 // calls: with the flight recorder, which takes the call stacks, and without.
 func BenchmarkDeviceOp(b *testing.B) {
 	for _, w := range []struct {
-		name  string
-		watch pg.Watch
-	}{{"on", pg.Watch{}}, {"off", pg.Watch{Entries: -1}}} {
-		b.Run("recorder="+w.name, func(b *testing.B) { benchmarkOps(b, w.watch) })
+		name     string
+		recorder pg.RecorderOptions
+	}{{"on", pg.RecorderOptions{}}, {"off", pg.RecorderOptions{Entries: -1}}} {
+		b.Run("recorder="+w.name, func(b *testing.B) { benchmarkOps(b, w.recorder) })
 	}
 }
 
 // hostRanks is the size of the group that is measured.
 const hostRanks = 4
 
-func benchmarkOps(b *testing.B, w pg.Watch) {
+func benchmarkOps(b *testing.B, r pg.RecorderOptions) {
 	sim := abortable(b, hostRanks)
-	groups, err := pg.InProcess(b.Context(), hostRanks, pg.Config{Watch: w})
+	groups, err := pg.InProcess(b.Context(), hostRanks, pg.Config{Recorder: r})
 	require.NoError(b, err)
 	driver, ranks := mute(sim.Driver()), make([]*rank, hostRanks)
 	for i, g := range groups {

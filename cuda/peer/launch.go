@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"errors"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -11,27 +9,33 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// repeatMost returns the threads of the largest grid that is launched as a graph, on a host that takes so long to launch a
-// kernel. Graphs are for kernels that take a device less time than its host. On two H200, by bench, 1 KiB takes the device
-// 2.0 µs in a graph of 20 and 3.1 to 3.3 as a graph of its own. 64 KiB take 2.7 and 3.3 to 3.9. Without graphs a host that
-// launches in 2.4 µs comes to 3.1 to 3.5 for both.
-func repeatMost(launch time.Duration) int {
-	switch {
-	case launch < 2400*time.Nanosecond:
-		return 0
-	case launch < 2800*time.Nanosecond:
-		return 1024
+// Algorithms declare the entry points that they launch. Each gets a place in a table, so that a launch looks nothing up by name.
+type (
+	moveEntry int // of kernels that know no element type
+	foldEntry struct {
+		family ptx.Family // loaded together
+		index  int
 	}
-	return repeatEver
-}
-
-const (
-	repeatEver = 16384 // threads of the largest grid that any host launches as a graph
-
-	// Of so many grids that may be graphs, some in the middle are launched without, one after the other. All of them are timed
-	// except the first ones, for a launch behind graphs takes longer.
-	sampleEvery, sampleLength, sampleFrom = 512, 10, 3
 )
+
+// moveNames and foldNames are the entry points that algorithms have declared, by their places.
+var moveNames, foldNames []string
+
+// moveEntryOf declares a kernel that knows no element type.
+func moveEntryOf(name string) moveEntry { return moveEntry(placed(&moveNames, name)) }
+
+// foldEntryOf declares a kernel that reduces.
+func foldEntryOf(f ptx.Family, name string) foldEntry { return foldEntry{f, placed(&foldNames, name)} }
+
+func placed(names *[]string, name string) int {
+	for i, n := range *names {
+		if n == name {
+			return i
+		}
+	}
+	*names = append(*names, name)
+	return len(*names) - 1
+}
 
 // kernel is an entry point, also as a graph where the driver has those.
 type kernel struct {
@@ -40,78 +44,35 @@ type kernel struct {
 	dirties bool // it leaves tiles
 }
 
-// repeats makes graphs of kernels and gives them back.
-type repeats struct {
-	wanted bool
-	most   int  // threads of the largest grid
-	adapts bool // most follows how fast the host is: the same one launches in 2.5 and in 4 µs, some seconds later
-	count  int  // of launches
-	took   [sampleLength]time.Duration
-	with   cuda.Stream // for making them
-	all    []*cuda.Repeat
-}
+// move returns a kernel that knows no element type.
+func (c *code) move(e moveEntry) *kernel { return &c.moves[e] }
 
-// pace decides which grids are launched as graphs, by how long a launch takes. Where that is not given it is measured, as the
-// median of some runs.
-func (c *code) pace(t cuda.Thread, launch time.Duration) error {
-	if !c.repeats.wanted {
+// fold returns a kernel of a reduction, nil if it is not loaded.
+func (c *code) fold(of reduction, e foldEntry) *kernel {
+	if c.lastOf == nil || c.last != of {
+		c.last, c.lastOf = of, c.folds[of]
+	}
+	if c.lastOf == nil || c.lastOf[e.index].Function == 0 {
 		return nil
 	}
-	var err error
-	if launch == 0 {
-		c.repeats.adapts = true
-		if launch, err = c.timeLaunches(t); err != nil {
-			return err
-		}
-	}
-	c.repeats.most = repeatMost(launch)
-	c.log.Debug("launches timed", "took", launch, "largest graph, in threads", c.repeats.most)
-	return nil
+	return &c.lastOf[e.index]
 }
 
-// timeLaunches returns how long a launch takes the host.
-func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
-	const launches = 16
-	launch := t.Launch
-	if c.ahead {
-		launch = t.LaunchAhead
+// fold returns a kernel for the operation's reduction, loaded at its first use. All ranks come here with the same operation.
+func (x *launcher) fold(o *operation, e foldEntry) (*kernel, error) {
+	of := reduction{o.DType, o.Op.Kind()}
+	if k := x.code.fold(of, e); k != nil {
+		return k, nil
 	}
-	var runs [7]time.Duration
-	for i := range runs {
-		begin := time.Now()
-		for range launches {
-			if err := launch(c.move(copyBytes).Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), c.repeats.with); err != nil {
-				return 0, err
-			}
-		}
-		runs[i] = time.Since(begin) / launches
-		if err := t.Synchronize(c.repeats.with); err != nil {
-			return 0, err
-		}
+	if err := x.together(o.ctx, func() error { return x.code.loadFolds(o.t, of, e.family) }); err != nil {
+		return nil, err
 	}
-	slices.Sort(runs[:])
-	return runs[len(runs)/2], nil
+	return x.code.fold(of, e), nil
 }
 
-// kernel returns f, whose parameter is a struct of args bytes, with its graph.
-func (r *repeats) kernel(t cuda.Thread, f cuda.Function, args uintptr) (kernel, error) {
-	if !r.wanted {
-		return kernel{Function: f}, nil
-	}
-	x, err := t.NewRepeat(f, args, r.with)
-	if err == nil {
-		r.all = append(r.all, x)
-	}
-	return kernel{Function: f, again: x}, err
-}
-
-func (r *repeats) free(t cuda.Thread) error {
-	var errs []error
-	for _, x := range r.all {
-		errs = append(errs, t.DestroyRepeat(x))
-	}
-	r.all = nil
-	return errors.Join(errs...)
+// launch enqueues a kernel on the operation's stream.
+func (x *launcher) launch(o *operation, k *kernel, g cuda.Grid, args unsafe.Pointer) error {
+	return x.code.launch(o.t, k, g, args, o.s)
 }
 
 // launch enqueues a kernel, as a graph of its own if its grid is small. Where the device has launches ahead, the kernel itself
@@ -148,24 +109,6 @@ func (c *code) markDirty(t cuda.Thread, s cuda.Stream) error {
 	var err error
 	c.graphDirty, _, err = streamorder.Capture(t, s)
 	return err
-}
-
-// sampled returns which launch of a sample this one is, something negative if it is none.
-func (r *repeats) sampled() int {
-	if n := r.count%sampleEvery - sampleEvery/2; r.adapts && n < sampleLength {
-		return n
-	}
-	return -1
-}
-
-// sample takes how long launch n of a sample took. When it was the last one, their median decides about those to come.
-func (r *repeats) sample(n int, took time.Duration) {
-	r.took[n] = took
-	if n == sampleLength-1 {
-		timed := r.took[sampleFrom:]
-		slices.Sort(timed)
-		r.most = repeatMost(timed[len(timed)/2])
-	}
 }
 
 // launchOnce is launch without a graph.

@@ -71,23 +71,6 @@ func (x *launcher) neighbours(root int) (before, after uint32) {
 	return before, after
 }
 
-// fold returns a kernel for the operation's reduction, loaded at its first use. All ranks come here with the same operation.
-func (x *launcher) fold(o *operation, e foldEntry) (*kernel, error) {
-	of := reduction{o.DType, o.Op.Kind()}
-	if k := x.code.fold(of, e); k != nil {
-		return k, nil
-	}
-	if err := x.together(o.ctx, func() error { return x.code.loadFolds(o.t, of, e.family) }); err != nil {
-		return nil, err
-	}
-	return x.code.fold(of, e), nil
-}
-
-// launch enqueues a kernel on the operation's stream.
-func (x *launcher) launch(o *operation, k *kernel, g cuda.Grid, args unsafe.Pointer) error {
-	return x.code.launch(o.t, k, g, args, o.s)
-}
-
 // copy enqueues the copy of a tensor on the own device.
 func (x *launcher) copy(t cuda.Thread, out, in cuda.Pointer, bytes int, s cuda.Stream) error {
 	if out == in || bytes == 0 {

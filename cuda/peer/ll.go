@@ -112,3 +112,10 @@ func (r *Rule) llGrid(bytes, multiprocessors int) cuda.Grid {
 	fitting := Rule{Blocks: min(r.Blocks, multiprocessors), Threads: min(r.Threads, ptx.FoldThreads)}
 	return fitting.threadGrid(bytes)
 }
+
+// threadGrid returns a grid with a thread for each 16 bytes, or as many as the rule allows.
+func (r *Rule) threadGrid(bytes int) cuda.Grid {
+	units := (bytes + 15) / 16
+	blocks := max((units+r.Threads-1)/r.Threads, 1)
+	return cuda.Grid{Blocks: uint32(min(blocks, r.Blocks)), Threads: uint32(r.Threads)}
+}

@@ -18,10 +18,10 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// chainHalf has room for some rounds of the smallest symmetric heaps' rows.
+// chainHalf has room for some rounds of LL128 in the smallest symmetric heaps.
 const chainHalf = 2 << 20
 
-// byLL128 has the smallest symmetric heap and takes rows for all that they serve, on a grid of so many blocks, and returns how many bytes
+// byLL128 has the smallest symmetric heap and takes LL128 for all that it serves, on a grid of so many blocks, and returns how many bytes
 // a round has room for if it is not the only one.
 func byLL128(t *testing.T, size, blocks int) (o Options, round int) {
 	t.Helper()
@@ -47,7 +47,7 @@ func (r *rank) broadcastBytes(n, shift, root int) error {
 	})
 }
 
-// TestLL128Chain takes lengths around whole rows, warp chunks and grids, from all roots, at all alignments.
+// TestLL128Chain takes lengths around whole warps' data, warp chunks and grids, from all roots, at all alignments.
 func TestLL128Chain(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 5, 8) {
@@ -229,7 +229,7 @@ func missed(t *testing.T, seed uint64, w model.Wait, o Options, f unseen) bool {
 	return len(sim.Races()) != 0
 }
 
-// TestGPULL128Chain takes rows on devices, from all roots, with what does not fit into slots of a small symmetric heap.
+// TestGPULL128Chain takes LL128 on devices, from all roots, with lengths that do not fit into slots of a small symmetric heap.
 func TestGPULL128Chain(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {
@@ -256,7 +256,7 @@ func (r *rank) ll128Chains() error {
 	return r.broadcastGraph(1 << 20)
 }
 
-// broadcastGraph replays broadcasts from all ranks in turn.
+// broadcastGraph replays broadcasts from all ranks, one after the other.
 func (r *rank) broadcastGraph(n int) error {
 	x := r.tensor(0, colligo.Uint8, 0, n)
 	own, want := values(colligo.Uint8, colligo.KindSum, r.g.Rank(), n), values(colligo.Uint8, colligo.KindSum, 1, n)

@@ -7,7 +7,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// eager checks messages of n elements: round the ring, and both algorithms at once between neighbours.
+// eager checks messages of n elements: round the ring, and both directions at once between neighbours.
 func (r *rank) eager(n int) error {
 	d, size, me := colligo.Int32, r.g.Size(), r.g.Rank()
 	next, prev := (me+1)%size, (me+size-1)%size

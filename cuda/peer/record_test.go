@@ -203,7 +203,7 @@ func BenchmarkGPUFrontEnd(b *testing.B) {
 	d, _ := gpus(b)
 	for _, entries := range []int{2000, -1} {
 		b.Run(fmt.Sprintf("entries=%d", entries), func(b *testing.B) {
-			groups, err := pg.InProcess(b.Context(), 1, pg.Config{Watch: pg.Watch{Entries: entries}})
+			groups, err := pg.InProcess(b.Context(), 1, pg.Config{Recorder: pg.RecorderOptions{Entries: entries}})
 			if err != nil {
 				b.Fatal(err)
 			}

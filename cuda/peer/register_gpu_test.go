@@ -7,13 +7,13 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// TestGPURegistered takes the algorithms of rows and of registered memory for sizes around every bound.
+// TestGPURegistered takes LL128 and the algorithms of registered memory for sizes around every bound.
 func TestGPURegistered(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {
 		for _, algorithm := range []Algorithm{LL128, LL128TwoShot, Direct, CopyDirect} {
 			if size < 2 || size > n {
-				continue // rows need devices of their own, for a device's ranks take turns
+				continue // LL128 needs a device for each rank
 			}
 			t.Run(fmt.Sprintf("ranks=%d/%s", size, algorithm), func(t *testing.T) {
 				o := Options{Rules: []Rule{{Coll: plan.AllReduce, Registered: true, Algorithm: algorithm, Blocks: 128, Threads: 256}}}

@@ -20,7 +20,7 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// registered makes little symmetric heaps and takes one way for tensors in registered memory, tiles for all others.
+// registered makes little symmetric heaps and takes one algorithm for tensors in registered memory, tiles for all others.
 func registered(algorithm Algorithm) Options {
 	o := small(Tiles)
 	o.Rules = append([]Rule{{Coll: plan.AllReduce, Registered: true, Algorithm: algorithm, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Rules...)
@@ -40,7 +40,7 @@ func (r *rank) register() (seam.Registration, error) {
 	return r.g.Register(r.ctx, all)
 }
 
-// TestLL128 takes rows in groups of every kind of size, with tails and odd alignments.
+// TestLL128 takes LL128 in groups of every kind of size, with tails and odd alignments.
 func TestLL128(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 8) {
@@ -61,7 +61,7 @@ func TestLL128(t *testing.T) {
 	}
 }
 
-// TestLL128Rounds takes rows that fill their slots several times, among some that do not.
+// TestLL128Rounds takes sums by LL128 that fill its slots several times, among some that do not.
 func TestLL128Rounds(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3} {
@@ -125,7 +125,7 @@ func directs(r *rank) error {
 	for i, n := range []int{0, 1, 5, 1000, 4099, 3000, 40_000, 40_000, 1000, 1} {
 		c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: 4 * (n % 4), async: i%2 == 1}
 		if i%4 == 3 {
-			c.shift++ // goes the way of other tensors, in between
+			c.shift++ // goes as other tensors do, in between
 		}
 		if err := r.allReduce(c); err != nil {
 			return err

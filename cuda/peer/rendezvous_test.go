@@ -16,7 +16,7 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// rendezvousMemory is so little that a message of some 550 KB takes all places of its lines several times.
+// rendezvousMemory is so little that a message of some 550 KB takes all slots of its sentinel memory several times.
 const rendezvousMemory = 12 << 20
 
 // TestRendezvous sends long messages among short ones, alone and from graphs: by linked devices, by such as are not, and by hosts that
@@ -51,7 +51,7 @@ func TestRendezvous(t *testing.T) {
 	}
 }
 
-// rendezvous messages checks messages of about n elements.
+// rendezvous checks messages of about n elements.
 func (r *rank) rendezvous(n int) error {
 	for _, n := range []int{n, 100, n - 1, n / 2, n + 7, 1, n} {
 		if err := r.eager(n); err != nil {
@@ -100,7 +100,7 @@ func (r *rank) overtaken(n int) error {
 	return r.synchronize()
 }
 
-// TestRendezvousLeaveNothingOut is TestSentinelLeaveNothingOut for messages. What overwrites lines that nobody has taken may also hang.
+// TestRendezvousLeaveNothingOut is TestSentinelLeaveNothingOut for messages. A message that overwrites memory that no rank has read may also hang.
 func TestRendezvousLeaveNothingOut(t *testing.T) {
 	t.Parallel()
 	// That the next rank has entered a broadcast says that it has ended the one before. Of a message its sender knows that: the
@@ -109,7 +109,7 @@ func TestRendezvousLeaveNothingOut(t *testing.T) {
 		"sign": model.WaitForCredit})
 }
 
-// unseenRendezvous has a rank send another one a message of any length, or sendrecv two with it, then other ranks.
+// unseenRendezvous has a rank send another one a message of any length, or exchange two with it, then other ranks.
 func unseenRendezvous(r *rank, random *rand.Rand) error {
 	x, y := r.tensor(0, colligo.Float32, 0, 100_000), r.tensor(1, colligo.Float32, 0, 100_000)
 	if err := first(r.put(x, make([]byte, x.Size())), r.put(y, make([]byte, y.Size()))); err != nil {
@@ -142,7 +142,7 @@ func unseenRendezvous(r *rank, random *rand.Rand) error {
 	return r.synchronize()
 }
 
-// TestRendezvousAlone sends messages that nobody receives, a long one and more than an eager buffer has room for: the error names who is late,
+// TestRendezvousAlone sends messages that nobody receives, a long one and more than an eager buffer has room for: the error names the rank that is late,
 // and nothing spins on.
 func TestRendezvousAlone(t *testing.T) {
 	t.Parallel()

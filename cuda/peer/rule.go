@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -28,24 +27,24 @@ type Rule struct {
 }
 
 // String prints the rule, such as "all_reduce ≤4 ranks ≤64 KiB: ll 16x512".
-func (c Rule) String() string {
+func (r Rule) String() string {
 	var b strings.Builder
-	b.WriteString(c.Coll.String())
-	if c.MaxSize > 0 {
-		fmt.Fprintf(&b, " ≤%d ranks", c.MaxSize)
+	b.WriteString(r.Coll.String())
+	if r.MaxSize > 0 {
+		fmt.Fprintf(&b, " ≤%d ranks", r.MaxSize)
 	}
-	if c.MaxBytes > 0 {
-		fmt.Fprintf(&b, " ≤%s", colligo.FormatBytes(int64(c.MaxBytes)))
+	if r.MaxBytes > 0 {
+		fmt.Fprintf(&b, " ≤%s", colligo.FormatBytes(int64(r.MaxBytes)))
 	}
-	if c.Registered {
+	if r.Registered {
 		b.WriteString(" registered")
 	}
-	if c.Eager {
+	if r.Eager {
 		b.WriteString(" eager")
 	}
-	fmt.Fprintf(&b, ": %s %dx%d", c.Algorithm, c.Blocks, c.Threads)
-	if c.Tile > 0 {
-		fmt.Fprintf(&b, " tile %s", colligo.FormatBytes(int64(c.Tile)))
+	fmt.Fprintf(&b, ": %s %dx%d", r.Algorithm, r.Blocks, r.Threads)
+	if r.Tile > 0 {
+		fmt.Fprintf(&b, " tile %s", colligo.FormatBytes(int64(r.Tile)))
 	}
 	return b.String()
 }
@@ -61,25 +60,6 @@ func checkRules(all []Rule) error {
 		}
 	}
 	return nil
-}
-
-// Covers reports whether a rule is for operations of so many bytes in groups of so many ranks. Their tensors are registered or
-// not, and a graph captures them or not. Covers does not say whether the algorithm has room for them.
-func (r *Rule) Covers(ranks, bytes int, registered, captured bool) bool {
-	return r.coversSize(ranks) && r.covers(bytes, registered) && !(r.Eager && captured)
-}
-
-func (r *Rule) coversSize(ranks int) bool { return r.MaxSize == 0 || ranks <= r.MaxSize }
-
-func (r *Rule) covers(bytes int, registered bool) bool {
-	return (r.MaxBytes == 0 || bytes <= r.MaxBytes) && (registered || !r.Registered)
-}
-
-// threadGrid returns a grid with a thread for each 16 bytes, or as many as the rule allows.
-func (r *Rule) threadGrid(bytes int) cuda.Grid {
-	units := (bytes + 15) / 16
-	blocks := max((units+r.Threads-1)/r.Threads, 1)
-	return cuda.Grid{Blocks: uint32(min(blocks, r.Blocks)), Threads: uint32(r.Threads)}
 }
 
 // digest is equal for equal tables. Lines can print alike and differ: their bounds are rounded.

@@ -13,7 +13,7 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// counterparts are what a rank may do while its peer sendrecvs a rendezvous message with it.
+// counterparts are what a rank may do while its peer exchanges a rendezvous message with it.
 var counterparts = []struct {
 	how string
 	act func(r *rank, out, in, note colligo.Tensor, peer int) error
@@ -39,7 +39,7 @@ var counterparts = []struct {
 	}},
 }
 
-// sendrecv exchanges rendezvous messages with a peer in a block, and takes or, of the upper rank, sends a short message behind it.
+// sendRecv exchanges rendezvous messages with a peer in a block, and takes or, of the upper rank, sends a short message behind it.
 func (r *rank) sendRecv(out, in, note colligo.Tensor, peer int) error {
 	err := r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
 		b.Recv(in, peer, 0)
@@ -52,7 +52,7 @@ func (r *rank) sendRecv(out, in, note colligo.Tensor, peer int) error {
 	return first(err, r.g.Recv(r.ctx, note, peer, 0))
 }
 
-// sendRecvsWith has pairs of ranks sendrecv rendezvous messages of n elements and of some more, the lower rank in a block, the upper one as the k-th counterpart.
+// sendRecvsWith has pairs of ranks exchange rendezvous messages of n elements and of some more, the lower rank in a block, the upper one as the k-th counterpart.
 func (r *rank) sendRecvsWith(k, n int) error {
 	d, me := colligo.Int32, r.g.Rank()
 	peer, act := me^1, (*rank).sendRecv
@@ -82,7 +82,7 @@ func (r *rank) sendRecvsOf(lengths ...int) error {
 	return nil
 }
 
-// TestSendRecvs sendrecvs rendezvous messages in blocks, in places of memory that are used again, and with ranks that do it otherwise.
+// TestSendRecvs exchanges rendezvous messages in blocks, in places of memory that are used again, and with ranks that do it otherwise.
 func TestSendRecvs(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 4} {
@@ -95,7 +95,7 @@ func TestSendRecvs(t *testing.T) {
 	}
 }
 
-// sendRecvAlone sendrecvs rendezvous messages with a rank that never comes: the error names it, and nothing spins on.
+// sendRecvAlone exchanges rendezvous messages with a rank that never comes: the error names it, and nothing spins on.
 func (r *rank) sendRecvAlone() error {
 	x, y := r.tensor(0, colligo.Float32, 0, 300_000), r.tensor(1, colligo.Float32, 0, 300_000)
 	if err := first(r.put(x, make([]byte, x.Size())), r.eager(10)); err != nil || r.g.Rank() == 1 {

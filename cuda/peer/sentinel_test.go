@@ -10,7 +10,7 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// bySentinel takes lines for all that they serve, on a grid of so many blocks, and now and then something else.
+// bySentinel takes Sentinel for all that it serves, on a grid of so many blocks, and now and then something else.
 func bySentinel(blocks int) Options {
 	o := Options{Memory: 24 << 20, Rules: []Rule{{Coll: plan.AllReduce, MaxBytes: 100, Algorithm: LL}, {Coll: plan.Broadcast, MaxBytes: 100, Algorithm: LL},
 		{Coll: plan.AllReduce, Algorithm: Sentinel}, {Coll: plan.Broadcast, Algorithm: Sentinel}}}
@@ -124,7 +124,7 @@ func TestSentinelGraph(t *testing.T) {
 	}
 }
 
-// TestGPUSentinel takes lines on devices, from all roots, on small grids and large ones, alone and from graphs.
+// TestGPUSentinel takes Sentinel on devices, from all roots, on small grids and large ones, alone and from graphs.
 func TestGPUSentinel(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {

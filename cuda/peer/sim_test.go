@@ -62,7 +62,7 @@ func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.
 	return sim
 }
 
-// small makes little symmetric heaps, so that tiles, slots and marks wrap around early, with one way for everything.
+// small makes little symmetric heaps, so that tiles, slots and throttle events wrap around early, with one algorithm for everything.
 func small(algorithm Algorithm) Options {
 	o, tile := Options{Memory: 24 << 20}, 1<<10
 	if algorithm == CopyRing || algorithm == Fused {

@@ -69,7 +69,7 @@ func (s *said) staging() []string {
 // formed makes a group in this process over a transport: sim, shm or tcp.
 func formed(t testing.TB, transport string, size int, log *said) []*pg.Group {
 	t.Helper()
-	c := pg.Config{Log: slog.New(slog.NewTextHandler(log, nil)), Watch: pg.Watch{DumpOnError: pg.Off}}
+	c := pg.Config{Log: slog.New(slog.NewTextHandler(log, nil)), Recorder: pg.RecorderOptions{DumpOnError: pg.Off}}
 	if transport == "sim" {
 		groups, err := pg.InProcess(t.Context(), size, c)
 		require.NoError(t, err)

@@ -30,14 +30,14 @@ func anyAlgorithms(seed uint64, size int) Options {
 		}
 	}
 	o.Memory = leastMemory(size) + random.IntN(4)<<20
-	if random.IntN(2) == 0 { // several rounds of rows
+	if random.IntN(2) == 0 { // several rounds of LL128
 		o.Rules = append([]Rule{{Coll: plan.AllReduce, Algorithm: LL128, Blocks: 1 + random.IntN(4), Threads: 128},
 			{Coll: plan.Broadcast, Algorithm: LL128, Blocks: 1 + random.IntN(4), Threads: 128}}, o.Rules...)
 	}
 	return o
 }
 
-// TestAnyOrderUnwatched enqueues operations that go all algorithms in an order that a seed picks, with no host between them, so that
+// TestAnyOrderUnwatched enqueues operations by all algorithms in an order that a seed picks, with no host between them, so that
 // only what kernels and streams say orders them. Some are in a graph that is replayed. What comes out does not matter.
 func TestAnyOrderUnwatched(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func (r *rank) counted(n uint32) error {
 		r.setWords(b, b.layout.Flags, ptx.FlagBytes(symheap.MaxBlocks)/4, n), r.g.Barrier(r.ctx))
 }
 
-// numbered has the last LL packets and rows be of operation n.
+// numbered has the last data of LL and LL128 be of operation n.
 func (r *rank) numbered(n uint32) error {
 	b, err := r.backend()
 	if err != nil {

@@ -90,7 +90,7 @@ func TestNCCLPropagateErrorReason(t *testing.T) {
 func late(dir string) options {
 	return options{cpuOnly: true, noSim: true, config: func(_ int, c *pg.Config) {
 		c.Timeout = time.Second
-		c.Watch.DumpOnError, c.Watch.DumpFile = pg.On, filepath.Join(dir, "trace_")
+		c.Recorder.DumpOnError, c.Recorder.DumpFile = pg.On, filepath.Join(dir, "trace_")
 	}}
 }
 

@@ -183,7 +183,7 @@ func TestNewGroupLocalSyncDuplicatedPG(t *testing.T) {
 
 // outside expects every call on a group that the rank is not in to be an error.
 func outside(t *testing.T, level pg.DebugLevel) {
-	config := func(_ int, c *pg.Config) { c.Watch.Debug = level }
+	config := func(_ int, c *pg.Config) { c.Debug.Level = level }
 	eachWith(t, 2, options{config: config}, func(r *rank) {
 		g, err := r.NewGroup(r.ctx, []int{1})
 		require.NoError(r.t, err)
@@ -238,7 +238,7 @@ func TestNNCLRankMembership(t *testing.T) {
 
 // TestNaNAssert refuses an input with a NaN before anything is sent, and says where it is.
 func TestNaNAssert(t *testing.T) {
-	config := func(_ int, c *pg.Config) { c.Watch.NaNCheck = pg.On }
+	config := func(_ int, c *pg.Config) { c.Debug.NaNCheck = pg.On }
 	for _, d := range []colligo.DType{colligo.Float16, colligo.Float32, colligo.Float64} {
 		t.Run(d.String(), func(t *testing.T) {
 			eachWith(t, 2, options{config: config}, func(r *rank) {

@@ -17,8 +17,8 @@ import (
 func TestDumpPipe(t *testing.T) {
 	dir := t.TempDir()
 	o := options{cpuOnly: true, noSim: true, config: func(_ int, c *pg.Config) {
-		c.Watch.Monitor, c.Watch.CoordCheck = pg.On, 10e6
-		c.Watch.DumpFile, c.Watch.DumpPipe = filepath.Join(dir, "trace_"), filepath.Join(dir, "trace_")
+		c.Watchdog.Monitor, c.Watchdog.CoordCheck = pg.On, 10e6
+		c.Recorder.DumpFile, c.Recorder.DumpPipe = filepath.Join(dir, "trace_"), filepath.Join(dir, "trace_")
 	}}
 	eachWith(t, 2, o, func(r *rank) {
 		r.summed()

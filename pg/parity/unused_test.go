@@ -14,7 +14,7 @@ import (
 
 // unused leaves out the gradient of a parameter: an error that names it, unless the reducer was told to expect that.
 func unused(t *testing.T, level pg.DebugLevel, view bool) {
-	o := options{config: func(_ int, c *pg.Config) { c.Watch.Debug = level }}
+	o := options{config: func(_ int, c *pg.Config) { c.Debug.Level = level }}
 	for _, find := range []bool{false, true} {
 		t.Run(fmt.Sprintf("find=%v", find), func(t *testing.T) {
 			eachWith(t, 2, o, func(r *rank) {

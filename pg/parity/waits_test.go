@@ -33,7 +33,7 @@ func TestNCCLErrorsNonblocking(t *testing.T) {
 
 // TestNCCLBlockingWaitWithBarrier has a barrier that others do not come to end in time.
 func TestNCCLBlockingWaitWithBarrier(t *testing.T) {
-	blocking := func(_ int, c *pg.Config) { c.Watch.BlockingWait = pg.On }
+	blocking := func(_ int, c *pg.Config) { c.Watchdog.BlockingWait = pg.On }
 	eachWith(t, 3, options{config: blocking}, func(r *rank) {
 		require.NoError(r.t, r.Barrier(r.ctx))
 		if r.Rank() != 0 {
@@ -50,7 +50,7 @@ func TestNCCLBlockingWaitWithBarrier(t *testing.T) {
 
 // TestNCCLTimeout has the work of an operation that others do not call time out while it is waited for.
 func TestNCCLTimeout(t *testing.T) {
-	blocking := func(_ int, c *pg.Config) { c.Watch.BlockingWait = pg.On }
+	blocking := func(_ int, c *pg.Config) { c.Watchdog.BlockingWait = pg.On }
 	eachWith(t, 3, options{config: blocking}, func(r *rank) {
 		r.waited(r.AllReduceAsync(r.ctx, full(r, 10, float32(1)), colligo.Sum))
 		if r.Rank() != 0 {
@@ -86,7 +86,7 @@ func TestFileStoreCheck(t *testing.T) {
 	for i := range 2 {
 		go func() {
 			g, err := pg.Init(t.Context(), pg.Config{Init: "file://" + path, Rank: i, Size: 2,
-				Watch: pg.Watch{Monitor: pg.On, Propagate: pg.On, CoordCheck: 10 * time.Millisecond, Heartbeat: time.Minute}})
+				Watchdog: pg.WatchdogOptions{Monitor: pg.On, Propagate: pg.On, CoordCheck: 10 * time.Millisecond, Heartbeat: time.Minute}})
 			if err == nil {
 				time.Sleep(300 * time.Millisecond) // for many looks into the file
 				err = g.Barrier(t.Context())

@@ -70,7 +70,7 @@ func RunWith(t *testing.T, size int, o Options, f func(t *testing.T, g *pg.Group
 
 func run(t *testing.T, size int, o Options, f func(t *testing.T, g *pg.Group)) {
 	c := pg.Config{Store: store.NewHash(), Size: size, Transport: o.Transport, Log: slog.New(slog.DiscardHandler),
-		Watch: pg.Watch{DumpOnError: pg.Off}}
+		Recorder: pg.RecorderOptions{DumpOnError: pg.Off}}
 	var net *sim.Net
 	if o.Transport == "" || o.Transport == "sim" {
 		o.Sim.Size, o.Sim.Seed = size, o.seed(t)

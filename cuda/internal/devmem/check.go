@@ -123,3 +123,11 @@ func (k *Checker) stretchAt(from, to cuda.Pointer) (s stretch, err error) {
 	}
 	return s, nil
 }
+
+// Address returns where a tensor begins. A tensor that a rank does not have is invalid, and begins at 0.
+func Address(t colligo.Tensor) cuda.Pointer {
+	if !t.Valid() {
+		return 0
+	}
+	return cuda.Pointer(t.Addr())
+}

@@ -5,14 +5,6 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// Address returns where a tensor begins. A tensor that a rank does not have is invalid, and begins at 0.
-func Address(t colligo.Tensor) cuda.Pointer {
-	if !t.Valid() {
-		return 0
-	}
-	return cuda.Pointer(t.Addr())
-}
-
 // Parts are the parts of one tensor, or a tensor for each rank.
 type Parts struct {
 	One  colligo.Tensor

@@ -120,8 +120,10 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 
 // Begin notes that an operation is on its way.
 func (l *Log) Begin(o *op.Op, now time.Time) {
-	if !o.Own {
-		o.Started(now)
+	if o.Own {
+		return
+	}
+	if o.Started(now); l.recorder != nil {
 		l.recorder.StartAt(flight.ID(o.ID), now)
 	}
 }
@@ -133,35 +135,47 @@ func (l *Log) End(o *op.Op, err error) {
 	}
 	now := time.Now()
 	o.Ended(now)
-	e := EntryOf(o, err, now)
-	l.Conclude(&e)
+	t := o.Type()
+	l.conclude(flight.ID(o.ID), o.Took(), now, err)
+	l.count(t, o.Bytes(), o.Took(), err)
+	if l.Hooks.Any() {
+		l.Hooks.Put(EntryOf(o, err, now))
+	}
 	l.Pending.Done(1)
 }
 
 // Conclude notes how an operation has ended that goes on to count as pending.
 func (l *Log) Conclude(e *Entry) {
-	switch {
-	case e.Err != nil:
-		l.recorder.Retire(e.ID)
-	case l.timing.Load():
-		l.recorder.CompleteAt(e.ID, e.Took, e.Ended)
-	default:
-		l.recorder.CompleteAt(e.ID, -1, e.Ended)
-	}
+	l.conclude(e.ID, e.Took, e.Ended, e.Err)
 	l.Count(e)
 	if l.Hooks.Any() {
 		l.Hooks.Put(*e)
 	}
 }
 
-// Count counts an operation that is over.
-func (l *Log) Count(e *Entry) {
+// conclude notes the end of an operation in the recorder.
+func (l *Log) conclude(id flight.ID, took time.Duration, now time.Time, err error) {
 	switch {
-	case e.Type >= op.NumTypes:
-	case e.Err != nil:
-		l.counters[e.Type].Fail()
+	case l.recorder == nil:
+	case err != nil:
+		l.recorder.Retire(id)
+	case l.timing.Load():
+		l.recorder.CompleteAt(id, took, now)
 	default:
-		l.counters[e.Type].Done(e.Bytes, e.Took)
+		l.recorder.CompleteAt(id, -1, now)
+	}
+}
+
+// Count counts an operation that is over.
+func (l *Log) Count(e *Entry) { l.count(e.Type, e.Bytes, e.Took, e.Err) }
+
+func (l *Log) count(t op.Type, bytes int, took time.Duration, err error) {
+	switch {
+	case t >= op.NumTypes:
+	case err != nil:
+		l.counters[t].Fail()
+	default:
+		l.counters[t].Done(bytes, took)
 	}
 }
 

@@ -2,9 +2,9 @@ package pg
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/transport"
 )
@@ -41,26 +41,27 @@ func suspectsOf(err error) []int {
 	return nil
 }
 
-// failures are the errors of the groups that have failed, for a dump.
-func (o *openGroups) failures() map[string]flight.Failure {
-	var all map[string]flight.Failure
-	for _, g := range o.list() {
-		err := g.Err()
-		if err == nil || errors.Is(err, colligo.ErrClosed) {
-			continue
-		}
-		f := flight.Failure{Text: clip(err.Error())}
-		var heard *control.Reported
-		if errors.As(err, &heard) {
-			f.Text = heard.Text
-		}
-		for _, rank := range suspectsOf(err) {
-			f.Ranks = append(f.Ranks, g.ranks[rank])
-		}
-		if all == nil {
-			all = map[string]flight.Failure{}
-		}
-		all[g.name] = f
+// ErrAborted is among the causes of the errors of a group that Abort has ended, on all ranks.
+var ErrAborted = errors.New("group aborted")
+
+// abortion is the group's error after Abort.
+type abortion struct {
+	rank   int
+	reason error
+}
+
+// Error says who ended the group and why.
+func (e *abortion) Error() string {
+	if e.reason == nil {
+		return fmt.Sprintf("group aborted by rank %d", e.rank)
 	}
-	return all
+	return fmt.Sprintf("group aborted by rank %d: %v", e.rank, e.reason)
+}
+
+// Unwrap returns ErrAborted and the reason.
+func (e *abortion) Unwrap() []error {
+	if e.reason == nil {
+		return []error{ErrAborted}
+	}
+	return []error{ErrAborted, e.reason}
 }

@@ -1,0 +1,63 @@
+package pg
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/control"
+	"github.com/colligo-go/colligo/pg/internal/op"
+)
+
+// member says which rank of which group this is.
+type member struct {
+	name       string
+	rank, size int
+	ranks      []int  // ranks of the default group, by rank of this group
+	id         uint32 // in every frame
+}
+
+// globalRank is this rank's number in the default group, by which files are named.
+func (m *member) globalRank() int {
+	if m.rank < 0 || m.rank >= len(m.ranks) {
+		return max(m.rank, 0)
+	}
+	return m.ranks[m.rank]
+}
+
+// explain wraps the cause of a failed call in who called what.
+func (m *member) explain(o *op.Op, at op.Seq, cause error, second bool) error {
+	var known *colligo.OpError
+	if errors.As(cause, &known) && !second {
+		return cause
+	}
+	return &colligo.OpError{Group: m.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: m.rank,
+		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+}
+
+// sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
+func (m *member) sequenceOf(err error) op.Seq {
+	var e *colligo.OpError
+	if errors.As(err, &e) && e.Group == m.name {
+		return op.SeqOf(e.Seq)
+	}
+	return 0
+}
+
+// ungated words the failure of a monitored barrier; a nil cause is none.
+func (m *member) ungated(turn uint64, peer int, cause error) error {
+	if cause == nil {
+		return nil
+	}
+	var said *control.Reported
+	return &colligo.OpError{Group: m.name, Op: "monitored_barrier", Seq: turn, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
+		Step: colligo.NoRank, Second: errors.As(cause, &said), Err: cause}
+}
+
+// find returns the rank in this group of a rank of the default group, colligo.NoRank if it is none.
+func (m *member) find(global int) int {
+	if r := slices.Index(m.ranks, global); r >= 0 {
+		return r
+	}
+	return colligo.NoRank
+}
