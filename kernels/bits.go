@@ -1,7 +1,7 @@
 package kernels
 
-// Some loops do not care where an element ends. They run over words of eight bytes, then over the bytes that are left. The
-// operands' addresses must be multiples of eight.
+// The loops of this file do not care where an element ends. They run over words of eight bytes, then over the bytes that are
+// left. The operands' addresses must be multiples of eight.
 const wordAlign = 8
 
 func band(dst, a, b []byte) {

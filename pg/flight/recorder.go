@@ -199,7 +199,7 @@ func (s *slot) shapes(in, out []colligo.Tensor) bool {
 	return true
 }
 
-// list appends the shapes of any number of tensors.
+// list sets the types and sizes of any number of tensors.
 func (s *slot) list(in, out []colligo.Tensor) {
 	if s.lists == nil {
 		s.lists = &lists{}

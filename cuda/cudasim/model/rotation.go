@@ -12,7 +12,7 @@ func (t *tiles) enter(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
 }
 
-// level sets the two flag words to the count that a chain does not need. This rank sends to the rank with peer index d.
+// level sets to the count the two flag words that a chain does not need. This rank sends to the rank with peer index d.
 func (t *tiles) level(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d])
 	t.StoreVolatile32(t.flag(0, 0, t.rankAt(d)), t.base[d])
