@@ -6,7 +6,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// Values by which our own dumps name their format and version.
+// The version of the format and the name of the library in our own dumps.
 const (
 	version = "2.10"
 	library = "colligo"
