@@ -37,7 +37,7 @@ func NewOpError(group, op string, seq uint64, rank int, cause error) *OpError {
 	return &OpError{Group: group, Op: op, Seq: seq, Rank: rank, Peer: NoRank, Lane: NoRank, Step: NoRank, Err: cause}
 }
 
-// Error says it on one line: what was called, the cause, and in brackets who reports and where.
+// Error says it on one line: the call, the cause, and in brackets the rank that reports and its group.
 func (e *OpError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)

@@ -55,8 +55,8 @@ func (n narrow) value(magnitude int) float64 {
 	return math.Ldexp(float64(m+1<<n.man), e-n.bias-n.man)
 }
 
-// nearest is the dumb encoder: it halves the magnitudes until it has f's neighbours and takes the nearer one, or of two
-// as near the even one. A NaN gives -1.
+// nearest is the dumb encoder. It halves the magnitudes until it has f's two neighbours, and takes the nearer one. If both
+// are as near, it takes the even one. A NaN gives -1.
 func (n narrow) nearest(f float32) int {
 	if f != f {
 		return -1
@@ -136,8 +136,8 @@ func TestNarrowRoundTripsEveryPattern(t *testing.T) {
 	}
 }
 
-// Between neighbours the rounding changes at one place only, so that values, midpoints and the float32 on either side
-// of each say everything about an encoder that is monotonic.
+// Between neighbours the rounding changes at one point only. Values, midpoints and the float32 on either side of each
+// therefore say everything about a monotonic encoder.
 func TestNarrowRoundsToNearestEven(t *testing.T) {
 	for _, n := range narrows {
 		for m := range n.limit() {

@@ -54,8 +54,8 @@ var (
 // PremulSum multiplies each rank's input by factor before it is summed. Factors may differ between ranks.
 func PremulSum(factor float64) ReduceOp { return ReduceOp{kind: KindPremulSum, factor: factor} }
 
-// PremulSumBy is PremulSum with the factor in a one-element tensor of the input's element type (of its real part's
-// type for complex input), read when the operation starts.
+// PremulSumBy sums what the ranks give, each multiplied by the factor in a one-element tensor, which is read when the
+// operation starts. The tensor has the input's element type, or for complex input the type of its real part.
 func PremulSumBy(factor Tensor) ReduceOp { return ReduceOp{kind: KindPremulSum, by: &factor} }
 
 // Kind returns how two elements become one.
@@ -90,9 +90,9 @@ func (op ReduceOp) clean() ReduceOp {
 // ErrOp is wrapped by the error of an operation that is not defined on an element type.
 var ErrOp = errors.New("reduce operation not defined on this element type")
 
-// Check says whether kind k is defined on elements of type d, and returns the kind and the element type to compute
-// with. They differ from k and d where c10d substitutes: the sum of bools is their maximum, and complex elements are
-// summed, averaged and premultiplied as pairs of reals. Everything else that c10d refuses is an error here too.
+// Check says whether kind k is defined on elements of type d, and returns the kind and the element type to compute with.
+// They differ from k and d where c10d substitutes. The sum of bools is their maximum; complex elements are summed, averaged
+// and premultiplied as pairs of reals. Everything else that c10d refuses is an error here too.
 func (k OpKind) Check(d DType) (OpKind, DType, error) {
 	if k >= numKinds || !d.Valid() {
 		return 0, 0, fmt.Errorf("colligo: %v of %v: %w", k, d, ErrOp)

@@ -10,8 +10,8 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// legality is what OpKind.Check says: the kind and type to compute with where they differ from what was asked, = where
-// they do not, - for an error.
+// legality is the answer of OpKind.Check. It has the kind and type to compute with where they differ from the question, =
+// where they do not, - for an error.
 const legality = `
               sum     avg     prod  min   max   band  bor   bxor  premul_sum
 uint8         =       =       =     =     =     =     =     =     -

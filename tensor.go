@@ -108,8 +108,8 @@ func product(shape []int) int {
 	return n
 }
 
-// Strided returns a view of the same memory with another shape and strides (in elements, all at least 0), starting at
-// element offset of t, which must be contiguous. Every element of the view must lie inside t.
+// Strided returns a view of the same memory with another shape and other strides, in elements, all at least 0. The view
+// starts at element offset of t, which must be contiguous. Every element of the view must lie inside t.
 func (t Tensor) Strided(offset int, shape, strides []int) Tensor {
 	if len(shape) != len(strides) {
 		panic(fmt.Sprintf("colligo: shape %v and strides %v differ in length", shape, strides))
@@ -251,8 +251,8 @@ func noBytes(t Tensor) {
 	panic(fmt.Sprintf("colligo: bytes of %v, which is not a contiguous CPU tensor", t))
 }
 
-// View changes the element type of a contiguous tensor without changing its memory; the bytes must be a whole number
-// of elements of the new type. The result has one dimension.
+// View changes the element type of a contiguous tensor without changing its memory. The bytes must be a whole number of
+// elements of the new type. The result has one dimension.
 func (t Tensor) View(d DType) Tensor {
 	if !t.Contiguous() || !d.Valid() || t.Size()%d.Size() != 0 {
 		panic(fmt.Sprintf("colligo: %v viewed as %v", t, d))

@@ -35,8 +35,8 @@ func (c testCase) typeName() string {
 	return c.dtype.String()
 }
 
-// cases returns what to measure. A reduction that is not defined on an element type is left out where "all" brought the
-// two together, and an error where both were named.
+// cases returns what to measure. A reduction that an element type does not define is left out if "all" brought the two
+// together. If both were named, it is an error.
 func (o *options) cases() ([]testCase, error) {
 	dtypes, err := parseList(o.dtypes, colligo.DTypes(), colligo.ParseDType)
 	if err != nil {

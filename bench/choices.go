@@ -34,7 +34,7 @@ func printChoices(w io.Writer) error {
 func (t *timings) print(w io.Writer, r *report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Measured by %d ranks, %s, transport %s; element types %s, reductions %s.\n", r.options.ranks,
-		r.seat.where, r.medium(), r.options.dtypes, r.options.ops)
+		r.env.where, r.medium(), r.options.dtypes, r.options.ops)
 	for _, c := range t.colls {
 		b.WriteString(t.listing(c))
 	}

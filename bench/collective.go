@@ -17,8 +17,8 @@ type collective struct {
 	reduces, rooted bool
 	parts           bool // a size is of all ranks' parts together
 	bind            func(b *binding) trial
-	// bus is busbw divided by algbw in a group of n ranks, as nccl-tests defines it: the share of the size that has to
-	// pass each rank's link whatever the algorithm, so that busbw can be held against the link's speed.
+	// bus is busbw divided by algbw in a group of n ranks, as nccl-tests defines it. It is the share of the size that passes
+	// each rank's link under every algorithm. So busbw can be compared with the link's speed.
 	bus func(n int) float64
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// What -device takes.
+// Values of -device.
 const (
 	onCPU      = "cpu"
 	onCUDA     = "cuda"
@@ -92,8 +92,8 @@ func (o *options) checkDevice() error {
 	return o.checkMemory(hostBytes())
 }
 
-// checkMemory refuses sizes that a host with so many bytes cannot hold; the system would end whoever takes the memory, without
-// a word.
+// checkMemory refuses sizes that a host with so many bytes cannot hold; the system would end the process that takes the
+// memory, without a word.
 func (o *options) checkMemory(host uint64) error {
 	here := uint64(o.ranks)
 	if o.joins {

@@ -10,8 +10,8 @@
 // Invariants:
 //
 //  1. Sizes, iterations and batches are decided by rank 0 and broadcast: all ranks run the same operations.
-//  2. Inputs tell their rank and position, and are whole numbers small enough for every partial result to be exact in the
-//     element type, so a result is right or wrong, never close.
+//  2. Inputs tell their rank and position. They are whole numbers so small that every partial result is exact in the element
+//     type: a result is right or wrong, never close.
 //  3. Standard output holds the table or the JSON lines, nothing else.
 //
 // The program never changes what it measures: no call is replaced by a cheaper one, no iteration is dropped.

@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// What the time decides where -n and -w are automatic.
+// Durations and bounds from which the numbers of operations follow where -n and -w are automatic.
 const (
 	warmTime  = 100 * time.Millisecond
 	timedTime = 500 * time.Millisecond

@@ -90,8 +90,8 @@ func (p pattern) value(rank, i int) float64 {
 	return 1 + float64(below(p.top, mix(uint64(rank+1), uint64(i))))
 }
 
-// dense is value where all ranks have numbers. The more ranks there are, the rarer are the bits by which one rank decides
-// an "and" or an "or": those of a few ranks in each place, or the result would be the same everywhere.
+// dense returns the number of an element where all ranks have numbers. One rank decides an "and" or an "or" with one bit.
+// The more ranks there are, the rarer must such bits be, a few ranks' in each place, or all results would be equal.
 func (p pattern) dense(rank, i int) uint64 {
 	number := func(turn int) uint64 { return below(p.room+1, mix(uint64(turn*p.ranks+rank+1), uint64(i))) }
 	v := number(0)

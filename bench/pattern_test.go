@@ -13,8 +13,8 @@ func reducing(d colligo.DType, op colligo.ReduceOp) testCase {
 	return testCase{collective: collective{name: "all_reduce", reduces: true}, dtype: d, op: op}
 }
 
-// TestPatternIsExact adds up the numbers of all ranks one by one and holds each partial result against what the element
-// type can hold, and the result against reduced.
+// TestPatternIsExact adds up the numbers of all ranks one by one. Each partial result must be exact in the element type, and
+// the last must equal reduced's.
 func TestPatternIsExact(t *testing.T) {
 	for _, d := range colligo.DTypes() {
 		for _, op := range allOps() {

@@ -25,7 +25,7 @@ type series struct {
 	points []record
 }
 
-// seriesOf sorts records into lines. Those without bytes have no place on a logarithmic axis.
+// seriesOf sorts records into lines. Records without bytes have no place on a logarithmic axis.
 func seriesOf(records []record) []series {
 	var all []series
 	at := map[string]int{}

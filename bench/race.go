@@ -9,20 +9,20 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// What the time decides on GPUs.
+// Durations from which the numbers of operations on GPUs follow.
 const (
 	loopTime  = 30 * time.Millisecond // of one loop
 	leastOps  = 20                    // in a loop
 	mostCalls = 100_000               // in a loop
 	warmCalls = 10
 	probe     = 5 // calls that tell how long one takes
-	// crowded bounds the operations of a loop where one process has several GPUs: a stream takes about a thousand, and
-	// the call that waits for room holds a lock that another rank's thread may need.
+	// crowded bounds the operations of a loop where one process has several GPUs. A stream takes about a thousand. The call
+	// that then waits for room holds a lock that another rank's thread may need.
 	crowded = 400
 )
 
-// racer is one of the two that take turns on the same tensors and stream.
-type racer struct {
+// contender is one of the two implementations that are timed by turns, on the same tensors and stream.
+type contender struct {
 	call  func(ctx context.Context) error
 	ops   int // of one call: a graph has several
 	calls int // of one loop
@@ -30,7 +30,7 @@ type racer struct {
 	done  []batch
 }
 
-// race times loops of operations that follow one another on one stream, the contestants by turns.
+// race times loops of operations that follow one another on one stream, the contenders by turns.
 type race struct {
 	*options
 	group *pg.Group
@@ -40,22 +40,22 @@ type race struct {
 	host bool
 }
 
-// run returns the loops of each contestant.
-func (r *race) run(ctx context.Context, racers []*racer) (err error) {
+// run returns the loops of each contender.
+func (r *race) run(ctx context.Context, contenders []*contender) (err error) {
 	defer func() {
-		for _, x := range racers {
+		for _, x := range contenders {
 			if x.graph != 0 {
 				err = errors.Join(err, r.gpu.onDevice(func(t cuda.Thread) error { return t.DestroyGraph(x.graph) }))
 			}
 		}
 	}()
-	for _, x := range racers {
+	for _, x := range contenders {
 		if err := r.prepare(ctx, x); err != nil {
 			return err
 		}
 	}
 	for range batches {
-		for _, x := range racers {
+		for _, x := range contenders {
 			took, err := r.loop(ctx, x, x.calls)
 			if err != nil {
 				return err
@@ -67,7 +67,7 @@ func (r *race) run(ctx context.Context, racers []*racer) (err error) {
 }
 
 // prepare warms up, captures the graph if there is to be one, and decides on the length of the loops.
-func (r *race) prepare(ctx context.Context, x *racer) error {
+func (r *race) prepare(ctx context.Context, x *contender) error {
 	x.ops = 1
 	warm := r.warm
 	if warm == automatic {
@@ -104,7 +104,7 @@ func (r *race) length(each time.Duration, ops int) int {
 }
 
 // capture makes x call a graph of so many operations.
-func (r *race) capture(ctx context.Context, x *racer) error {
+func (r *race) capture(ctx context.Context, x *contender) error {
 	eager := x.call
 	var err error
 	x.graph, err = r.gpu.capture(func() error {
@@ -127,7 +127,7 @@ func (r *race) capture(ctx context.Context, x *racer) error {
 }
 
 // loop returns how long n calls take on this rank. The ranks begin together.
-func (r *race) loop(ctx context.Context, x *racer, n int) (time.Duration, error) {
+func (r *race) loop(ctx context.Context, x *contender, n int) (time.Duration, error) {
 	if err := r.group.Barrier(ctx); err != nil {
 		return 0, err
 	}

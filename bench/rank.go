@@ -72,12 +72,12 @@ func (r *session) together(v *variant, i int) error {
 	if err != nil {
 		return err
 	}
-	seats := make([]*seat, len(groups))
+	environments := make([]*environment, len(groups))
 	failed := make(chan error, len(groups))
 	for rank, g := range groups {
 		go func() {
 			var err error
-			seats[rank], err = r.serve(ctx, g, v)
+			environments[rank], err = r.serve(ctx, g, v)
 			failed <- err
 		}()
 	}
@@ -91,7 +91,7 @@ func (r *session) together(v *variant, i int) error {
 	for _, g := range groups {
 		err = errors.Join(err, g.Close())
 	}
-	for _, s := range seats {
+	for _, s := range environments {
 		err = errors.Join(err, s.close())
 	}
 	return err
@@ -140,9 +140,9 @@ func (o *options) config(v *variant, i int) pg.Config {
 	return c
 }
 
-// serve is a rank's part of a variant, but for the closing of group and seat.
-func (r *session) serve(ctx context.Context, g *pg.Group, v *variant) (*seat, error) {
-	s, ctx, err := r.openSeat(ctx, g, v, r.process)
+// serve is a rank's part of a variant, but for the closing of group and environment.
+func (r *session) serve(ctx context.Context, g *pg.Group, v *variant) (*environment, error) {
+	s, ctx, err := r.openEnvironment(ctx, g, v, r.process)
 	if err == nil {
 		err = r.benchmark(ctx, g, s, v)
 	}
@@ -154,7 +154,7 @@ func (r *session) serve(ctx context.Context, g *pg.Group, v *variant) (*seat, er
 }
 
 // benchmark runs every case and size on this rank. Rank 0 reports.
-func (r *session) benchmark(ctx context.Context, g *pg.Group, s *seat, v *variant) (err error) {
+func (r *session) benchmark(ctx context.Context, g *pg.Group, s *environment, v *variant) (err error) {
 	cases, err := r.cases()
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (r *session) benchmark(ctx context.Context, g *pg.Group, s *seat, v *varian
 		}
 		defer func() { err = errors.Join(err, out.close()) }()
 	}
-	run := &runner{options: r.options, group: g, seat: s, report: out}
+	run := &runner{options: r.options, group: g, env: s, report: out}
 	for _, c := range cases {
 		if err := run.sizes(ctx, c, v); err != nil {
 			return err

@@ -39,7 +39,7 @@ type record struct {
 type report struct {
 	options  *options
 	group    *pg.Group
-	seat     *seat
+	env      *environment
 	variant  *variant
 	tuning   *timings // with -tune, which takes the place of lines
 	out      io.Writer
@@ -49,9 +49,9 @@ type report struct {
 	wrong    int64
 }
 
-func (s *session) newReport(g *pg.Group, at *seat, v *variant, cases []testCase) (*report, error) {
+func (s *session) newReport(g *pg.Group, at *environment, v *variant, cases []testCase) (*report, error) {
 	o, p := s.options, s.process
-	r := &report{options: o, group: g, seat: at, variant: v, out: p.stdout}
+	r := &report{options: o, group: g, env: at, variant: v, out: p.stdout}
 	s.last = r
 	total := 0
 	for _, c := range cases {
@@ -100,7 +100,7 @@ type row struct {
 	testCase
 	count, bytes int
 	took         timing
-	rival        *timing // of NCCL, nil without
+	baseline     *timing // of NCCL, nil without
 	wrong        int64
 }
 
@@ -114,9 +114,9 @@ func (r *report) record(x row) record {
 	if r.options.verify {
 		rec.Wrong = &x.wrong
 	}
-	if x.rival != nil {
-		busbw, ratio := float64(x.bytes)/x.rival.time/1e3*x.bus(ranks), x.rival.time/x.took.time
-		rec.NCCLTimeUS, rec.NCCLBusBW, rec.Ratio = &x.rival.time, &busbw, &ratio
+	if x.baseline != nil {
+		busbw, ratio := float64(x.bytes)/x.baseline.time/1e3*x.bus(ranks), x.baseline.time/x.took.time
+		rec.NCCLTimeUS, rec.NCCLBusBW, rec.Ratio = &x.baseline.time, &busbw, &ratio
 	}
 	return rec
 }

@@ -21,9 +21,9 @@ func compared(t *testing.T, out *bytes.Buffer, args ...string) *report {
 	o, err := parse(append([]string{"all"}, args...))
 	require.NoError(t, err)
 	o.ranks, o.device, o.transport, o.machine = 2, onCUDA, inProcess, machine{devices: 2}
-	s := &seat{where: "NVIDIA H200", first: 812 * time.Millisecond,
-		rival: &rival{library: &nccl.Library{Path: "/usr/lib/libnccl.so.2"}, version: "2.28.9", nvls: "0"}}
-	return &report{options: o, out: out, seat: s, variant: &variant{rules: peer.DefaultRules()}}
+	s := &environment{where: "NVIDIA H200", first: 812 * time.Millisecond,
+		baseline: &baseline{library: &nccl.Library{Path: "/usr/lib/libnccl.so.2"}, version: "2.28.9", nvls: "0"}}
+	return &report{options: o, out: out, env: s, variant: &variant{rules: peer.DefaultRules()}}
 }
 
 func TestComparedTable(t *testing.T) {
@@ -64,7 +64,7 @@ func TestComparedJSON(t *testing.T) {
 	require.Equal(t, "cuda", keys["device"])
 }
 
-func TestHasRival(t *testing.T) {
+func TestHasBaseline(t *testing.T) {
 	all := collectives()
 	for _, c := range []struct {
 		of   testCase
@@ -81,7 +81,7 @@ func TestHasRival(t *testing.T) {
 		{testCase{collective: all[6], dtype: colligo.Float32}, false, false},
 		{testCase{collective: all[9], dtype: colligo.Uint8}, true, true},
 	} {
-		require.Equal(t, c.has, c.of.hasRival(), "%s %v", c.of.name, c.of.dtype)
+		require.Equal(t, c.has, c.of.hasBaseline(), "%s %v", c.of.name, c.of.dtype)
 		require.Equal(t, c.same, c.of.sameResult(), "%s %v", c.of.name, c.of.dtype)
 	}
 }

@@ -13,7 +13,7 @@ import (
 type runner struct {
 	*options
 	group  *pg.Group
-	seat   *seat
+	env    *environment
 	report *report // empty but on rank 0
 	wrong  int64   // elements of this rank so far
 	agree  []int64
@@ -46,7 +46,7 @@ func (o *options) keyOf(c testCase, count, shown int) int {
 // one measures, checks and reports one size of a case.
 func (r *runner) one(ctx context.Context, c testCase, count, bytes int) error {
 	r.report.begin(c, bytes)
-	b := &binding{group: r.group, testCase: c, pattern: newPattern(c, r.ranks), root: r.root, count: count, memory: r.seat}
+	b := &binding{group: r.group, testCase: c, pattern: newPattern(c, r.ranks), root: r.root, count: count, memory: r.env}
 	t := c.bind(b)
 	if err := t.fill(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (r *runner) one(ctx context.Context, c testCase, count, bytes int) error {
 			return err
 		}
 		their := timingOf(theirs, took, true)
-		row.rival = &their
+		row.baseline = &their
 	}
 	if r.group.Rank() != 0 {
 		return nil
@@ -77,7 +77,7 @@ func (r *runner) one(ctx context.Context, c testCase, count, bytes int) error {
 	return r.report.row(row)
 }
 
-func (r *runner) gpu() bool { return r.seat.gpu != nil }
+func (r *runner) gpu() bool { return r.env.gpu != nil }
 
 // time returns the batches of this rank, and those of NCCL where it is compared and has the same operation.
 func (r *runner) time(ctx context.Context, b *binding, t trial) (own, theirs []batch, err error) {
@@ -86,37 +86,37 @@ func (r *runner) time(ctx context.Context, b *binding, t trial) (own, theirs []b
 		own, err = m.measure(ctx, r.options)
 		return own, nil, err
 	}
-	racers := []*racer{{call: t.call}}
-	if r.seat.rival != nil && b.hasRival() {
-		racers = append(racers, &racer{call: r.seat.rival.call(b, t)})
+	contenders := []*contender{{call: t.call}}
+	if r.env.baseline != nil && b.hasBaseline() {
+		contenders = append(contenders, &contender{call: r.env.baseline.call(b, t)})
 	}
-	m := &race{options: r.options, group: r.group, gpu: r.seat.gpu, agree: r.fromRoot, host: b.coll == barrier}
-	if err := m.run(ctx, racers); err != nil {
+	m := &race{options: r.options, group: r.group, gpu: r.env.gpu, agree: r.fromRoot, host: b.coll == barrier}
+	if err := m.run(ctx, contenders); err != nil {
 		return nil, nil, err
 	}
-	if len(racers) > 1 {
-		theirs = racers[1].done
+	if len(contenders) > 1 {
+		theirs = contenders[1].done
 	}
-	return racers[0].done, theirs, nil
+	return contenders[0].done, theirs, nil
 }
 
 // check returns how many elements of one result on this rank are wrong. NCCL has to have the same result, or it was not
 // the same operation that took its time.
-func (r *runner) check(ctx context.Context, b *binding, t trial, rival bool) (int64, error) {
+func (r *runner) check(ctx context.Context, b *binding, t trial, baseline bool) (int64, error) {
 	if !r.verify {
 		return 0, nil
 	}
 	wrong, err := once(ctx, t, t.call)
 	r.wrong += wrong
-	if err != nil || !rival || !b.sameResult() {
+	if err != nil || !baseline || !b.sameResult() {
 		return wrong, err
 	}
-	call := r.seat.rival.call(b, t)
+	call := r.env.baseline.call(b, t)
 	theirs, err := once(ctx, t, func(ctx context.Context) error {
-		return r.seat.gpu.onDevice(func(cuda.Thread) error { return call(ctx) })
+		return r.env.gpu.onDevice(func(cuda.Thread) error { return call(ctx) })
 	})
 	if err == nil && theirs > 0 {
-		err = fmt.Errorf("%v has %d %w on rank %d", r.seat.rival, theirs, errWrong, r.group.Rank())
+		err = fmt.Errorf("%v has %d %w on rank %d", r.env.baseline, theirs, errWrong, r.group.Rank())
 	}
 	return wrong, err
 }

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	headLine  = "#%11s %12s %12s %10s %5s %10s %8s %8s %7s"
-	rowLine   = "%12d %12d %12s %10s %5d %10s %8.2f %8.2f %7s"
-	rivalHead = " %10s %8s %6s"
-	rivalLine = " %10s %8.2f %6.2f"
+	headLine     = "#%11s %12s %12s %10s %5s %10s %8s %8s %7s"
+	rowLine      = "%12d %12d %12s %10s %5d %10s %8.2f %8.2f %7s"
+	baselineHead = " %10s %8s %6s"
+	baselineLine = " %10s %8.2f %6.2f"
 )
 
 // head prints what the table is about and its columns, in the order of nccl-tests.
 func (r *report) head() error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# colligo bench: %d ranks, %s, transport %s\n", r.options.ranks, r.seat.where, r.medium())
+	fmt.Fprintf(&b, "# colligo bench: %d ranks, %s, transport %s\n", r.options.ranks, r.env.where, r.medium())
 	for _, line := range r.method() {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
 	fmt.Fprintf(&b, headLine, "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong")
 	units := fmt.Sprintf(headLine, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "")
-	if r.seat.rival != nil {
-		fmt.Fprintf(&b, rivalHead, "nccl", "busbw", "ratio")
-		units += fmt.Sprintf(rivalHead, "(us)", "(GB/s)", "")
+	if r.env.baseline != nil {
+		fmt.Fprintf(&b, baselineHead, "nccl", "busbw", "ratio")
+		units += fmt.Sprintf(baselineHead, "(us)", "(GB/s)", "")
 	}
 	fmt.Fprintf(&b, "  algorithm\n%s\n", strings.TrimRight(units, " "))
 	_, err := fmt.Fprint(r.out, b.String())
@@ -53,17 +53,17 @@ func (r *report) method() []string {
 		"each loop, the median loop; barrier: the host's time. %d ranks, %s", batches, what, o.ranks, place)}
 	if o.register {
 		with := "colligo"
-		if v := r.seat.rival; v != nil && v.noted {
+		if v := r.env.baseline; v != nil && v.noted {
 			with = "colligo and NCCL"
 		}
 		lines = append(lines, "tensors: in memory that is registered with "+with)
 	}
-	if v := r.seat.rival; v != nil {
+	if v := r.env.baseline; v != nil {
 		lines = append(lines, fmt.Sprintf("compared with %v, %s=%s: same tensors, same stream, a loop of each by turns; ratio is "+
 			"time(NCCL) / time(colligo)", v, nvlsSwitch, v.nvls))
 	}
-	if r.seat.first > 0 {
-		lines = append(lines, fmt.Sprintf("first all_reduce on the GPU done %v after the process began", r.seat.first.Round(time.Millisecond)))
+	if r.env.first > 0 {
+		lines = append(lines, fmt.Sprintf("first all_reduce on the GPU done %v after the process began", r.env.first.Round(time.Millisecond)))
 	}
 	return lines
 }
@@ -81,9 +81,9 @@ func (r *report) line(rec record, count, root int) error {
 	fmt.Fprintf(&b, rowLine, rec.Bytes, count, rec.DType, rec.Op, root, microseconds(rec.TimeUS), rec.AlgBW, rec.BusBW, wrong)
 	switch {
 	case rec.Ratio != nil:
-		fmt.Fprintf(&b, rivalLine, microseconds(*rec.NCCLTimeUS), *rec.NCCLBusBW, *rec.Ratio)
-	case r.seat.rival != nil:
-		fmt.Fprintf(&b, rivalHead, "N/A", "N/A", "N/A")
+		fmt.Fprintf(&b, baselineLine, microseconds(*rec.NCCLTimeUS), *rec.NCCLBusBW, *rec.Ratio)
+	case r.env.baseline != nil:
+		fmt.Fprintf(&b, baselineHead, "N/A", "N/A", "N/A")
 	}
 	_, err := fmt.Fprintf(r.out, "%s  %s\n", b.String(), rec.Algo)
 	return err

@@ -63,7 +63,8 @@ func mostOf(w peer.Algorithm) int {
 	return 0
 }
 
-// usualGrids are those that are tried on GPUs, the registered ones with -register: those of the table and their neighbours.
+// usualGrids are the grids that are tried on GPUs, with -register for registered memory. They are the table's grids and
+// their neighbours.
 func usualGrids() []peer.Rule {
 	all := []peer.Rule{
 		{Algorithm: peer.LL, Blocks: 8, Threads: 256},
@@ -123,7 +124,7 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 		}
 		if len(v.tuned) > 0 {
 			v.label = gridLabel(g)
-			// What else the run needs, such as the first all_reduce, goes by the default table.
+			// All other operations of the run, such as the first all_reduce, go by the default table.
 			v.rules = append(v.rules, table...)
 			all = append(all, v)
 		}

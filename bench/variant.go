@@ -74,7 +74,8 @@ func (o *options) algorithms() (map[string]string, error) {
 	return algo, nil
 }
 
-// algorithmsOf returns the algorithms of a collective on GPUs: those that the table has for it, and those by copy engines.
+// algorithmsOf returns the algorithms of a collective on GPUs: the algorithms that the table has for it, and the ones by
+// copy engines.
 func algorithmsOf(table []peer.Rule, c plan.Coll) []string {
 	var all []string
 	for _, l := range table {

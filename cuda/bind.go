@@ -47,7 +47,8 @@ func (l *library) integer(s symbol, words ...uintptr) (int, Result) {
 	return int(v), r
 }
 
-// word is integer for handles and other values of eight bytes.
+// word calls a function that writes eight bytes, such as a handle, through its first parameter. None of the words is an
+// address.
 func (l *library) word(s symbol, words ...uintptr) (uintptr, Result) {
 	var v uintptr
 	var w [4]uintptr

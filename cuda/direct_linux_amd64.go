@@ -4,8 +4,8 @@ package cuda
 
 import "unsafe"
 
-// cgocall is the runtime's way to C, which purego uses too: fn is the address of a function by C's rules, called on the
-// system's stack with arg. What purego does around it, for more words and for floating point, takes as long again.
+// cgocall is the runtime's way to C, which purego uses too. It calls fn, the address of a function by C's rules, on the
+// system's stack with arg. Purego's own work around it, for more words and for floating point, takes as long again.
 //
 //go:linkname cgocall runtime.cgocall
 func cgocall(fn uintptr, arg unsafe.Pointer) int32

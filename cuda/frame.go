@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// A frame is what one call hands to C: the words, room for one result, the list of kernel parameters, and how a kernel is
-// launched ahead. Frames are reused, so that the calls that make up a collective allocate nothing.
+// A frame has everything that one call hands to C: its words, room for one result, kernel parameters, and the attributes of
+// a launch ahead. Frames are reused, so that the calls that make up a collective allocate nothing.
 type frame struct {
 	function  uintptr // called last, and its result, where they are not handed through purego
 	words     [16]uintptr
@@ -20,7 +20,7 @@ type frame struct {
 	pair      pair
 }
 
-// launchConfig is CUlaunchConfig.
+// launchConfig says how cuLaunchKernelEx launches a kernel; it has the layout of CUlaunchConfig.
 type launchConfig struct {
 	grid, block [3]uint32
 	shared, _   uint32
@@ -29,14 +29,14 @@ type launchConfig struct {
 	count, _    uint32
 }
 
-// launchAttribute is CUlaunchAttribute.
+// launchAttribute is one attribute of a launch; it has the layout of CUlaunchAttribute.
 type launchAttribute struct {
 	id, _ uint32
 	value uint32
 	_     [60]byte
 }
 
-// kernelNode is CUDA_KERNEL_NODE_PARAMS_v2.
+// kernelNode describes the kernel of a graph's node; it has the layout of CUDA_KERNEL_NODE_PARAMS_v2.
 type kernelNode struct {
 	function    Function
 	grid, block [3]uint32
@@ -47,7 +47,8 @@ type kernelNode struct {
 	context     Context
 }
 
-// streamSerialization is CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+// streamSerialization lets a kernel begin before the one in front of it has ended
+// (CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).
 const streamSerialization = 6
 
 var frames = sync.Pool{New: func() any {
@@ -64,13 +65,13 @@ func (l *library) call(s symbol, words ...uintptr) Result {
 	return r
 }
 
-// callOut is call with words that are addresses of Go memory, converted in the call's arguments: the directive puts what
-// they point to on the heap and keeps it alive, and the words with it, so it allocates.
+// callOut makes a call whose words are addresses of Go memory, converted in the call's arguments. The directive puts the
+// memory that they point to on the heap and keeps it alive. It does so with the words, too, so the call allocates.
 //
 //go:uintptrescapes
 func (l *library) callOut(s symbol, words ...uintptr) Result { return callC(l.address[s], words) }
 
-// launch is call for the one function that is handed a list of pointers.
+// launch calls the one function that is handed a list of pointers.
 func (l *library) launch(fn Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result {
 	f := frames.Get().(*frame)
 	f.params[0] = args
@@ -82,7 +83,7 @@ func (l *library) launch(fn Function, blocks, threads, shared uint32, s Stream, 
 	return r
 }
 
-// launchAhead is launch with the attribute that lets the kernel begin early. What is the same in every launch is in the frame.
+// launchAhead launches a kernel with the attribute that lets it begin early. The frame has what is the same in every launch.
 func (l *library) launchAhead(fn Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result {
 	f := frames.Get().(*frame)
 	f.params[0] = args
@@ -108,7 +109,7 @@ func (l *library) setKernel(e GraphExec, n GraphNode, fn Function, blocks, threa
 	return r
 }
 
-// captureInfo is call for a query that small collectives make.
+// captureInfo makes the query of a stream's capture, which every small collective makes.
 func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 	f := frames.Get().(*frame)
 	f.status, f.out = 0, 0
@@ -119,7 +120,7 @@ func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 	return status, id, r
 }
 
-// current is call for the one query of the hot path.
+// current makes the query of the thread's context, the one query of the hot path.
 func (l *library) current() (Context, Result) {
 	f := frames.Get().(*frame)
 	f.words[0] = uintptr(unsafe.Pointer(&f.out))

@@ -55,7 +55,7 @@ func (t Thread) AllocHost(bytes int) (*Host, error) {
 	return t.hosted(&Host{Bytes: unsafe.Slice((*byte)(p), bytes), owned: true})
 }
 
-// PinHost pins and maps memory that is already there, a shared mapping for instance. b must not be Go memory; start and
+// PinHost pins and maps memory that is already there, a shared mapping for instance. b must not be Go memory. Its start and
 // length are best multiples of the page size.
 func (t Thread) PinHost(b []byte) (*Host, error) {
 	r := t.driver.MemHostRegister(unsafe.Pointer(unsafe.SliceData(b)), len(b), HostPortable|HostMapped)

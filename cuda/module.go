@@ -25,8 +25,8 @@ func (t Thread) UnloadModule(m Module) error {
 	return t.check("cuModuleUnload", t.driver.ModuleUnload(m))
 }
 
-// Function finds an entry point and puts its code on the device, so that no launch has to: a first launch that loads can
-// synchronize the device with a process-wide lock held.
+// Function finds an entry point and puts its code on the device, so that no launch has to. A first launch that loads code
+// can synchronize the device with a process-wide lock held.
 func (t Thread) Function(m Module, name string) (Function, error) {
 	f, r := t.driver.ModuleGetFunction(m, name)
 	if err := t.check("cuModuleGetFunction", r); err != nil {
@@ -47,8 +47,9 @@ func (t Thread) Launch(f Function, g Grid, args unsafe.Pointer, s Stream) error 
 	return t.check("cuLaunchKernel", t.driver.LaunchKernel(f, g.Blocks, g.Threads, g.Shared, s, args))
 }
 
-// LaunchAhead is Launch of a kernel that waits itself (griddepcontrol.wait) until the work before it on s has ended, before
-// it touches memory. Its blocks come to the device while a kernel before it ends. It costs less time on the host, too.
+// LaunchAhead launches a kernel before the work in front of it on s has ended. The kernel itself waits for that end
+// (griddepcontrol.wait) before it touches memory. Its blocks come to the device while a kernel before it ends. It costs less
+// time on the host, too.
 func (t Thread) LaunchAhead(f Function, g Grid, args unsafe.Pointer, s Stream) error {
 	return t.check("cuLaunchKernelEx", t.driver.LaunchAhead(f, g.Blocks, g.Threads, g.Shared, s, args))
 }

@@ -43,8 +43,8 @@ func (t Thread) NewRepeat(f Function, args uintptr, s Stream) (*Repeat, error) {
 	return x, nil
 }
 
-// LaunchRepeat is Launch of x's kernel, on a stream that is not captured. On a captured stream it does nothing and reports true. A grid
-// and arguments equal to those of the last launch are not passed to the driver again.
+// LaunchRepeat launches x's kernel on a stream that is not captured. On a captured stream it does nothing and reports true.
+// A grid and arguments equal to those of the last launch are not passed to the driver again.
 func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (captured bool, err error) {
 	now := unsafe.Slice((*byte)(args), len(x.args))
 	if x.grid == g && bytes.Equal(x.args, now) {
@@ -63,7 +63,7 @@ func (t Thread) LaunchRepeat(x *Repeat, g Grid, args unsafe.Pointer, s Stream) (
 	return false, t.LaunchGraph(x.exec, s)
 }
 
-// launchAgain is LaunchRepeat with the grid and arguments of the last launch.
+// launchAgain launches the kernel with the grid and arguments of the last launch.
 func (t Thread) launchAgain(x *Repeat, s Stream) (captured bool, err error) {
 	if s == 0 {
 		return false, t.LaunchGraph(x.exec, s)

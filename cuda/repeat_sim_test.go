@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
-// TestRepeat launches a kernel again before the first launch has run: each has its own arguments and grid, which the driver is
-// told only where they change.
+// TestRepeat launches a kernel again before the first launch has run. Each launch has its own arguments and grid, which the
+// driver is told only where they change.
 func TestRepeat(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{})
 	defer cudasim.Check(t, sim)

@@ -73,8 +73,8 @@ func (t Thread) mapped(s *Shared) (*Shared, error) {
 	return s, nil
 }
 
-// IPCHandle names an allocation of Alloc to other processes of this host. p may be any address inside it; the handle is
-// that of the whole.
+// IPCHandle names an allocation of Alloc to other processes of this host. p may be any address inside it: the handle is the
+// whole allocation's.
 func (t Thread) IPCHandle(p Pointer) (IPCHandle, error) {
 	h, r := t.driver.IpcGetMemHandle(p)
 	return h, t.check("cuIpcGetMemHandle", r)

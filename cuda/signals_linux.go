@@ -21,9 +21,9 @@ const (
 	lastSignal = 64
 )
 
-// repairSignals makes every installed signal handler run on the alternate stack. Go's threads run on small stacks of
-// their own, and the runtime aborts when a handler without the flag is run on one of them; some drivers install such
-// handlers in cuInit.
+// repairSignals makes every installed signal handler run on the alternate stack. Go's threads run on small stacks of their
+// own, and the runtime aborts when a handler without the flag runs on one of them. Some drivers install such handlers in
+// cuInit.
 func repairSignals() error {
 	for sig := 1; sig <= lastSignal; sig++ {
 		var a sigaction

@@ -1,7 +1,7 @@
 package kernels
 
-// The loops that do not care where an element ends: they run over words of eight bytes, which the operands' addresses
-// must be multiples of, then over the bytes that are left.
+// The loops of this file do not care where an element ends. They run over words of eight bytes, then over the bytes that are
+// left. The operands' addresses must be multiples of eight.
 const wordAlign = 8
 
 func band(dst, a, b []byte) {
@@ -69,7 +69,7 @@ func boolXor(dst, a, b []byte) {
 	}
 }
 
-// truth makes each byte of w that is not 0 a 1: adding 0x7f to the lower seven bits carries into the eighth unless they
+// truth makes each byte of w that is not 0 a 1. For adding 0x7f to the lower seven bits carries into the eighth unless they
 // are 0.
 func truth(w uint64) uint64 {
 	const low = 0x7f7f7f7f7f7f7f7f

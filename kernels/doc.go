@@ -1,9 +1,9 @@
 // Package kernels reduces, scales and copies elements in CPU memory.
 //
-// Lookup gives the Kernel of an element type and a kind of reduction; a Kernel works on bytes in the machine's order,
-// so that arriving bytes can be reduced straight from a link's buffer into place. All kernels stand in one table, which
-// buildTable (table.go) fills once with Go loops. Vector code belongs at its end: replace the loops of the entries
-// that the machine's features allow and set their align to 1 if they take any address. Nothing else dispatches.
+// Lookup gives the Kernel of an element type and a kind of reduction. A Kernel works on bytes in the machine's order. So
+// arriving bytes can be reduced straight from a link's buffer into place. All kernels stand in one table, which buildTable
+// (table.go) fills once with Go loops. Vector code belongs at its end. There, replace the loops of the entries that the
+// machine's features allow. Set their align to 1 if they take any address. Nothing else dispatches.
 //
 // Invariants:
 //

@@ -6,8 +6,8 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// Fold reduces any number of sources, at least one, into dst in their order, as the GPU kernels do: float16, bfloat16 and
-// float8 sums and products are kept in float32 and rounded once, at the end. Only thus does it differ from a chain of
+// Fold reduces any number of sources, at least one, into dst in their order, as the GPU kernels do. Sums and products of
+// float16, bfloat16 and float8 are kept in float32 and rounded once, at the end. Only thus does it differ from a chain of
 // Reduce, and only for more than two sources or a divisor. A divisor above 1 divides sums, integers toward zero. All slices
 // have one length; dst may be one of the sources. It returns the error of OpKind.Check.
 func Fold(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, divisor int) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// A Kernel is one kind of reduction on one element type. Kernels are found by Lookup and never change. The methods may
-// be called from any number of goroutines. Slices are in the machine's byte order and hold whole elements; any address
-// will do, and addresses that are multiples of the element's alignment are fastest.
+// A Kernel is one kind of reduction on one element type. Kernels are found by Lookup and never change. The methods may be
+// called from any number of goroutines. Slices are in the machine's byte order and hold whole elements. Any address will do;
+// addresses that are multiples of the element's alignment are fastest.
 type Kernel struct {
 	name   string
 	size   int     // bytes of an element
@@ -58,9 +58,9 @@ func (k *Kernel) Reduce(dst, a, b []byte) {
 	blocks.Put(buf)
 }
 
-// Finish turns what Reduce has accumulated over all ranks into the result: the average divides by ranks, which is at
-// least 1 (integers truncate toward zero), every other kind copies src to dst. The two have one length; dst may be src,
-// but must not overlap it partly.
+// Finish turns what Reduce has accumulated over all ranks into the result. The average divides by ranks, which is at least 1
+// (integers truncate toward zero). Every other kind copies src to dst. The two have one length; dst may be src, but must not
+// overlap it partly.
 func (k *Kernel) Finish(dst, src []byte, ranks int) {
 	k.check("finish", dst, src)
 	if ranks < 1 {
@@ -135,7 +135,7 @@ func views[T any](dst, a, b []byte) (d, x, y []T) {
 	return view[T](dst, n), view[T](a, n), view[T](b, n)
 }
 
-// pair is views of two.
+// pair views two slices of bytes as elements.
 func pair[T any](dst, src []byte) (d, x []T) {
 	var t T
 	n := len(dst) / int(unsafe.Sizeof(t))

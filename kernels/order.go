@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// The minimum and maximum of floating point types that Go does not compute with compare bit patterns: these are sign
-// and magnitude, and no arithmetic is needed to tell which is below. The loops choose without branches, since which
-// operand wins is as good as random.
+// The minimum and maximum of floating point types that Go does not compute with compare bit patterns. These are sign and
+// magnitude, and no arithmetic is needed to tell which is below. The loops choose without branches, since which operand wins
+// is as good as random.
 
-// A format is what comparing patterns needs to know of a floating point type: the pattern of its infinity (of its
-// largest number if it has no infinity), above which lie the NaNs, and its quiet NaN.
+// A format is what comparing patterns needs to know of a floating point type. It has the pattern of the type's infinity (of
+// its largest number if it has no infinity), above which lie the NaNs. It also has the type's quiet NaN.
 type format struct{ top, nan int32 }
 
 func (f format) bind(loop func(dst, a, b []byte, f format)) func(dst, a, b []byte) {

@@ -41,7 +41,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	}
 	g, err := open(ctx, j, c, bootstrap.Member{Name: c.Name, Rank: id.Rank, Ranks: ranks, Default: true}, true)
 	if err != nil {
-		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", id.Rank, id.Size, j.Place(), err)
+		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", id.Rank, id.Size, j.Location(), err)
 	}
 	return g, nil
 }

@@ -10,17 +10,17 @@ import "fmt"
 //     exchange rule (invariant 2)
 //   - no step reads elements that nothing has written, or writes what the same step reads (invariant 5)
 //   - no lane of a rank touches what another lane of that rank writes
-//   - every element of every Out is what the collective says; a reduction holds each rank's input once, is finished
-//     by one Last (invariant 6; not asked of a single rank), and comes from the same tree everywhere (invariant 7)
+//   - every element of every Out is what the collective says. A reduction holds each rank's input once, and one Last
+//     finishes it (invariant 6; not asked of a single rank). It comes from the same tree everywhere (invariant 7)
 //   - in a barrier, word of every rank's start has reached each rank before its end
 //
 // Plans of send and recv are checked together, with nil for ranks that take no part. Time and memory grow with the
 // number of steps and of different spans, not of elements. Trees are compared by 64-bit hashes.
 func Check(plans []*Plan) error { return check(plans, false) }
 
-// CheckInPlace is Check with In and Out in the same memory: all of it for all_reduce and at the root of reduce; the
-// rank's own part for all_gather, reduce_scatter, and at the root of gather and scatter. Writing Out then changes In.
-// Other collectives have no form in place and are checked as by Check.
+// CheckInPlace checks plans whose In and Out are the same memory. For all_reduce, and at the root of reduce, that is all of
+// Out. For all_gather, reduce_scatter, and at the root of gather and scatter, it is the rank's own part. Writing Out then
+// changes In. Other collectives have no form in place and are checked as by Check.
 func CheckInPlace(plans []*Plan) error { return check(plans, true) }
 
 func check(plans []*Plan, inPlace bool) error {

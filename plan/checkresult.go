@@ -64,7 +64,8 @@ func (c *checker) wanted(r int) []wanted {
 	return nil
 }
 
-// checkRange checks what rank r's Out holds from off on, and keeps its trees as those agreed on or compares.
+// checkRange checks what rank r's Out holds from off on. It keeps its trees as the ones agreed on, or compares them with
+// those.
 func (c *checker) checkRange(r, off int, w wanted, agreed *memory) error {
 	at := c.layouts[r].at(Span{Out, off, w.len})
 	for _, p := range c.mem[r][at.Buf].read(nil, at.Off, at.Len) {

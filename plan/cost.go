@@ -46,8 +46,8 @@ func (c Cost) String() string {
 		c.Steps, c.Sent, c.Received, c.Reduced, c.Copied, c.Scratch)
 }
 
-// Rounds returns the critical path of the plans of all ranks in rounds: in each, every send and receive that two ranks
-// stand at together is done at once. Local steps take no round. It returns -1 if the plans deadlock.
+// Rounds returns the critical path of the plans of all ranks in rounds. In each, every send and receive that two ranks stand
+// at together is done at once. Local steps take no round. It returns -1 if the plans deadlock.
 func Rounds(plans []*Plan) int {
 	lanes := 0
 	for _, p := range plans {

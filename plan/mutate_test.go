@@ -16,8 +16,8 @@ var planners = map[plan.Coll]plan.Planner{
 	plan.Broadcast: ring.Broadcast, plan.Reduce: ring.Reduce, plan.AllToAll: ring.AllToAll,
 }
 
-// TestMutants changes plans that are right at random. Most changes are faults, and each fault must be found: what Check
-// lets pass must give the right result in the interpreter, which knows nothing of Check.
+// TestMutants changes plans that are right at random. Most changes are faults, and each fault must be found. A plan that
+// Check lets pass must give the right result in the interpreter, which knows nothing of Check.
 func TestMutants(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	n := 400

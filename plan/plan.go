@@ -45,10 +45,9 @@ type Span struct {
 }
 
 // Step moves one chunk. It sends Src to rank To, receives Dst from rank From, or both at once. From equal to the rank
-// itself, with To None, is a local step: Src takes the place of what arrives. If Reduce is set, what arrives is
-// combined with Acc: Dst = Acc op arrived; otherwise it is copied to Dst. Src has a meaning only with To or a local step,
-// Dst only with From, Acc only with Reduce; spans that have a meaning together have equal lengths (Dst and Acc; in a
-// local step also Src).
+// itself, with To None, is a local step: Src takes the place of what arrives. If Reduce is set, what arrives is combined
+// with Acc: Dst = Acc op arrived; otherwise it is copied to Dst. Src has a meaning only with To or a local step, Dst only
+// with From, Acc only with Reduce. Dst and Acc have equal lengths, and in a local step Src has the same.
 type Step struct {
 	To, From      int
 	Src, Dst, Acc Span

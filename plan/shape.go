@@ -4,10 +4,11 @@ import "fmt"
 
 // Shape is all that a plan depends on.
 //
-// Count is the number of elements of the whole tensor for all_reduce, broadcast, reduce, send and recv, and of one rank's
-// part for all_gather (its input), reduce_scatter (its output), gather, scatter and all_to_all (the block for each
-// peer). Uneven collectives give Counts in its place: the part of each rank for all_gather, reduce_scatter, gather and
-// scatter; for all_to_all Counts holds what this rank sends to each rank and RecvCounts what it receives from each.
+// For all_reduce, broadcast, reduce, send and recv, Count is the number of elements of the whole tensor. For the others it
+// is the number of elements of one rank's part. That is the input of all_gather, the output of reduce_scatter, and the block
+// for each peer of all_to_all. Uneven collectives give Counts in its place. For all_gather, reduce_scatter, gather and
+// scatter it holds the part of each rank. For all_to_all, Counts holds what this rank sends to each rank, and RecvCounts
+// what it receives from each.
 type Shape struct {
 	Coll       Coll
 	Rank, Size int

@@ -22,7 +22,7 @@ import (
 //
 //	all_reduce rank 1/3 count 3 elem 4 algo ring | >2 in[0:1] <0 out[2:3]=in[2:3]+; >2 out[2:3] <0 out[1:2]=in[1:2]+!; …
 //
-// What is in brackets is left out where it is zero; an algorithm without a name is "-".
+// Items in brackets are left out where they are zero; an algorithm without a name is "-".
 
 // String prints the plan on one line, in the form that Parse reads.
 func (p *Plan) String() string {

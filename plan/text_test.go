@@ -10,8 +10,8 @@ import (
 	"github.com/colligo-go/colligo/plan/plantest"
 )
 
-// TestTextRoundTrip reads back what plans, and mutants of them, print. Mutants may say things that have no text form,
-// such as a source without a peer; those print the same after a round trip.
+// TestTextRoundTrip reads back what plans, and mutants of them, print. Mutants may say things that have no text form, such
+// as a source without a peer. Such plans print the same after a round trip.
 func TestTextRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	for coll, planner := range planners {

@@ -5,7 +5,7 @@ import "github.com/colligo-go/colligo/plan"
 // AllGather gives each rank the parts of all, block by block of at most one chunk of each part.
 //
 //	steps    n-1 and a copy a block; as many blocks as the longest part has chunks
-//	bytes    B less one part sent, and B less the own part received; (n-1)/n B each if parts are even
+//	bytes    S less one part sent, and S less the own part received; (n-1)/n S each if parts are even
 //	scratch  none
 func AllGather(s plan.Shape) (*plan.Plan, error) {
 	b, err := begin(s, plan.AllGather)

@@ -2,11 +2,11 @@ package ring
 
 import "github.com/colligo-go/colligo/plan"
 
-// AllReduce reduces a tensor on all ranks. Each lane's share is cut into blocks of at most n chunks, and each block is
-// reduce-scattered and then gathered, so that what was just reduced is sent while it is in the cache.
+// AllReduce reduces a tensor on all ranks. Each lane's share is cut into blocks of at most n chunks. Each block is
+// reduce-scattered and then gathered, so that a sum is sent while it is still in the cache.
 //
-//	steps    2(n-1) a block; ⌈B/(nc)⌉ blocks a lane with its share for B
-//	bytes    2(n-1)/n B sent, and as many received, evenly spread over the ranks
+//	steps    2(n-1) a block; ⌈S/(nC)⌉ blocks
+//	bytes    2(n-1)/n S sent, and as many received, evenly spread over the ranks
 //	scratch  none: sums grow in Out
 //	order    for piece i of a block from rank i+1 round to rank i; for n = 1 a copy
 //

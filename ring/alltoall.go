@@ -6,11 +6,11 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// AllToAll sends block s of each rank's tensor to rank s, in rotation: in turn d a rank sends to the rank d places ahead
-// and receives from the one d places behind, in chunks. Blocks may have any lengths.
+// AllToAll sends block s of each rank's tensor to rank s, in rotation. In turn d a rank sends to the rank d places ahead,
+// and receives from the rank d places behind, in chunks. Blocks may have any lengths.
 //
-//	steps    a copy, and in turn d the chunks of the longer of the two blocks; (n-1)⌈B/(nc)⌉ if blocks are even
-//	bytes    B less the own block sent, and what is for this rank less the own block received
+//	steps    a copy, and in turn d the chunks of the longer of the two blocks; (n-1)⌈S/(nC)⌉ if blocks are even
+//	bytes    S less the own block sent, and what is for this rank less the own block received
 //	scratch  none
 func AllToAll(s plan.Shape) (*plan.Plan, error) {
 	b, err := begin(s, plan.AllToAll)

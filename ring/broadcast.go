@@ -2,11 +2,11 @@ package ring
 
 import "github.com/colligo-go/colligo/plan"
 
-// Broadcast sends the root's tensor along the chain root, root+1, …, root+n-1 in chunks: a rank in the middle receives
-// chunk j and sends chunk j-1 at once.
+// Broadcast sends the root's tensor along the chain root, root+1, …, root+n-1 in chunks. A rank in the middle receives chunk
+// j and sends chunk j-1 at once.
 //
-//	steps    ⌈B/c⌉ at the ends of the chain, one more in the middle; ⌈B/c⌉+n-2 rounds in all
-//	bytes    B received except at the root, B sent except at the end
+//	steps    T at the ends of the chain, one more in the middle; T+n-2 rounds in all
+//	bytes    S received except at the root, S sent except at the end
 //	scratch  none
 func Broadcast(s plan.Shape) (*plan.Plan, error) {
 	b, err := begin(s, plan.Broadcast)

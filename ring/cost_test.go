@@ -14,18 +14,18 @@ type want struct {
 	scratch        int
 }
 
-// TestCosts compares what the comments of the planners state with their plans: n ranks, B elements of the whole tensor,
-// chunks of c. Counts divide evenly, so that each rank has what the busiest one has.
+// TestCosts compares what the comments of the planners state with their plans: n ranks, S elements of the whole tensor,
+// chunks of C. Counts divide evenly, so that each rank has what the busiest one has.
 func TestCosts(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 7, 8} {
 		for _, perRank := range []int{4, 12, 40} {
-			const c = 4
-			k, b := perRank/c, n*perRank // chunks of a part, elements in all
-			moved := (n - 1) * b / n
-			compareAll(t, plan.Shape{Coll: plan.AllReduce, Size: n, Count: b, Chunk: c}, want{2 * (n - 1) * k, 2 * (n - 1) * k, 2 * moved, 2 * moved, 0})
-			s := plan.Shape{Size: n, Count: perRank, Chunk: c}
+			const C = 4
+			k, S := perRank/C, n*perRank // chunks of a part, elements in all
+			moved := (n - 1) * S / n
+			compareAll(t, plan.Shape{Coll: plan.AllReduce, Size: n, Count: S, Chunk: C}, want{2 * (n - 1) * k, 2 * (n - 1) * k, 2 * moved, 2 * moved, 0})
+			s := plan.Shape{Size: n, Count: perRank, Chunk: C}
 			s.Coll = plan.ReduceScatter
-			compareAll(t, s, want{(n - 1) * k, (n - 1) * k, moved, moved, min(n-2, 2) * c})
+			compareAll(t, s, want{(n - 1) * k, (n - 1) * k, moved, moved, min(n-2, 2) * C})
 			s.Coll = plan.AllGather
 			compareAll(t, s, want{n * k, (n - 1) * k, moved, moved, 0})
 			s.Coll = plan.AllToAll
@@ -41,20 +41,20 @@ func compareAll(t *testing.T, s plan.Shape, w want) {
 	}
 }
 
-// TestChainCosts does so for the chains: B elements in ⌈B/c⌉ chunks.
+// TestChainCosts does so for the chains: S elements in T = ⌈S/C⌉ chunks.
 func TestChainCosts(t *testing.T) {
 	for _, n := range []int{2, 3, 5, 8} {
-		for _, b := range []int{3, 4, 21} {
-			const c, root = 4, 1
-			k := (b + c - 1) / c
-			first, last := want{steps: k, sent: b}, want{steps: k, received: b}
-			middle := want{steps: k + 1, sent: b, received: b}
-			plans := compareRounds(t, plan.Shape{Coll: plan.Broadcast, Size: n, Root: root, Count: b, Chunk: c}, k+n-2)
+		for _, S := range []int{3, 4, 21} {
+			const C, root = 4, 1
+			k := (S + C - 1) / C
+			first, last := want{steps: k, sent: S}, want{steps: k, received: S}
+			middle := want{steps: k + 1, sent: S, received: S}
+			plans := compareRounds(t, plan.Shape{Coll: plan.Broadcast, Size: n, Root: root, Count: S, Chunk: C}, k+n-2)
 			for d := range n {
 				compareCost(t, plans[(root+d)%n], pick(d, n, first, middle, last))
 			}
-			middle.scratch = min(k, 2) * ((b + k - 1) / k)
-			plans = compareRounds(t, plan.Shape{Coll: plan.Reduce, Size: n, Root: root, Count: b, Chunk: c}, k+n-2)
+			middle.scratch = min(k, 2) * ((S + k - 1) / k)
+			plans = compareRounds(t, plan.Shape{Coll: plan.Reduce, Size: n, Root: root, Count: S, Chunk: C}, k+n-2)
 			for d := range n {
 				compareCost(t, plans[(root+d)%n], pick(d, n, last, middle, first))
 			}

@@ -2,8 +2,8 @@ package ring
 
 import "github.com/colligo-go/colligo/plan"
 
-// parts cuts a tensor that holds a part for each rank: every part by lane, and a lane's share of it into the same
-// number of pieces, of which piece k of all parts together is block k.
+// parts cuts a tensor that holds a part for each rank. Every part is cut by lane, and a lane's share of it into the same
+// number of pieces. Pieces k of all parts together are block k.
 type parts struct {
 	offs    []int // of each part, and the end
 	lanes   int

@@ -2,12 +2,12 @@ package ring
 
 import "github.com/colligo-go/colligo/plan"
 
-// Reduce reduces a tensor to the root along the chain root+n-1, …, root+1, root in chunks: a rank in the middle receives
+// Reduce reduces a tensor to the root along the chain root+n-1, …, root+1, root in chunks. A rank in the middle receives
 // chunk j, reduces it with its own into scratch, and sends chunk j-1 at once.
 //
-//	steps    ⌈B/c⌉ at the ends of the chain, one more in the middle; ⌈B/c⌉+n-2 rounds in all
-//	bytes    B sent except at the root, B received except at the far end
-//	scratch  two chunks a lane in the middle, one if there is only one chunk
+//	steps    T at the ends of the chain, one more in the middle; T+n-2 rounds in all
+//	bytes    S sent except at the root, S received except at the far end
+//	scratch  two chunks in the middle, one if there is only one chunk
 //	order    x(root) + (x(root+1) + (… + x(root+n-1))), ranks modulo n; for n = 1 a copy
 func Reduce(s plan.Shape) (*plan.Plan, error) {
 	b, err := begin(s, plan.Reduce)

@@ -2,12 +2,13 @@ package ring
 
 import "github.com/colligo-go/colligo/plan"
 
-// ReduceScatter reduces a tensor of one part for each rank and leaves each rank its own part, block by block of at most
-// one chunk of each part. Sums on their way alternate between two pieces of scratch; the last one goes to Out.
+// ReduceScatter reduces a tensor of one part for each rank and leaves each rank its own part. It goes block by block; a
+// block has at most one chunk of each part. Sums on their way alternate between two pieces of scratch; the last one goes to
+// Out.
 //
 //	steps    n-1 a block; as many blocks as the longest part has chunks
-//	bytes    B less one part sent, and B less the own part received; (n-1)/n B each if parts are even
-//	scratch  min(n-2, 2) pieces (at most c each) a lane
+//	bytes    S less one part sent, and S less the own part received; (n-1)/n S each if parts are even
+//	scratch  min(n-2, 2) pieces (at most C each)
 //	order    for rank i's part from rank i+1 round to rank i; for n = 1 a copy
 func ReduceScatter(s plan.Shape) (*plan.Plan, error) {
 	b, err := begin(s, plan.ReduceScatter)

@@ -6,8 +6,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// chunkBytes is the size of a chunk where the shape gives none: small enough that what was just reduced is still in a
-// core's cache when it is sent, large enough that the cost of a frame does not show.
+// chunkBytes is the size of a chunk where the shape gives none. It is so small that a sum is still in a core's cache when it
+// is sent. It is so large that the cost of a frame does not show.
 const chunkBytes = 128 << 10
 
 // builder writes one rank's plan, lane after lane.

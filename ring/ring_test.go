@@ -38,7 +38,7 @@ func prove(t *testing.T, p plan.Planner, s plan.Shape) []*plan.Plan {
 }
 
 // TestProveSmall takes all sizes to 33 with counts around them. Of the nine pairs of lanes and chunks each size and count
-// takes two, or one from 12 ranks on; all pairs come up in turn.
+// takes two, or one from 12 ranks on. All pairs come up in turn.
 func TestProveSmall(t *testing.T) {
 	forAll(t, func(t *testing.T, c plan.Coll, p plan.Planner) {
 		turn := 0

@@ -223,7 +223,7 @@ func (h *Hash) SetTimeout(d time.Duration) { h.limit.Set(d) }
 // Timeout implements Session.
 func (h *Hash) Timeout() time.Duration { return h.limit.Get() }
 
-// Close implements Session. What was stored is dropped with the last reference to h.
+// Close implements Session. The values are dropped with the last reference to h.
 func (h *Hash) Close() error {
 	h.once.Do(func() { close(h.closed) })
 	return nil

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// NextCount returns the number that follows cur when delta is added: the rule of Add. cur is decimal text, or nothing
+// NextCount returns the number that follows cur when delta is added: the rule of Add. The text cur is decimal, or nothing
 // when the key is not present.
 func NextCount(cur []byte, present bool, delta int64) (int64, error) {
 	var n int64

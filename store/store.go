@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Store is what ranks exchange keys through. It is the union of six small interfaces: take the one that you need.
+// Store is the place through which ranks exchange keys. It is the union of six small interfaces: take the one that you need.
 // All implementations pass storetest.Run.
 type Store interface {
 	Values
@@ -18,7 +18,7 @@ type Store interface {
 
 // Values reads and writes single keys.
 type Values interface {
-	// Set stores a copy of val under key and wakes those who wait for it.
+	// Set stores a copy of val under key and wakes all calls that wait for it.
 	Set(ctx context.Context, key string, val []byte) error
 	// Get blocks until key has a value and returns a copy.
 	Get(ctx context.Context, key string) ([]byte, error)
@@ -53,7 +53,7 @@ type Waiter interface {
 // Queue holds first-in first-out lists. Queues and values with the same key are apart. A store without queues returns
 // ErrNotSupported.
 type Queue interface {
-	// QueuePush adds a copy of val to the end of key's queue and wakes one who waits for it.
+	// QueuePush adds a copy of val to the end of key's queue and wakes one call that waits for it.
 	QueuePush(ctx context.Context, key string, val []byte) error
 	// QueuePop takes the first value. On an empty queue it waits if block is set, else it returns ErrQueueEmpty.
 	QueuePop(ctx context.Context, key string, block bool) ([]byte, error)

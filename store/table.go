@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Table is the state behind Hash and behind tcpstore's server: values, queues, and those who watch for them. It never
-// blocks and never copies: it keeps the slices that it is given, and callers only read the slices that it returns,
-// which stay as they are. Its methods may be called by many goroutines at once.
+// Table is the state behind Hash and behind tcpstore's server: values, queues, and the watches for them. It never blocks and
+// never copies. It keeps the slices that it is given; callers only read the slices that it returns, which stay as they are.
+// Its methods may be called by many goroutines at once.
 type Table struct {
 	mu       sync.Mutex
 	values   map[string][]byte
@@ -33,7 +33,7 @@ func (t *Table) Set(key string, val []byte) {
 	t.put(key, val)
 }
 
-// put stores val and wakes all who watch key. mu is held.
+// put stores val and fires all watches of key. The caller holds mu.
 func (t *Table) put(key string, val []byte) {
 	t.values[key] = val
 	t.watchers.wakeAll(key)

@@ -16,9 +16,9 @@ type Watch struct {
 // waiters are the pending watches by key, in order of arrival.
 type waiters map[string][]*Watch
 
-// Watch calls fire once, when each of keys has been present at some time since. If all are present now, it returns
-// nil and never calls fire. fire runs with the table locked: it must neither block nor call the table. The caller
-// ends every watch, fired or not: with Claim if it goes on to pop the queue that it waited for, else with Cancel.
+// Watch calls fire once, when each of keys has been present at some time since. If all are present now, it returns nil and
+// never calls fire. The table is locked while fire runs, which must neither block nor call the table. The caller ends every
+// watch, fired or not: with Claim if it goes on to pop the queue that it waited for, else with Cancel.
 func (t *Table) Watch(keys []string, fire func()) *Watch {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,9 +34,9 @@ func (t *Table) Watch(keys []string, fire func()) *Watch {
 	return w
 }
 
-// Arrive adds one to the counter at key. Once the counter reaches size, all who stand at the barrier pass: Arrive
-// returns nil, and the others' fire is called. Before that it registers the caller as Watch does. The counter is not
-// reset, so every use needs a fresh key.
+// Arrive adds one to the counter at key. Once the counter reaches size, all callers at the barrier pass: Arrive returns nil,
+// and the others' fire is called. Before that it registers the caller as Watch does. The counter is not reset, so every use
+// needs a fresh key.
 func (t *Table) Arrive(key string, size int64, fire func()) (*Watch, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +59,8 @@ func (w *Watch) register(key string) {
 	w.missing++
 }
 
-// Cancel ends the watch; fire is not called afterwards. A watch that a queue's value has fired was that value's only
-// notice, so Cancel passes it on to the next watcher if the value is still there.
+// Cancel ends the watch; fire is not called afterwards. A watch that a queue's value has fired was that value's only notice.
+// So Cancel passes the notice on to the next watcher if the value is still there.
 func (w *Watch) Cancel() {
 	w.t.mu.Lock()
 	defer w.t.mu.Unlock()
@@ -95,7 +95,7 @@ func (ws waiters) remove(key string, w *Watch) {
 	}
 }
 
-// count takes one key off what w waits for and reports whether that was the last.
+// count takes one key off the keys that w waits for, and reports whether that was the last.
 func (w *Watch) count() bool {
 	if w.missing--; w.missing == 0 {
 		w.fire()

@@ -27,16 +27,16 @@ const (
 	maxReason    = 2 << 10     // bytes of why a mesh did not form; what is longer is cut
 )
 
-// The peer's kernel is asked for a sign of life, so that a host that vanished without a word is found after about half a
-// minute; with a note to it on its way, only when the kernel gives up sending it again. A stopped process is not taken for
-// dead: its kernel answers. TCP_USER_TIMEOUT is left alone because it also ends connections whose peer lives but does not
-// read.
+// The peer's kernel is asked for a sign of life. So a host that vanished without a word is found after about half a minute.
+// With a note to it on its way, it is found only when the kernel gives up sending the note again. A stopped process is not
+// taken for dead: its kernel answers. TCP_USER_TIMEOUT is left alone because it also ends connections whose peer lives but
+// does not read.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// Control is the control channel of a mesh: one connection to each peer, past all lanes, for notes, for goodbye, and to
-// learn of a peer's death. It has one goroutine per peer, and a second while notes wait to be written.
+// Control is the control channel of a mesh, for notes, for goodbye, and to learn of a peer's death. It is one connection to
+// each peer, past all lanes. It has one goroutine per peer, and a second while notes wait to be written.
 //
-//  1. Notify never waits for a peer. What the peer does not read is queued up to a bound and then refused.
+//  1. Notify never waits for a peer. Notes that the peer does not read are queued up to a bound and then refused.
 //  2. Each peer is reported lost once at most, with an error that wraps ErrLost, ErrCorrupt or ErrGoodbye. Its notes come
 //     before that.
 //  3. Err tells of a loss before Events.Lost is called.
@@ -143,7 +143,8 @@ func (t *Control) Err(peer int) error {
 // connections. A peer that hears it closes its end, which is how Close knows.
 func (t *Control) Close() error { return t.end(frameGoodbye, nil) }
 
-// GiveUp is Close for a mesh that did not form. The peers lose this rank with an error that wraps ErrLost and says why.
+// GiveUp closes the control channel of a mesh that did not form. The peers lose this rank with an error that wraps ErrLost
+// and says why.
 func (t *Control) GiveUp(why string) error { return t.end(frameGaveUp, reason(why)) }
 
 func reason(why string) []byte { return []byte(why[:min(len(why), maxReason)]) }

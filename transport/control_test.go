@@ -183,8 +183,8 @@ func TestControlReset(t *testing.T) {
 	require.NoError(t, zero.Close())
 }
 
-// TestControlDeaf has a peer that is there but does not read: notes are refused when the bound is reached, nothing waits,
-// the peer is not taken for lost, and Close ends.
+// TestControlDeaf has a peer that is there but does not read. Notes are refused when the bound is reached, and nothing
+// waits. The peer is not taken for lost, and Close ends.
 func TestControlDeaf(t *testing.T) {
 	noLeak(t)
 	d, a := pair(t)

@@ -19,10 +19,10 @@ import (
 //	acceptor -> dialer     greeting (64 bytes), proof (32 bytes)
 //	dialer   -> acceptor   proof (32 bytes)
 //
-// A greeting is magic (4), version (2), purpose (2), group (4), size (4), the sender's rank (4), the receiver's rank (4),
-// eight zero bytes and a nonce (32). The acceptor's proof is HMAC-SHA256(secret, acceptorLabel || both greetings), the
-// dialer's HMAC-SHA256(secret, dialerLabel || both greetings || the acceptor's proof). The label is the direction, so that
-// no proof can be handed back to the side that made it; the nonces are fresh, so that none can be used twice.
+// A greeting is magic (4), version (2), purpose (2), group (4) and size (4). Then come the sender's rank (4), the receiver's
+// rank (4), eight zero bytes and a nonce (32). The acceptor's proof is HMAC-SHA256(secret, acceptorLabel || both greetings),
+// the dialer's HMAC-SHA256(secret, dialerLabel || both greetings || the acceptor's proof). The label is the direction, so
+// that no proof can be handed back to the side that made it. The nonces are fresh, so that no proof can be used twice.
 const (
 	greetMagic    = 0x68676c63 // "clgh"
 	greetVersion  = 1
@@ -79,9 +79,10 @@ func Greet(ctx context.Context, conn net.Conn, c *Config, peer int, purpose uint
 	})
 }
 
-// Admit runs the acceptor's side of the handshake over a fresh connection, and returns who has dialed and what for. A
-// *PeerError means that the dialer proved the secret but does not fit this group: the group cannot form. With any other
-// error the dialer is a stranger, to be dropped and logged. Whether the peer has dialed before is for the caller to see.
+// Admit runs the acceptor's side of the handshake over a fresh connection, and returns the rank that has dialed, and the
+// purpose. A *PeerError means that the dialer proved the secret but does not fit this group: the group cannot form. With any
+// other error the dialer is a stranger, to be dropped and logged. Whether the peer has dialed before is for the caller to
+// see.
 func Admit(ctx context.Context, conn net.Conn, c *Config) (peer int, purpose uint16, err error) {
 	err = within(ctx, conn, func() error {
 		theirs, err := readGreeting(conn)

@@ -115,7 +115,7 @@ func TestHandshakeStrangers(t *testing.T) {
 	require.False(t, errors.As(err, new(*PeerError)))
 }
 
-// TestHandshakeReflection plays an attacker without the secret, who hands a rank's own messages back to it, and one who
+// TestHandshakeReflection plays two attackers without the secret. One hands a rank's own messages back to it; the other
 // plays a recorded handshake again.
 func TestHandshakeReflection(t *testing.T) {
 	d, a := pair(t)

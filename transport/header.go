@@ -6,15 +6,15 @@ import (
 	"hash/crc32"
 )
 
-// Call identifies one operation of a group. All ranks must reach the same Call with the same sequence number; frames
-// carry it so that a mismatch is an error that names both sides and never bytes read as something else.
+// Call identifies one operation of a group. All ranks must reach the same Call with the same sequence number. Frames carry
+// it, so that a mismatch is an error that names both sides. Bytes are never read as something else.
 type Call struct {
 	Group uint32
 	Coll  uint8 // plan.Coll
 	DType uint8 // colligo.DType
 	Op    uint8 // colligo.OpKind where the collective reduces
 	_     uint8
-	Seq   uint64 // sequence number; for send and recv counted per pair and direction
+	Seq   uint64 // sequence number of a collective; 0 for send and recv, which their lane keeps in order
 	Count uint64 // elements of the operation, as its plan.Shape counts them
 	Root  int32  // root; for send and recv the tag
 }

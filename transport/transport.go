@@ -19,19 +19,20 @@ const (
 
 // Link carries frames between this rank and one peer. One goroutine at a time uses the links of a mesh.
 type Link interface {
-	// Slot returns memory of the link in which the payload of the next frame on the lane can be built, of n bytes or as
-	// many as one frame holds if that is fewer; nil if the lane has no credit now or the medium has no such memory. The
-	// slot stays valid until it is sent.
+	// Slot returns memory of the link in which the payload of the next frame on the lane can be built. It has n bytes, or as
+	// many as one frame holds if that is fewer. The result is nil if the lane has no credit now or the medium has no such
+	// memory. The slot stays valid until it is sent.
 	Slot(lane, n int) []byte
 	// Send offers a frame with h.Len = len(p) on lane h.Lane; len(p) is at most MaxFrame(). It returns false if the frame
-	// cannot be taken whole now; the caller offers the same frame again until it is, and sends nothing else on the lane
-	// before. After true the link needs neither h nor p any more. A p that Slot returned, or a prefix of it, is not copied.
+	// cannot be taken whole now. The caller then offers the same frame again until it is taken, and sends nothing else on
+	// the lane before. After true the link needs neither h nor p any more. A p that Slot returned, or a prefix of it, is not
+	// copied.
 	Send(h *Header, p []byte) (bool, error)
 	// Head returns the header of the next frame on a lane, nil if it has not arrived. It stays valid until Release.
 	Head(lane int) (*Header, error)
-	// Body returns the payload of the frame that Head returned, and whether it is there in full. With a dst of exactly
-	// h.Len bytes the payload is put there, without a copy in between where the medium can; the caller passes the same dst
-	// until it is. With a nil dst the result is the link's own memory, valid until Release.
+	// Body returns the payload of the frame that Head returned, and whether it is there in full. With a dst of exactly h.Len
+	// bytes the payload is put there, without a copy in between where the medium can. The caller passes the same dst until
+	// the payload is there. With a nil dst the result is the link's own memory, valid until Release.
 	Body(lane int, dst []byte) ([]byte, bool, error)
 	// Release gives up the frame that Head returned and its credit back to the peer.
 	Release(lane int)

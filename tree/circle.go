@@ -27,8 +27,8 @@ func cut(whole plan.Span, size int) circle {
 	return c
 }
 
-// spans returns where n parts from the first on lie in a buffer that holds all parts: two spans if they go round the end
-// of the tensor. Spans of no elements are left out.
+// spans returns where n parts from the first on lie in a buffer that holds all parts. There are two spans if they go round
+// the end of the tensor. Spans of no elements are left out.
 func (c circle) spans(b plan.Buf, first, n int) []plan.Span {
 	first %= c.size
 	end := min(first+n, c.size)

@@ -10,8 +10,8 @@ import (
 // cost is the most that any rank takes, in elements, and the rounds of all: what the planners' comments say.
 type cost struct{ rounds, sent, received, scratch int }
 
-// costs holds the comments' formulas for n ranks, S elements of the whole tensor in one chunk; l is lg n, p the largest
-// power of two not above n.
+// costs holds the comments' formulas for n ranks, S elements of the whole tensor in one chunk. In them l is lg n, and p the
+// largest power of two not above n.
 var costs = map[string]func(n, S, l, p int) cost{
 	"BinomialBroadcast": func(n, S, l, p int) cost { return cost{l, S * l, S, 0} },
 	"BinomialReduce":    func(n, S, l, p int) cost { return cost{l, S, S * l, S} },
@@ -86,7 +86,7 @@ func costShape(coll plan.Coll, n int) (s plan.Shape, whole int) {
 	return s, s.Count
 }
 
-// TestPipelines measures what each further chunk costs in rounds: as many as the most children of a rank, and one more
+// TestPipelines measures what each further chunk costs in rounds. It is as many as the most children of a rank, and one more
 // where the result comes back.
 func TestPipelines(t *testing.T) {
 	for _, p := range []struct {

@@ -30,8 +30,8 @@ func DirectAllReduce(s plan.Shape) (*plan.Plan, error) {
 	return p, nil
 }
 
-// DirectReduceScatter plans a reduce-scatter of even or uneven parts in which every rank sends the others their parts and
-// reduces what it gets of its own.
+// DirectReduceScatter plans a reduce-scatter of even or uneven parts. Every rank sends the others their parts, and reduces
+// what it gets of its own.
 //
 //	rounds   n-1, times the chunks of a part, which wait only for the peers to begin, and n-1 local reductions
 //	bytes    S (n-1)/n sent and received with even parts

@@ -2,9 +2,9 @@ package tree
 
 import "github.com/colligo-go/colligo/plan"
 
-// Dissemination plans a barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): with
-// distances 1, 2, 4, … below n each rank sends an empty frame that far ahead and receives one from as far behind. What it
-// has heard of doubles each round.
+// Dissemination plans a barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988). With
+// distances 1, 2, 4, … below n each rank sends an empty frame that far ahead, and receives one from as far behind. The
+// number of ranks that it knows to have entered doubles each round.
 //
 //	rounds   lg n
 //	bytes    none; lg n frames sent and received

@@ -1,10 +1,11 @@
-// Package tree plans the collectives whose number of rounds grows with the logarithm of the size, and the flat ones for
-// the smallest messages, where one round is all there is. It computes plans and nothing else: no planner waits, reads a
+// Package tree plans the collectives whose rounds grow with the logarithm of the size. It also has the flat ones for the
+// smallest messages, where one round is all there is. It computes plans and nothing else: no planner waits, reads a
 // clock or keeps anything between calls.
 //
-// In the costs below n is the size, S the bytes of the whole tensor (for collectives in parts: of all parts together),
-// C the bytes of one chunk, T = ceil(S/C) the number of chunks, and lg x is ceil(log2 x). A round is one step of a rank
-// and the matching steps of its peers; with L lanes S is what one lane carries.
+// In the costs n is the size. S is the bytes of the whole tensor, or for collectives in parts the bytes of all parts.
+// C is the bytes of one chunk, and T = ⌈S/C⌉ the number of chunks. ⌈x⌉ is x rounded up, and lg x is ⌈log2 x⌉. A round is
+// one step of a rank and the matching steps of its peers. Costs are those of the rank that has most of them. With several
+// lanes each carries its share of S, and the formulas hold for each lane.
 //
 //	binomial          broadcast, reduce, gather, scatter
 //	double_tree       all_reduce, broadcast, reduce: for large tensors on many ranks
@@ -14,6 +15,15 @@
 //	doubling          all_gather
 //	dissemination     barrier
 //	direct            all but barrier and all_to_all: each message goes straight to where it is needed
+//
+// All_reduce by halving_doubling for n = 4, with quarters 0 to 3 of the tensor. In each round a rank sends quarters and
+// takes others. It adds its own (+), finishes the sum (!), or keeps the quarters as they are:
+//
+//	        1: peers differ in bit 0   2: in bit 1     3: in bit 1   4: in bit 0
+//	rank 0  →2,3 ←0,1+  (of rank 1)    →1 ←0+!         →0 ←1         →0,1 ←2,3
+//	rank 1  →0,1 ←2,3+                 →3 ←2+!         →2 ←3         →2,3 ←0,1
+//	rank 2  →2,3 ←0,1+                 →0 ←1+!         →1 ←0         →0,1 ←2,3
+//	rank 3  →0,1 ←2,3+                 →2 ←3+!         →3 ←2         →2,3 ←0,1
 //
 // Invariants beside those of package plan:
 //

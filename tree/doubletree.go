@@ -3,14 +3,15 @@ package tree
 import "github.com/colligo-go/colligo/plan"
 
 // The double binary tree of Sanders, Speck and Träff ("Two-tree algorithms for full bandwidth broadcast, reduction and
-// scan", Parallel Computing 35, 2009): two binary trees over all ranks but the root, which is put on top of both. Each
-// carries half of the tensor, and as no rank but the root is inside of both, each sends and receives about as much as its
-// link carries at most. Each tree has a lane of its own, so no colouring of its edges is needed to keep them apart.
+// scan", Parallel Computing 35, 2009). There are two binary trees over all ranks but the root, which is put on top of both.
+// Each tree carries half of the tensor. No rank but the root is inside of both, so each rank sends and receives about as
+// much as its link carries at most. Each tree has a lane of its own, so no colouring of its edges is needed to keep them
+// apart.
 //
-// A shape of fewer than two lanes is planned as one of two, and the Shape of the plan says so; of an odd number of lanes
-// the last is left out. Even lanes carry the first tree, odd lanes the second.
+// A shape of fewer than two lanes is planned as one of two, and the Shape of the plan says so. Of an odd number of lanes the
+// last is left out. Even lanes carry the first tree, odd lanes the second.
 
-// DoubleTreeAllReduce plans an all-reduce over a double binary tree, pipelined in chunks: a reduction to rank 0 whose
+// DoubleTreeAllReduce plans an all-reduce over a double binary tree, pipelined in chunks. It is a reduction to rank 0. The
 // result follows the next chunks back down, so that each step exchanges with one neighbour. T counts the chunks of a lane.
 //
 //	rounds   at most 4 lg n - 2 with one chunk; 3 more with each further chunk, and up to 3 for the first of these

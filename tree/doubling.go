@@ -4,7 +4,7 @@ import "github.com/colligo-go/colligo/plan"
 
 // DoublingAllGather plans an all-gather of even or uneven parts: recursive doubling for powers of two, the circulant graph
 // for other sizes (see halve.go). The latter is close to the algorithm of Bruck and others (1997), but puts parts in place
-// at once, at the price of a second message for those that go round the end of the tensor.
+// at once. The price is a second message for parts that go round the end of the tensor.
 //
 //	rounds   lg n if n is a power of two, else at most 2 lg n - 1; times the chunks of each round's piece
 //	bytes    S (n-1)/n sent and received with even parts

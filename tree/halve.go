@@ -2,22 +2,22 @@ package tree
 
 import "github.com/colligo-go/colligo/plan"
 
-// A tensor in as many parts as there are ranks is reduced and scattered in rounds that halve the parts a rank is still to
-// reduce, and gathered by the same rounds backwards in time. For powers of two the rounds are those of recursive halving:
-// ranks that differ in one bit, the highest first, each keep one half of the parts.
+// A tensor in as many parts as there are ranks is reduced and scattered in rounds. Each round halves the parts that a rank
+// is still to reduce. The tensor is gathered by the same rounds backwards in time. For powers of two the rounds are those of
+// recursive halving. Two ranks that differ in one bit, the highest first, each keep one half of the parts.
 //
 // Other sizes take the circulant graph of Träff ("Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms", 2024).
-// Its skips halve the size, rounding up, down to 1. A rank r keeps the parts r, r+1, …, round the end of the tensor. In
-// the round from skip s to t = ceil(s/2) it gives the sums of r+t … r+s-1 to rank r+t, whose own row begins there, and
-// adds what comes from r-t to the sums of r … r+s-t-1. Rank 0 of 5, skips 5 3 2 1:
+// Its skips halve the size, rounding up, down to 1. A rank r keeps the parts r, r+1, …, round the end of the tensor. In the
+// round from skip s to t = ⌈s/2⌉ it gives the sums of r+t … r+s-1 to rank r+t, whose own row begins there. It adds what
+// comes from r-t to the sums of r … r+s-t-1. Rank 0 of 5, skips 5 3 2 1:
 //
 //	part       0  1  2  3  4
 //	5 to 3     +  +     →  →     to rank 3; from rank 2, as third and fourth of its row
 //	3 to 2     +     →           to rank 2
 //	2 to 1     +  →              to rank 1
 
-// halving is one such round: the sums of n parts from give on go to rank to, and what rank from gives is added to the n
-// parts from keep on.
+// halving is one such round. The sums of n parts from give on go to rank to. The sums that rank from gives are added to the
+// n parts from keep on.
 type halving struct {
 	to, from      int
 	give, keep, n int

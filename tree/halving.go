@@ -8,7 +8,7 @@ import "github.com/colligo-go/colligo/plan"
 //	rounds   lg n if n is a power of two, else at most one more, for parts that go round the end in the first round; times
 //	         the chunks of each round's piece
 //	bytes    S (n-1)/n sent and received with even parts
-//	scratch  ceil(n/2) parts; none for two ranks
+//	scratch  ⌈n/2⌉ parts; none for two ranks
 //	order    by bits of the rank, highest first, if n is a power of two; for n = 4: (0+2) + (1+3). Else with skips
 //	         n = s0 > s1 > … > 1, each half of the one before rounded up, round k makes rank r's sum of each of the parts
 //	         r … r + s(k-1) - sk - 1 its own before plus that of rank r - sk; for n = 3 and part 0: (0+1) + 2

@@ -6,10 +6,10 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// HalvingDoublingAllReduce plans an all-reduce by recursive vector halving and distance doubling, then back
-// (Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004). With p the largest power of two not above
-// n, the ranks below 2(n-p) are folded into pairs first: each of a pair reduces one half, the even one gets both and goes
-// on for the two, and sends the odd one the result in the end.
+// HalvingDoublingAllReduce plans an all-reduce by recursive vector halving and distance doubling, then back (Rabenseifner,
+// "Optimization of Collective Reduction Operations", ICCS 2004). With p the largest power of two not above n, the ranks
+// below 2(n-p) are folded into pairs first. Each rank of a pair reduces one half. The even rank gets both halves, goes on
+// for the two, and sends the odd rank the result in the end.
 //
 //	rounds   2 lg n if n is a power of two, else 2 lg p + 3; times the chunks of each round's piece
 //	bytes    2S (p-1)/p sent and received; the even ranks of pairs send 1.5 S and receive S more, the odd ones send S and
@@ -60,8 +60,8 @@ func (h folding) steps(part plan.Span) []plan.Step {
 	return append(steps, sends(h.rank+1, h.chunk, out)...)
 }
 
-// core returns the steps among the ranks that are left after folding, of which this one is number v. held is what it
-// goes in with: its input, or the pair's sum in Out.
+// core returns the steps among the ranks that are left after folding, of which this one is number v. It begins with the span
+// held: its input, or the pair's sum in Out.
 func (h folding) core(held plan.Span, v int) (steps []plan.Step) {
 	var back []plan.Step
 	for bit := 1; bit < h.power; bit *= 2 {

@@ -26,9 +26,9 @@ func (t node) ranked(root, size int) node {
 	return abs
 }
 
-// binomial returns the place of rel in the binomial tree of size ranks. A rank's parent is the rank without its lowest
-// bit, so the ranks below rel are the range from rel to rel plus its lowest bit. Children come in rising order, which is
-// that of their subtrees' sizes.
+// binomial returns the place of rel in the binomial tree of size ranks. A rank's parent is the rank without its lowest bit.
+// So the ranks below rel are the range from rel to rel plus its lowest bit. Children come in rising order, which is that of
+// their subtrees' sizes.
 //
 //	0 ─┬─ 1          000 ─┬─ 001
 //	   ├─ 2 ── 3          ├─ 010 ─── 011
@@ -90,8 +90,8 @@ func inorder(pos, m int) node {
 	return t
 }
 
-// above returns the parent of position pos in inorder's tree: one level up is one bit more, or, where the tree is cut off
-// there, the position whose right side was cut.
+// above returns the parent of position pos in inorder's tree. One level up is one bit more. Where the tree is cut off there,
+// the parent is the position whose right side was cut.
 func above(pos, m int) int {
 	low := pos & -pos
 	if up := pos ^ low | low<<1; up <= m {
@@ -100,9 +100,9 @@ func above(pos, m int) int {
 	return pos ^ low
 }
 
-// double returns the place of rel in one of two trees of size ranks, of which both have 0 as root with one child. The
-// second is inorder's tree with the positions mirrored (if their number m is even) or shifted by one (if it is odd), so
-// that every rank but the root is a leaf in one of them at least.
+// double returns the place of rel in one of two trees of size ranks. Both have 0 as root with one child. The second is
+// inorder's tree with the positions mirrored (if their number m is even) or shifted by one (if it is odd). So every rank but
+// the root is a leaf in one of them at least.
 //
 //	m = 4    first     4 ── 0        second    1 ── 0
 //	                 ┌─┘                       └─┐

@@ -2,9 +2,9 @@ package tree
 
 import "github.com/colligo-go/colligo/plan"
 
-// Pipelines over a tree: chunks follow one another, each rank forwards chunk t while it receives chunk t+1. With at most
-// k children for each rank they move one chunk in k steps. The steps fit together for any tree: give the one with the
-// j-th child in the round of chunk t the time a + k·t + j, and a rank's a follows from its parent's without contradiction.
+// Pipelines over a tree: chunks follow one another, each rank forwards chunk t while it receives chunk t+1. With at most k
+// children for each rank they move one chunk in k steps. The steps fit together for any tree. For let the step with the j-th
+// child in the round of chunk t have the time a + k·t + j. Then a rank's a follows from its parent's without contradiction.
 
 // pipeDown returns the steps of a broadcast of one part, from In at the root to Out elsewhere. The last child's chunk is
 // sent while the next arrives.
@@ -73,9 +73,10 @@ func upScratch(t node, part plan.Span, chunk int) int {
 	return min(part.Len, 2*min(chunk, part.Len))
 }
 
-// pipeBoth returns the steps of an all-reduce of one part: a reduction to the root and the broadcast of its result, in one
-// pipeline of rounds. In round i a rank exchanges with each child, then with its parent: chunk i goes up while chunk i-d
-// comes down, where d is the depth of the lower end. What a rank sends down it has from its parent since the round before.
+// pipeBoth returns the steps of an all-reduce of one part. It is a reduction to the root and the broadcast of its result, in
+// one pipeline of rounds. In round i a rank exchanges with each child, then with its parent. Chunk i goes up while chunk i-d
+// comes down, where d is the depth of the lower end. A rank has the chunk that it sends down from its parent since the round
+// before.
 //
 //	round     0     1     2     3     4         T = 3 chunks, a chain root — a — b
 //	root—a   ↑0    ↑1↓0  ↑2↓1    ↓2

@@ -14,8 +14,8 @@ import (
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the shapes that are drawn")
 
-// planners are all of this package. Those with quadratic plans are proved with fewer counts, and at the
-// largest sizes only without -short.
+// planners are all of this package. Planners with quadratic plans are proved with fewer counts, and at the largest sizes
+// only without -short.
 var planners = []struct {
 	name      string
 	coll      plan.Coll
@@ -43,8 +43,8 @@ var planners = []struct {
 	{"DirectScatter", plan.Scatter, DirectScatter, false},
 }
 
-// shapes returns the small shapes of a collective: all sizes up to 33, with counts of 0, 1, primes and around the size, all
-// roots of sizes up to 5, lanes and chunks. Beyond size 6 one of so many is drawn.
+// shapes returns the small shapes of a collective. They have all sizes up to 33, with counts of 0, 1, primes and around the
+// size. Sizes up to 5 have all roots; lanes and chunks vary. Beyond size 6 one of so many is drawn.
 func shapes(coll plan.Coll, every int, rng *rand.Rand) (all []plan.Shape) {
 	for n := 1; n <= 33; n++ {
 		for _, count := range []int{0, 1, 2, 3, n - 1, n, n + 1, 97, 1009} {

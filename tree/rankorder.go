@@ -2,8 +2,8 @@ package tree
 
 import "github.com/colligo-go/colligo/plan"
 
-// swap returns the steps that send src(k) to every other rank k and receive dst(k) from it: the d-th with the rank d ahead
-// and the rank d behind.
+// swap returns the steps that send src(k) to every other rank k and receive dst(k) from it. The d-th sends to the rank d
+// ahead and receives from the rank d behind.
 func swap(s plan.Shape, src, dst func(k int) plan.Span, chunk int) (steps []plan.Step) {
 	for d := 1; d < s.Size; d++ {
 		to, from := (s.Rank+d)%s.Size, (s.Rank+s.Size-d)%s.Size
@@ -25,10 +25,10 @@ func localValue(s plan.Shape, slot func(k int) plan.Span) func(k int) plan.Step 
 	return func(k int) plan.Step { return plan.CopyStep(s.Rank, plan.Span{}, slot(k)) }
 }
 
-// inRankOrder returns the steps that reduce the values of all ranks to out, in the order of ranks. value(k) is the step in
-// which another rank's value arrives, or the local step that takes it from where it is; own is the rank's input, which out
-// may alias, so what is reduced before its turn is kept in partial. Of local values the first is in partial already. Where
-// values are local every rank has the same operands in the same order, and so the same of two NaNs.
+// inRankOrder returns the steps that reduce the values of all ranks to out, in the order of ranks. The step value(k) is the
+// one in which another rank's value arrives, or the local step that takes it from where it is. The rank's input is own,
+// which out may alias. So values that are reduced before its turn are kept in partial. Of local values the first is in
+// partial already. Where values are local every rank has the same operands in the same order, and so the same of two NaNs.
 //
 //	rank 0          out = own + 1,  out += 2,  …
 //	rank 1          out = own + 0,  out += 2,  …    if values arrive

@@ -2,8 +2,8 @@ package tree
 
 import "github.com/colligo-go/colligo/plan"
 
-// A round is built from what a rank sends in it and what it receives in it, cut into chunks each, and merged into
-// exchange steps.
+// A round is built from the spans that a rank sends in it and the spans that it receives in it. Both are cut into chunks and
+// merged into exchange steps.
 
 // sends returns the steps that send the spans to a peer.
 func sends(to, chunk int, spans ...plan.Span) (steps []plan.Step) {

@@ -13,7 +13,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
-// What the process that owns memory writes, and what the other one writes back.
+// The value that the process that owns memory writes, and the value that the other process writes back.
 const (
 	sharedBytes = 64 << 10
 	asked       = 0x21

@@ -1,5 +1,5 @@
-// Colligo starts the ranks of a job on this machine, serves the store through which ranks meet, examines what a machine has
-// for collectives, and says from the dumps of a job what went wrong.
+// Colligo starts the ranks of a job on this machine and serves the store through which ranks meet. It also examines a
+// machine for what collectives need, and says from the dumps of a job what went wrong.
 //
 //	colligo run -n 4 [--] PROGRAM [ARGUMENTS]
 //	colligo store -listen :29500
@@ -9,8 +9,8 @@
 //
 // Invariants:
 //
-//  1. run exits with the code of the first rank that failed, 128 and the number of the signal if one ended it, and only
-//     after all ranks have ended.
+//  1. run exits after all ranks have ended, with the code of the first rank that failed. If a signal ended that rank, the
+//     code is 128 and the signal's number.
 //  2. Each line of output appears whole, behind the rank that wrote it.
 //  3. Arguments that make no sense exit with code 2 before anything is started.
 //  4. doctor exits with code 1 if something is missing that this machine should have, and says what; a machine without

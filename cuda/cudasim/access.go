@@ -24,7 +24,7 @@ func (b *Block) at(addr uint64, n, align int) (*memory, int) {
 	return m, offset
 }
 
-func (b *Block) who() who { return who{b.task.actor, b.task.op.origin, b.task.block} }
+func (b *Block) accessor() accessor { return accessor{b.task.actor, b.task.op.origin, b.task.block} }
 
 // Load reads n bytes by plain loads. The slice is the memory itself: it is read before the next Yield, and not written.
 func (b *Block) Load(addr uint64, n int) []byte { return b.plain(addr, n, false) }
@@ -37,7 +37,7 @@ func (b *Block) plain(addr uint64, n int, write bool) []byte {
 		return nil
 	}
 	m, at := b.at(addr, n, 1)
-	b.task.sim.touch(b.who(), m, at, n, plain, write, nil)
+	b.task.sim.touch(b.accessor(), m, at, n, plain, write, nil)
 	return m.data[at : at+n : at+n]
 }
 
@@ -50,7 +50,7 @@ func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.ta
 func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 	m, at := b.at(addr, 4, 4)
 	before := m.swap(at, v)
-	b.task.sim.post(b.who(), m, at, before, v, publish())
+	b.task.sim.post(b.accessor(), m, at, before, v, publish())
 	b.task.breathe()
 }
 
@@ -65,8 +65,8 @@ func (b *Block) LoadAcquire32(addr uint64) uint32 {
 	return v
 }
 
-// LoadVolatile32 is LoadAcquire32, but the accesses that it shows to be over are ordered only from the next fence on: ld.volatile, or
-// ld.relaxed.sys.
+// LoadVolatile32 loads a flag as ld.volatile and ld.relaxed.sys do. Unlike LoadAcquire32 it orders the accesses that the
+// flag shows to be over only from the next fence on.
 func (b *Block) LoadVolatile32(addr uint64) uint32 {
 	m, at := b.at(addr, 4, 4)
 	v, published := b.load32(m, at)
@@ -85,7 +85,7 @@ func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
 	} else {
 		st.paused = true // there is more to see: the next Yield does not wait
 	}
-	st.sim.touch(b.who(), m, at, 4, flag, false, nil)
+	st.sim.touch(b.accessor(), m, at, 4, flag, false, nil)
 	return v, published
 }
 
@@ -99,7 +99,7 @@ func (b *Block) Add32(addr uint64, delta uint32) uint32 {
 		a.join(last.published)
 	}
 	before := m.change(at, func(v uint32) uint32 { return v + delta })
-	s.post(b.who(), m, at, before, before+delta, a.release())
+	s.post(b.accessor(), m, at, before, before+delta, a.release())
 	b.task.breathe()
 	return before
 }
@@ -107,8 +107,8 @@ func (b *Block) Add32(addr uint64, delta uint32) uint32 {
 // Fence orders all that the block has done before all that it will do, for every device: fence.acq_rel.sys.
 func (b *Block) Fence() { b.task.actor.fence() }
 
-// StoreLL stores data, padded with zeros, as LL packets of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each packet is one volatile
-// store.
+// StoreLL stores data, padded with zeros, as LL lines of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each 16 bytes
+// are one volatile store.
 func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 	n := (len(data) + llData - 1) / llData
 	if n == 0 {
@@ -122,7 +122,7 @@ func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 		m.setHalf(at+8*i, uint64(f)<<32|uint64(binary.LittleEndian.Uint32(data[4*i:])))
 	}
 	published := b.task.actor.relaxed()
-	b.task.sim.touch(b.who(), m, at, n*llBytes, validated, true, published)
+	b.task.sim.touch(b.accessor(), m, at, n*llBytes, validated, true, published)
 	if m.host() {
 		b.task.sim.hostsSee(published)
 	}
@@ -152,6 +152,6 @@ func (b *Block) LoadLL(addr uint64, data []byte, f uint32) bool {
 		copy(data, whole)
 	}
 	m.stamps(at, at+n*llBytes, b.task.actor.observe)
-	b.task.sim.touch(b.who(), m, at, n*llBytes, validated, false, nil)
+	b.task.sim.touch(b.accessor(), m, at, n*llBytes, validated, false, nil)
 	return true
 }

@@ -20,7 +20,7 @@ func (m *memory) get(at int) uint32 {
 	return *m.word(at)
 }
 
-// half and setHalf are for half an LL packet: data below, the flag above.
+// half and setHalf are for half a line of LL: data below, the flag above.
 func (m *memory) half(at int) uint64 {
 	if m.host() {
 		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.data[at])))

@@ -34,8 +34,8 @@ func (c *capture) add(on *call, st *stream, o *origin, b body) cuda.Result {
 	return cuda.Success
 }
 
-// capturedNear reports, and breaks, a capture that forbids calls which could reach outside it: one of this thread, or a
-// global one of any thread, as far as this thread's mode minds.
+// capturedNear reports, and breaks, a capture that forbids calls which could reach outside it. It may be this thread's
+// capture, or a global one of any thread, as far as this thread's mode minds.
 func (c *call) capturedNear() bool {
 	mode, found := c.thread.mode, false
 	for _, k := range c.process.captures {

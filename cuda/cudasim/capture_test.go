@@ -54,7 +54,7 @@ func TestGraphReplays(t *testing.T) {
 	})
 }
 
-// What a graph leaves out is a race in each replay, with the place where it was captured.
+// Order that a graph lacks is a race in each replay, reported with the place where it was captured.
 func TestRaceInGraph(t *testing.T) {
 	seeds(t, 10, func(t *testing.T, seed uint64) {
 		r := looseRig(t, cudasim.Config{Devices: 2, Seed: seed})

@@ -109,8 +109,9 @@ func (p *sheet) raise(o *sheet) {
 	}
 }
 
-// knowledge orders an actor after others. hb has the accesses whose effect the actor must see. seen has the accesses that are over,
-// which are more: an LL packet shows that its sender had consumed earlier LL packets, not that its writes have arrived.
+// knowledge orders an actor after others. Clock hb has the accesses whose effect the actor must see. Clock seen has the
+// accesses that are over, which are more. For LL data shows that its sender had consumed earlier LL data, not that the
+// sender's writes have arrived.
 type knowledge struct{ hb, seen clock }
 
 func (k *knowledge) join(s *stamp) {
@@ -152,14 +153,14 @@ func (a *actor) release() *stamp {
 	return s
 }
 
-// relaxed publishes the knowledge that a volatile store or an LL packet carries.
+// relaxed publishes the knowledge that a volatile store or LL data carries.
 func (a *actor) relaxed() *stamp {
 	s := &stamp{a.fenced.freeze(), a.seen.freeze(), a.slot, a.fencedEpoch, a.epoch}
 	a.epoch++
 	return s
 }
 
-// observe is join for a volatile load or an LL packet.
+// observe takes over the knowledge that a volatile load or LL data brings.
 func (a *actor) observe(s *stamp) {
 	a.pending.join(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)
@@ -187,7 +188,7 @@ func (a *actor) fork(blocks []*actor) {
 	}
 }
 
-// follow is join for an operation that has ended with all its accesses to memory: they count as fenced.
+// follow takes over the knowledge of an operation that has ended. All its accesses to memory are over, and count as fenced.
 func (a *actor) follow(s *stamp) {
 	a.join(s)
 	a.fenced.join(s.hb)

@@ -188,7 +188,7 @@ func TestOneShotAllReduce(t *testing.T) {
 	}
 }
 
-// With one half in place of two, LL packets are overwritten before they are taken.
+// With one half in place of two, LL data is overwritten before it is taken.
 func TestOneShotWithoutHalves(t *testing.T) {
 	for seed := range uint64(20) {
 		sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed, HostPerProcess: true, Patience: 100 * time.Millisecond})

@@ -99,7 +99,7 @@ func (c *call) devicePrimaryCtxRetain(id cuda.DeviceID) (cuda.Context, cuda.Resu
 	return x.handle, cuda.Success
 }
 
-// devicePrimaryCtxRelease destroys the context when it was retained no more. What is left in it then is a leak.
+// devicePrimaryCtxRelease destroys the context when it was retained no more. Objects that are left in it then are leaks.
 func (c *call) devicePrimaryCtxRelease(id cuda.DeviceID) cuda.Result {
 	d, ok := c.process.device(id)
 	if !ok {

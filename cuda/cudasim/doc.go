@@ -1,16 +1,16 @@
-// Package cudasim is the CUDA driver's table (cuda.Driver) without a GPU: devices with memory, streams, events, graphs and
-// kernels in one Go process, run in an order that a seed picks, under a race detector.
+// Package cudasim is the CUDA driver's table (cuda.Driver) without a GPU. Devices with memory, streams, events, graphs and
+// kernels live in one Go process. They run in an order that a seed picks, under a race detector.
 //
 //	sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed})
 //	defer cudasim.Check(t, sim)
 //	sim.Register("copy", unsafe.Sizeof(CopyArgs{}), model)
 //	device, err := sim.Driver().Device(0)
 //
-// How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time. It picks one of the
-// operations that may begin and the kernel blocks that may go on. It runs that one until it is done, or yields.
-// Kernels are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls
-// of the table let the executor take a few steps, or none, before they return; a call that blocks lets it run until the
-// call's condition holds. So a test with one host goroutine runs the same way each time for one seed.
+// How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time. It picks one of
+// the operations that may begin and the kernel blocks that may go on. It runs that one until it is done, or yields. Kernels
+// are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls of the table
+// let the executor take a few steps, or none, before they return. A call that blocks lets it run until the call's condition
+// holds. So a test with one host goroutine runs the same way each time for one seed.
 //
 // Invariants:
 //
@@ -25,11 +25,11 @@
 //     says what each stream, block and call waits for.
 //  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.
 //
-// Memory order. A kernel's block is one actor, or each of its teams is one. Plain accesses of actors are ordered by release and acquire
-// (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders nothing that the block
-// wrote since its last fence. The data of an LL packet is ordered by its own flag. The flag also orders the LL packets that its
-// sender had consumed before, but no plain access. The same holds for LL128 lines and for lines of the sentinel protocol. Lines
-// that a receiver has cleared count when it has read them, or has passed a fence.
+// Memory order. A kernel's block is one actor, or each of its teams is one. Plain accesses of actors are ordered by release
+// and acquire (StoreRelease32, LoadAcquire32, Add32, Fence), as in the PTX memory model. StoreVolatile32 alone orders
+// nothing that the block wrote since its last fence. Four bytes of LL data are ordered by their own flag. The flag also
+// orders the LL data that its sender had consumed before, but no plain access. The same holds for LL128 lines and for lines
+// of the sentinel protocol. Lines that a receiver has cleared count when it has read them, or has passed a fence.
 //
 // Kernels begin and end with a fence. A kernel that is launched ahead of its predecessor's end is in no order with the predecessor up to
 // Block.AwaitBefore. Loads of flags on devices return the oldest value that this allows, and waits end with the oldest value that

@@ -109,8 +109,8 @@ func (s *Sim) Close() {
 	}
 }
 
-// forget gives back the devices' memory, when nothing runs on them any more, and lets go of the processes: package testing keeps what
-// a test's cleanup has named until the last test is over.
+// forget gives back the devices' memory, when nothing runs on them any more, and lets go of the processes. Else all of it
+// would stay until the last test is over, because package testing keeps what a test's cleanup has named.
 func (s *Sim) forget() {
 	leaks := s.Leaks()
 	s.lock()

@@ -13,7 +13,7 @@ type graph struct {
 	nodes   []*node
 }
 
-// A graphExec runs its nodes in queues of its own: a node goes on in the queue of the first node that it follows, if no
+// A graphExec runs its nodes in queues of its own. A node goes on in the queue of the first node that it follows, if no
 // other does.
 type graphExec struct {
 	context *context

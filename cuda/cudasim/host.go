@@ -32,8 +32,8 @@ func (c *call) memFreeHost(p unsafe.Pointer) cuda.Result {
 	return cuda.Success
 }
 
-// memHostRegister maps memory that is there. Memory that several processes register at the same address is one memory;
-// the same memory at two addresses is two memories, and order between accesses to one is none between accesses to the other.
+// memHostRegister maps memory that is there. Memory that several processes register at the same address is one memory. The
+// same memory at two addresses is two memories: order between accesses to one is none between accesses to the other.
 func (c *call) memHostRegister(p unsafe.Pointer, bytes int, _ uint32) cuda.Result {
 	if p == nil || bytes <= 0 {
 		return cuda.InvalidValue
@@ -91,6 +91,6 @@ func (p *Process) HostWrite(b []byte) {
 		panic("cudasim: HostWrite: " + t.why)
 	}
 	p.host.touched = true
-	w := who{actor: &p.host.actor, origin: &origin{name: "HostWrite", process: p.id, device: -1, pcs: callers()}, block: -1}
+	w := accessor{actor: &p.host.actor, origin: &origin{name: "HostWrite", process: p.id, device: -1, pcs: callers()}, block: -1}
 	p.sim.touch(w, m, offset, len(b), plain, true, nil)
 }

@@ -25,13 +25,13 @@ type kernelKey struct {
 	name  string
 }
 
-// Register makes model run for the entry points called name in every image without a model kernel of its own. args is the size of the
-// entry point's parameter in bytes. Functions that are already loaded keep their model kernels.
+// Register makes model run for the entry points called name in every image without a model kernel of its own. The entry
+// point's parameter has args bytes. Functions that are already loaded keep their model kernels.
 func (s *Sim) Register(name string, args uintptr, model Model) {
 	s.register(kernelKey{name: name}, args, model)
 }
 
-// RegisterImage is Register for the entry point of one image only.
+// RegisterImage makes model run for the entry point of one image only.
 func (s *Sim) RegisterImage(image []byte, name string, args uintptr, model Model) {
 	s.register(kernelKey{imageSum(image), name}, args, model)
 }
@@ -77,8 +77,8 @@ type Block struct {
 // A model kernel that does not call Each works for the whole grid as one actor.
 func (l *Launch) Each(f func(*Block)) { l.Teams(1, f) }
 
-// Teams is Each for blocks whose warps do different things at once: f is run for each of the n teams of a block, as its own
-// coroutine and actor. The teams of a block meet by Sync.
+// Teams models blocks whose warps do different things at once. Each of the n teams of a block runs f as a coroutine and
+// actor of its own. The teams of a block meet by Sync.
 func (l *Launch) Teams(n int, f func(*Block)) {
 	parent := l.task
 	s, o := parent.sim, parent.op

@@ -20,7 +20,7 @@ func (b *Block) StoreLL128(addr uint64, data []byte, f uint32) {
 		clear(row[copy(row, data[i*ll128Data:min((i+1)*ll128Data, len(data))]):])
 		binary.LittleEndian.PutUint64(row[ll128Data:], uint64(f)<<32|uint64(f))
 	}
-	b.task.sim.touch(b.who(), m, at, n*ll128Bytes, validated, true, b.task.actor.relaxed())
+	b.task.sim.touch(b.accessor(), m, at, n*ll128Bytes, validated, true, b.task.actor.relaxed())
 	b.task.breathe()
 }
 
@@ -40,6 +40,6 @@ func (b *Block) LoadLL128(addr uint64, data []byte, f uint32) bool {
 		copy(data[i*ll128Data:], row[:ll128Data])
 	}
 	m.stamps(at, at+n*ll128Bytes, b.task.actor.observe)
-	b.task.sim.touch(b.who(), m, at, n*ll128Bytes, validated, false, nil)
+	b.task.sim.touch(b.accessor(), m, at, n*ll128Bytes, validated, false, nil)
 	return true
 }

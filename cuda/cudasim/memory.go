@@ -255,7 +255,7 @@ func (c *call) checkUnmapped(m *memory) {
 }
 
 // takeAway unmaps at the host's wish. The accesses of the process's devices through the mapping must be over as far as the
-// host knows; that it happens to have run already is not enough.
+// host knows. It is not enough that they happen to have run.
 func (c *call) takeAway(g *mapping) {
 	p := c.process
 	t := touch{sim: c.sim, by: &p.host.actor, memory: g.memory}

@@ -66,14 +66,14 @@ type op struct {
 	tasks   map[*blockTask]bool // of a kernel, alive
 }
 
-// A who is the actor and the operation that touch memory.
-type who struct {
+// An accessor is the actor and the operation that touch memory.
+type accessor struct {
 	*actor
 	origin *origin
 	block  int
 }
 
-func (o *op) who() who { return who{&o.queue.actor, o.origin, -1} }
+func (o *op) accessor() accessor { return accessor{&o.queue.actor, o.origin, -1} }
 
 func (o *op) parking() *uint64 { return &o.parked }
 

@@ -15,8 +15,8 @@ import (
 
 type number struct{ N uint64 }
 
-// randomProgram enqueues n kernels on streams of two devices with random events between them, and returns the order in
-// which they ran and the pairs that had to be in order.
+// randomProgram enqueues n kernels on streams of two devices with random events between them. It returns the order in which
+// they ran, and the pairs that had to be in order.
 func randomProgram(t *testing.T, c cudasim.Config, program uint64, n int) (order []uint64, before [][2]uint64) {
 	c.Devices = 2
 	r := newRig(t, c)

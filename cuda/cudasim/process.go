@@ -104,8 +104,8 @@ func (p *Process) device(id cuda.DeviceID) (int, bool) {
 
 func (p *Process) sees(device int) bool { return slices.Contains(p.visible, device) }
 
-// Fail makes the nth call from now of a function of the table, such as "MemAlloc", return r and do nothing. n is 1 for
-// the next call, 0 for every call from now on.
+// Fail makes the nth call from now of a function of the table, such as "MemAlloc", return r and do nothing. Number 1 is the
+// next call; number 0 means every call from now on.
 func (p *Process) Fail(function string, n int, r cuda.Result) {
 	if _, ok := tableFields()[function]; !ok {
 		panic("cudasim: the table has no function " + function)
@@ -140,8 +140,8 @@ func (p *Process) injected(function string) cuda.Result {
 	return result
 }
 
-// Kill ends the process as a signal would: its calls, waiting ones too, fail from now on, its kernels stop where they
-// are, its streams are dropped, its memory is given back. Memory that others have mapped stays for them.
+// Kill ends the process as a signal would. Its calls, waiting ones too, fail from now on. Its kernels stop where they are,
+// its streams are dropped, its memory is given back. Memory that others have mapped stays for them.
 func (p *Process) Kill() {
 	p.sim.lock()
 	defer p.sim.unlock()

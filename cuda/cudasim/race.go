@@ -83,9 +83,9 @@ type touch struct {
 	old, new *cell // the last read's replacement
 }
 
-// touch checks an access against those before it and remembers it. Writes wake the tasks that watch these bytes. published is
-// the stamp that a write publishes to the actors that will acquire it, if it publishes one.
-func (s *Sim) touch(w who, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
+// touch checks an access against those before it and remembers it. Writes wake the tasks that watch these bytes. The stamp
+// published is the one that a write publishes to the actors that will acquire it, if any.
+func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
 	if n == 0 {
 		return
 	}

@@ -149,7 +149,7 @@ var rightPatterns = []pattern{
 			})
 		})
 	}},
-	{"LL packets there and back", func(c *scene) { // an answer frees the slot
+	{"LL there and back", func(c *scene) { // an answer frees the slot
 		data := make([]byte, 64)
 		c.run(c.u, "answer", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
@@ -270,7 +270,7 @@ var wrongPatterns = []pattern{
 			l.StoreVolatile32(a.C, 1)
 		})
 	}},
-	{"LL packets say nothing of plain data", func(c *scene) {
+	{"LL says nothing of plain data", func(c *scene) {
 		data := make([]byte, 8)
 		c.run(c.u, "take", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
@@ -296,7 +296,7 @@ var wrongPatterns = []pattern{
 			l.StoreLL128(a.B, data, 1)
 		})
 	}},
-	{"LL packets overwritten", func(c *scene) {
+	{"LL overwritten", func(c *scene) {
 		data := make([]byte, 64)
 		c.run(c.u, "take", func(l *cudasim.Launch) {
 			a := cudasim.Args[addresses](l)
@@ -366,8 +366,8 @@ func postAndAwaitProgress(c *scene, less uint32) {
 	})
 }
 
-// doubleBuffer sends four tiles from device 0 through so many slots of device 1; the sender waits for the receiver's
-// word that the tile two before is used.
+// doubleBuffer sends four tiles from device 0 through so many slots of device 1. The sender waits for the receiver's word
+// that the tile two before is used.
 func doubleBuffer(c *scene, slots uint64) {
 	c.run(c.u, "receiver", func(l *cudasim.Launch) {
 		a := cudasim.Args[addresses](l)
@@ -424,7 +424,7 @@ func TestWrongPatternsRaceUnderEverySeed(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			for seed := range uint64(patternSeeds) {
 				races, faults := play(t, p, seed)
-				if p.name == "LL packets overwritten" && len(faults) == 1 { // the receiver missed one and waits for ever
+				if p.name == "LL overwritten" && len(faults) == 1 { // the receiver missed one and waits for ever
 					continue
 				}
 				require.NotEmpty(t, races, "seed %d", seed)
@@ -474,7 +474,7 @@ func TestHostsOfProcesses(t *testing.T) {
 	}
 }
 
-// What nobody has written is not to be read, if that is asked for.
+// Memory that nobody has written is not to be read, if a test asks for that.
 func TestUninitialized(t *testing.T) {
 	r := looseRig(t, cudasim.Config{Uninitialized: true})
 	r.on(0, func(th cuda.Thread) {

@@ -26,7 +26,7 @@ func (b *Block) storeLines(addr uint64, n int, kind accessKind, fill func(line [
 	for i := range n {
 		fill(m.data[at+i*lineBytes:][:lineBytes], i)
 	}
-	b.task.sim.touch(b.who(), m, at, n*lineBytes, kind, true, b.task.actor.relaxed())
+	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, kind, true, b.task.actor.relaxed())
 	b.task.breathe()
 }
 
@@ -46,7 +46,7 @@ func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte)
 		copy(data[i*lineBytes:], line)
 	}
 	m.stamps(at, at+n*lineBytes, b.task.actor.observe)
-	b.task.sim.touch(b.who(), m, at, n*lineBytes, validated, false, nil)
+	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, validated, false, nil)
 	return true
 }
 
@@ -57,6 +57,6 @@ func (b *Block) AwaitClear(addr uint64, n int) {
 		return
 	}
 	m, at := b.at(addr, n*lineBytes, lineBytes)
-	b.task.sim.touch(b.who(), m, at, n*lineBytes, validated, true, b.task.actor.relaxed())
+	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, validated, true, b.task.actor.relaxed())
 	b.task.breathe()
 }

@@ -97,7 +97,7 @@ func TestPeerAccess(t *testing.T) {
 	require.Contains(t, sim.Faults()[0], "device 1 has no access to memory")
 }
 
-// Access ends with either context: who opens a device anew enables it anew.
+// Access ends with either context: a process that opens a device anew enables it anew.
 func TestPeerAccessEnds(t *testing.T) {
 	for closed := range 2 {
 		r := newRig(t, cudasim.Config{Devices: 2})
@@ -163,7 +163,7 @@ func TestModelPanics(t *testing.T) {
 	require.Contains(t, r.sim.Faults()[0], "the model kernel panicked: no such tile")
 }
 
-// A killed process takes its kernels along; who polls its flags goes on when the host says stop.
+// A killed process takes its kernels along. A kernel that polls its flags goes on when the host says stop.
 func TestKill(t *testing.T) {
 	seeds(t, 5, func(t *testing.T, seed uint64) {
 		sim, r, processes := pair(t, cudasim.Config{Seed: seed})

@@ -81,8 +81,9 @@ func (s *Sim) newActor() actor {
 
 func (s *Sim) fault(text string) { s.faults = append(s.faults, text) }
 
-// Faults returns what went wrong so far other than races: accesses to memory that is not there, memory freed while another
-// process has it mapped, kernels that panicked, deadlocks, and entry points without model kernels.
+// Faults returns what went wrong so far other than races. These are accesses to memory that is not there, and memory freed
+// while another process has it mapped. Kernels that panicked, deadlocks, and entry points without model kernels are faults,
+// too.
 func (s *Sim) Faults() []string {
 	s.lock()
 	defer s.unlock()

@@ -58,11 +58,11 @@ func (c *call) memcpyAsync(dst, src cuda.Pointer, bytes int, st *stream) cuda.Re
 		if to.host() { // host code may look at flags while they are stored: each word is old or new
 			how = flag
 		}
-		s.touch(o.who(), from, b, bytes, how, false, nil)
+		s.touch(o.accessor(), from, b, bytes, how, false, nil)
 		if !to.host() {
 			stored = o.queue.actor.relaxed()
 		}
-		s.touch(o.who(), to, a, bytes, copied, true, stored)
+		s.touch(o.accessor(), to, a, bytes, copied, true, stored)
 		copy(to.data[a:a+bytes], from.data[b:b+bytes])
 		return finished
 	})
@@ -85,7 +85,7 @@ func (c *call) memsetAsync(dst cuda.Pointer, value uint32, width, count int, st 
 		if !ok {
 			return finished
 		}
-		s.touch(o.who(), m, at, bytes, plain, true, nil)
+		s.touch(o.accessor(), m, at, bytes, plain, true, nil)
 		m.fill(at, at+bytes, pattern)
 		return finished
 	})
@@ -121,14 +121,14 @@ func (c *call) streamWriteValue32(st *stream, at cuda.Pointer, value uint32) cud
 	return c.simple(st, "StreamWriteValue32", func(s *Sim, o *op) status {
 		if m, offset, ok := o.at(s, at, 4); ok {
 			before := m.swap(offset, value)
-			s.post(o.who(), m, offset, before, value, o.queue.actor.release())
+			s.post(o.accessor(), m, offset, before, value, o.queue.actor.release())
 		}
 		return finished
 	})
 }
 
 // post makes a word that was stored seen by others, with what it publishes.
-func (s *Sim) post(w who, m *memory, at int, before, value uint32, published *stamp) {
+func (s *Sim) post(w accessor, m *memory, at int, before, value uint32, published *stamp) {
 	s.append(m, at, before, value, published)
 	s.touch(w, m, at, 4, flag, true, published)
 	if m.host() {
@@ -173,7 +173,7 @@ func (c *call) streamWaitValue32(st *stream, at cuda.Pointer, value, flags uint3
 		if published != nil {
 			o.queue.actor.join(published)
 		}
-		s.touch(o.who(), m, offset, 4, flag, false, nil)
+		s.touch(o.accessor(), m, offset, 4, flag, false, nil)
 		return finished
 	})
 }

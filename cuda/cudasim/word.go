@@ -5,8 +5,8 @@ package cudasim
 // same actor the next; a wait ends with the oldest value that fits. So the order that a flag
 // gives does not depend on how late an actor looked. A wait for too small a number is found under every seed.
 //
-// Of host memory a load returns what is there: the host stores and looks without a call. What it has stored publishes
-// what it knew when the word was next looked at.
+// Of host memory a load returns what is there: the host stores and looks without a call. A value that the host has stored
+// publishes what the host knew when the word was next looked at.
 type word struct {
 	values []posted // the first is what was there before the first store
 	first  int      // index of values[0] in the word's life

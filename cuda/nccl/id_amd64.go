@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// initRank passes the identity by value: System V puts it on the stack, behind the six words that go in registers, of
-// which the other arguments fill three.
+// initRank passes the identity by value. System V puts it on the stack, behind the words of registers: six, of which the
+// other arguments fill three.
 func (l *Library) initRank(comm *uintptr, id *UniqueID, rank, size int) uintptr {
 	words := append(make([]uintptr, 0, 22), uintptr(unsafe.Pointer(comm)), uintptr(size), uintptr(rank), 0, 0, 0)
 	for i := 0; i < len(id); i += 8 {

@@ -1,11 +1,11 @@
-// Digits trains a softmax regression on 1,797 images of handwritten digits, data-parallel: every rank takes a share of the
-// images, and each step adds up the gradients of all ranks with one all-reduce.
+// Digits trains a softmax regression on 1,797 images of handwritten digits, data-parallel. Every rank takes a share of the
+// images. Each step adds up the gradients of all ranks with one all-reduce.
 //
 //	go run ./cmd/colligo run -n 4 go run ./examples/digits
 //
-// Because the result of an all-reduce is bitwise the same on all ranks, so are the parameters, without ever being sent;
-// the program checks that at the end. The number of ranks only changes the order in which numbers are added up, so the
-// parameters of runs with different numbers of ranks agree but for rounding.
+// The result of an all-reduce is bitwise the same on all ranks. So the parameters are, too, without ever being sent; the
+// program checks that at the end. The number of ranks only changes the order in which numbers are added up. Parameters of
+// runs with different numbers of ranks therefore agree but for rounding.
 package main
 
 import (

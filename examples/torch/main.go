@@ -1,5 +1,5 @@
-// Torch checks that the flight recorder's dumps and those of PyTorch can be read on both sides. It is a job of two ranks or more that
-// calls every kind of collective and message on the CPU and leaves its dumps in a folder:
+// Torch checks that the flight recorder's dumps and those of PyTorch can be read on both sides. It is a job of two ranks or
+// more. It calls every kind of collective and message on the CPU and leaves its dumps in a folder:
 //
 //	go run ./cmd/colligo run -n 2 go run ./examples/torch -dir /tmp/dumps
 //	go run ./cmd/colligo trace /tmp/dumps
@@ -8,8 +8,8 @@
 // The last line is PyTorch's analyzer (python3 -m torch.distributed.flight_recorder.fr_trace), which has nothing to say where all
 // collectives match. With -skip the last rank leaves the last call out, and both name it.
 //
-// check.sh runs all of this, and then the other way round: job.py is a job of PyTorch's, by NCCL on two GPUs and else by Gloo,
-// whose dumps colligo trace reads. It needs PyTorch 2.11 or later.
+// The script check.sh runs all of this, and then the other way round: colligo trace reads the dumps of job.py, a job of
+// PyTorch's. That job goes by NCCL on two GPUs and else by Gloo. It needs PyTorch 2.11 or later.
 package main
 
 import (

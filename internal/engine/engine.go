@@ -1,14 +1,14 @@
-// Package engine advances one rank through a plan on the CPU. It is a state machine: Advance does whatever can be done
-// now, moves and reduces bytes through a Port and a Kernel, and returns. Whoever drives it decides when to look again.
+// Package engine advances one rank through a plan on the CPU. It is a state machine: Advance does whatever can be done now,
+// moves and reduces bytes through a Port and a Kernel, and returns. The caller decides when to look again.
 //
 // Invariants:
 //
 //  1. Nothing here waits, and after Start nothing is allocated that an earlier run of the same size did not need.
 //  2. Steps of a lane run in order. The sending and the receiving half of a step advance independently (the exchange rule
 //     of package plan).
-//  3. What arrives is reduced straight from the link's memory into its place, or received into its place.
-//  4. A step's bytes travel in as many frames as the link needs; the receiver takes frames of any size, but never more
-//     bytes than its step has, and never part of an element.
+//  3. Arriving bytes are reduced straight from the link's memory into their place, or received into their place.
+//  4. A step's bytes travel in as many frames as the link needs. The receiver takes frames of any size, but never more bytes
+//     than its step has, and never part of an element.
 package engine
 
 import (
@@ -195,8 +195,9 @@ func (r *Run) receive(l int, c *cursor, s *plan.Step) (moved bool, err error) {
 	}
 }
 
-// fits says what is wrong with a frame of n bytes of a step of total bytes, where this rank's step has size bytes and got
-// so many: a step of another length means that the ranks called something else, any other fault that bytes were lost.
+// fits says what is wrong with a frame of n bytes of a step of total bytes. This rank's step has size bytes, of which got
+// have arrived. A step of another length means that the ranks called something else. Any other fault means that bytes were
+// lost.
 func (r *Run) fits(n, total, size, got int) error {
 	if total != size {
 		return fmt.Errorf("%w: the peer's step has %d bytes, this rank's %d", colligo.ErrMismatch, total, size)

@@ -44,8 +44,8 @@ func (p *scripted) Body(_, _ int, dst []byte) ([]byte, bool, error) {
 
 func (p *scripted) Release(int, int) { p.arrives = p.arrives[1:] }
 
-// twoSteps is a plan of rank 1 of 3 whose second lane has a step of its own before the one of interest: it exchanges five
-// elements of eight bytes with ranks 2 and 0.
+// twoSteps is a plan of rank 1 of 3. Its second lane has a step of its own before the one of interest. That one exchanges
+// five elements of eight bytes with ranks 2 and 0.
 func twoSteps() *plan.Plan {
 	five := func(b plan.Buf) plan.Span { return plan.Span{Buf: b, Off: 2, Len: 5} }
 	return &plan.Plan{Shape: plan.Shape{Coll: plan.AllReduce, Rank: 1, Size: 3, Count: 10, Elem: 8}, Lanes: [][]plan.Step{{}, {

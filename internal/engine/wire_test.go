@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo/internal/engine"
 )
 
-// wire is a network in memory that does everything a link may do: it refuses frames, delivers them late, in pieces of any
+// wire is a network in memory that does everything a link may do. It refuses frames. It delivers them late, in pieces of any
 // size and with bodies behind their heads, all drawn from a seed. It panics when the engine breaks the rules of a link.
 type wire struct {
 	rng    *rand.Rand

@@ -30,7 +30,7 @@ func passages(t *testing.T) []passage {
 			continue
 		}
 		for _, c := range s.ast.Comments {
-			if text := c.Text(); text != "" {
+			if text := c.Text(); text != "" && !strings.HasPrefix(text, "Output:") { // the output of an example is no prose
 				all = append(all, passage{s.name, s.dir, s.line(c.Pos()), text})
 			}
 		}

@@ -1,5 +1,5 @@
-// Package launch starts one program once for each rank of a group on this machine, with the environment that torchrun
-// sets, and ends all when one fails. It serves bench and cmd/colligo.
+// Package launch starts one program once for each rank of a group on this machine, with the environment that torchrun sets.
+// When one process fails, it ends all. It serves bench and cmd/colligo.
 //
 // Invariants:
 //

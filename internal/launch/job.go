@@ -58,8 +58,8 @@ type ending struct {
 	err  error
 }
 
-// Run starts all ranks and returns when all have ended: nil if all succeeded, a *Failure of the first that did not,
-// another error if they could not be started. When ctx ends, all are ended, and its cause is the error.
+// Run starts all ranks and returns when all have ended. It returns nil if all succeeded, a *Failure of the first that did
+// not, or another error if they could not be started. When ctx ends, all are ended, and its cause is the error.
 func (j *Job) Run(ctx context.Context) error {
 	if j.Ranks < 1 {
 		return fmt.Errorf("launch: %d ranks", j.Ranks)

@@ -64,7 +64,7 @@ func failAsRankOne() int {
 	return sleep()
 }
 
-// heedRankOne is failAsRankOne with a rank 0 that soon knows.
+// heedRankOne fails as rank 1, and as rank 0 soon knows of it.
 func heedRankOne() int {
 	if os.Getenv("RANK") != "0" {
 		return failAsRankOne()
@@ -79,7 +79,7 @@ func sleep() int {
 	return 0
 }
 
-// ignoreSignals is failAsRankOne with ranks that have to be killed.
+// ignoreSignals fails as rank 1; the other ranks have to be killed.
 func ignoreSignals() int {
 	if os.Getenv("RANK") == "0" {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt)

@@ -6,8 +6,8 @@ const MaxRanks = 8
 // The arguments of the GPU kernels have the layout of the C++ structs of the same names in _gen/cuda/args.h. Words of eight bytes are
 // device addresses, or lengths in bytes, unless their comments say something else.
 //
-// Arrays of MaxRanks with an entry for each rank are indexed by peer index: entry d belongs to rank (Rank + d) mod Size, and entry 0
-// to this rank.
+// Arrays of MaxRanks with an entry for each rank are indexed by peer index. Entry d belongs to rank (Rank + d) mod Size, and
+// entry 0 to this rank.
 
 // GroupArgs tells the collectives about the group. It is the same in every launch of a group. The memory that it points to starts as
 // zeros and belongs to the kernels.
@@ -28,9 +28,9 @@ func LLBytes(size, slot int) int { return 2 * (size - 1) * slot }
 // TileBytes returns the length of a rank's tile memory for launches of at most so many blocks.
 func TileBytes(size, slot, blocks int) int { return blocks * 2 * (size - 1) * tileDepth * slot }
 
-// TilePieces returns how many pieces of tile memory a block has for one peer in a kernel with one-way tiles. most is the number of blocks
-// that tile memory is for. The result is even, and each piece has tileDepth slots. One-way tiles are at most one piece long and
-// have the same length on all ranks.
+// TilePieces returns how many pieces of tile memory a block has for one peer in a kernel with one-way tiles. Tile memory is
+// for at most most blocks. The result is even, and each piece has tileDepth slots. One-way tiles are at most one piece long
+// and have the same length on all ranks.
 func TilePieces(most, blocks int) int { return 2 * (most / blocks) }
 
 // FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
@@ -203,7 +203,7 @@ type SentinelArgs struct {
 	Blocks               uint32 // that sentinel memory is for, each of SentinelWarps
 	Divisor              uint32 // as in ReduceArgs
 	Ends                 uint32 // of a broadcast: EndRoot, EndLast or 0
-	Before, After        uint32 // peer indices of the ranks that lines come from and go to
+	Before, After        uint32 // peer indices of the previous rank, which sends lines to this one, and of the next
 }
 
 // Ends of a broadcast by the sentinel protocol.

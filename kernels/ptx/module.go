@@ -112,8 +112,9 @@ func (m Module) PTX() ([]byte, error) {
 	return bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";\n"), nil), err
 }
 
-// AheadPTX is PTX for devices of compute capability 9.0 and later. There a kernel that is launched ahead waits itself for the work before
-// it on its stream. Kernels of local and unary modules do not wait, and must not be launched ahead.
+// AheadPTX returns a module's code for devices of compute capability 9.0 and later. There a kernel that is launched ahead
+// waits itself for the work before it on its stream. Kernels of local and unary modules do not wait, and must not be
+// launched ahead.
 func (m Module) AheadPTX() ([]byte, error) {
 	ptx, err := m.source()
 	for _, r := range [][2]string{{"\t.pragma \"griddepcontrol.wait\";", "\tgriddepcontrol.wait;"},

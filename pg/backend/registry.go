@@ -11,7 +11,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// The names of backends that have no other: CPU carries out what is on the CPU, in package pg; Native is the one that is
+// The names of backends that have no other name. CPU is the backend of tensors on the CPU. Native is the backend that is
 // taken for a device where a group names none.
 const (
 	CPU    = "host"

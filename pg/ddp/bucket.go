@@ -27,8 +27,8 @@ type kind struct {
 	device colligo.Device
 }
 
-// assign shares out parameters, given in the order in which their gradients are expected, to buckets of at least first and
-// then at least rest bytes, each with parameters of one kind.
+// assign shares out parameters to buckets, each with parameters of one kind. The order given is the one in which gradients
+// are expected. The first bucket has at least first bytes, every later one at least rest.
 func assign(params []Parameter, order []int, first, rest int) [][]int {
 	type open struct{ bytes, limit int }
 	state, content := map[kind]*open{}, map[kind][]int{}

@@ -9,9 +9,9 @@ import (
 )
 
 // Finish ends a step: it waits for all reductions and brings the results to the gradients. For gradients on a device they
-// are there for what the context's stream does next. On an error the step is lost, and the next begins when the reductions that
-// this one has started are over: where the context ends before, the next call waits for them, and only then may gradients
-// be put into buckets that are viewed.
+// are there for what the context's stream does next. On an error the step is lost. The next step begins when the reductions
+// that this one has started are over. If the context ends before, the next call waits for them. Only then may gradients be
+// put into buckets that are viewed.
 func (r *Reducer) Finish(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), err)
@@ -24,9 +24,9 @@ func (r *Reducer) Finish(ctx context.Context) error {
 	return err
 }
 
-// abandon ends a lost step. What was chained to its reductions does not run. All ranks have lost it after as many reductions, and
-// meet in a barrier, or those that still reduce meet that: then the group fails, where else the next step's buckets would be
-// reduced with this one's.
+// abandon ends a lost step. Functions chained to its reductions do not run. Ranks that have lost the step after as many
+// reductions meet in a barrier. If other ranks still reduce, they meet that barrier with a reduction, and the group fails.
+// Else the next step's buckets would be reduced with this one's.
 func (r *Reducer) abandon(ctx context.Context) error {
 	for _, b := range r.buckets {
 		if b.result != nil {

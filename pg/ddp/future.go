@@ -32,8 +32,8 @@ func After(w *pg.Work, t colligo.Tensor) *Future {
 	return &Future{work: w, value: t}
 }
 
-// Then returns the future of what f makes of the value. F runs when somebody waits for it, at most once, and not at all
-// after an error, which passes on.
+// Then returns a future of the value that next makes of this one's. The function runs when somebody waits for it, at most
+// once, and not at all after an error, which passes on.
 func (f *Future) Then(next func(context.Context, colligo.Tensor) (colligo.Tensor, error)) *Future {
 	return &Future{of: f, before: func(ctx context.Context) (colligo.Tensor, error) {
 		t, err := f.Wait(ctx)

@@ -9,8 +9,9 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// Hook reduces a bucket: it starts what is to be done, and its future's value, as long as the bucket's buffer and of its
-// type, becomes the gradients. It may call collectives of the group, the same on all ranks. c10d: a communication hook.
+// Hook reduces a bucket. It starts the work and returns a future. The future's value becomes the gradients; it has the
+// length and type of the bucket's buffer. A hook may call collectives of the group, the same on all ranks. c10d: a
+// communication hook.
 type Hook func(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error)
 
 // AllReduce is the hook of reducers that have no other: the mean of all ranks. Gradients are divided before they are added,
@@ -21,12 +22,12 @@ func AllReduce(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 
 func mean(g *pg.Group) colligo.ReduceOp { return colligo.PremulSum(1 / float64(g.Size())) }
 
-// FP16 is AllReduce with gradients rounded to float16 on their way. c10d: fp16_compress_hook.
+// FP16 averages gradients that are rounded to float16 on their way. c10d: fp16_compress_hook.
 func FP16(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 	return Compress(colligo.Float16, AllReduce)(ctx, g, b)
 }
 
-// BF16 is AllReduce with gradients rounded to bfloat16 on their way. c10d: bf16_compress_hook.
+// BF16 averages gradients that are rounded to bfloat16 on their way. c10d: bf16_compress_hook.
 func BF16(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 	return Compress(colligo.BFloat16, AllReduce)(ctx, g, b)
 }

@@ -77,7 +77,7 @@ func TestLostStepStillUnderWay(t *testing.T) {
 	})
 }
 
-// TestStepLostByOne has one rank lose a step that the others finish. What it calls next is no part of theirs.
+// TestStepLostByOne has one rank lose a step that the others finish. The operation that it calls next is no part of theirs.
 func TestStepLostByOne(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
 		m := newModel([]int{4}, []int{4})

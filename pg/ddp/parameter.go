@@ -24,8 +24,8 @@ func (p *Parameter) String() string {
 	return fmt.Sprintf("%s (%v %v)", p.Name, p.Grad.DType(), p.Grad.Shape())
 }
 
-// layout is a number that is equal for parameters that can be reduced together: type, shape and strides of the gradient, and
-// type and shape of the value, if it has one.
+// layout is a number that is equal for parameters that can be reduced together. It has type, shape and strides of the
+// gradient, and type and shape of the value, if there is one.
 func (p *Parameter) layout() uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Grad.DType(), p.Grad.Shape(), p.Grad.Strides(), p.Grad.Device().Kind)

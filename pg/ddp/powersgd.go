@@ -22,7 +22,7 @@ type PowerSGDOptions struct {
 
 // PowerSGD approximates gradients by products of two thin matrices and sends those (Vogels, Karimireddy, Jaggi: PowerSGD,
 // Practical Low-Rank Gradient Compression for Distributed Optimization, NeurIPS 2019). A gradient of shape (n, m, …) is a
-// matrix of n rows; vectors, and matrices that it would not make smaller, are sent as they are. On the CPU only. The
+// matrix of n rows. Vectors are sent as they are, and so are matrices that it would not make smaller. On the CPU only. The
 // approximations are sent in the gradients' type.
 type PowerSGD struct {
 	o      PowerSGDOptions

@@ -23,8 +23,8 @@ type Options struct {
 	FirstBucketBytes int  // the first bucket of an element type is full when it has so many
 	BucketBytes      int  // and later ones when they have so many. c10d: bucket_cap_mb
 	BucketView       bool // gradients live in the buckets: nothing is copied, and Reducer.Grad says where they are. c10d: gradient_as_bucket_view
-	// FindUnused lets a step do without some gradients. They count as zeros; those that no rank had stay what they were. With
-	// BucketView they count as what is in the bucket, which the caller clears. It costs one small all-reduce a step.
+	// FindUnused lets a step do without some gradients. They count as zeros; gradients that no rank had stay as they were.
+	// With BucketView they count as what is in the bucket, which the caller clears. It costs one small all-reduce a step.
 	// c10d: find_unused_parameters.
 	FindUnused bool
 	Hook       Hook   // nil takes AllReduce
@@ -46,7 +46,7 @@ type Reducer struct {
 	left    []*Future              // reductions of a lost step that may be under way
 }
 
-// New makes a reducer for parameters that must be the same on all ranks, in the same order; gradients are expected from the
+// New makes a reducer for parameters that must be the same on all ranks, in the same order. Gradients are expected from the
 // last to the first. Valid Values are set to rank 0's. Every rank calls it. c10d: DistributedDataParallel's constructor.
 func New(ctx context.Context, g *pg.Group, params []Parameter, o Options) (*Reducer, error) {
 	r := &Reducer{g: g, params: slices.Clone(params), o: o, zeros: map[int]colligo.Tensor{}}
@@ -89,7 +89,7 @@ func (r *Reducer) meet(ctx context.Context, refused error) error {
 	return r.fill(expected)
 }
 
-// fill makes the buckets for gradients that come in an order. If it cannot the reducer keeps those that it has.
+// fill makes the buckets for gradients that come in an order. If it cannot, the reducer keeps the buckets that it has.
 func (r *Reducer) fill(order []int) error {
 	var buckets []*Bucket
 	at := make([]place, len(r.params))

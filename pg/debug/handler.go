@@ -10,10 +10,10 @@ import (
 	"github.com/colligo-go/colligo/pg/flight"
 )
 
-// Handler answers GET and POST requests by the last part of their path: dump_nccl_trace_pickle and dump_nccl_trace_json, as PyTorch
-// names them, dump the flight recorder; status tells the group's state on one line; settings lists the environment
-// variables. The dumps take includecollectives, includestacktraces (both true unless said otherwise) and onlyactive, each
-// true or false.
+// Handler answers GET and POST requests by the last part of their path. The parts dump_nccl_trace_pickle and
+// dump_nccl_trace_json, PyTorch's names, dump the flight recorder. The part status tells the group's state on one line, and
+// settings lists the environment variables. The dumps take includecollectives, includestacktraces (both true unless said
+// otherwise) and onlyactive, each true or false.
 func Handler(g *pg.Group) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {

@@ -1,14 +1,14 @@
-// Package flight is the flight recorder: a ring buffer of the last operations of all groups of a process, and dumps of it
-// that PyTorch's analyzer reads and that it reads from PyTorch's ranks.
+// Package flight is the flight recorder, a ring buffer of the last operations of all groups of a process. PyTorch's analyzer
+// reads its dumps, and it reads the dumps of PyTorch's ranks.
 //
 // Invariants, numbered so that code and tests can cite them:
 //
-//  1. Recording an operation on a few tensors, from its call to its end and with DefaultDepth callers, takes less than a microsecond
-//     and, once every slot has been used, no memory.
+//  1. Recording an operation on a few tensors, from its call to its end and with DefaultDepth callers, takes less than a
+//     microsecond. Once every slot has been used, it takes no memory.
 //  2. A Recorder keeps nothing of the caller's: shapes and names are copied or are constants.
 //  3. A dump may be taken at any time, from any goroutine, also while operations stand still.
-//  4. The format is that of version 2.10: pickle protocol 2, or JSON. It has one key more, colligo_failures, where groups have
-//     failed. What is read is held against limits before memory is taken, and executes nothing.
+//  4. The format is that of version 2.10: pickle protocol 2, or JSON. It has one key more, colligo_failures, where groups
+//     have failed. A dump that is read is held against limits before memory is taken, and executes nothing.
 //
 // The package never opens a socket and never ends the process.
 package flight

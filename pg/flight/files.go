@@ -55,8 +55,8 @@ func ReadFile(path string) (*Dump, error) {
 	return d, nil
 }
 
-// Files returns the dumps in a folder, by rank: the files whose name is the prefix and a number. An empty prefix takes the one that the
-// files of the folder have in common, but for hidden ones, and is an error if they have several.
+// Files returns the dumps in a folder, by rank: the files whose name is the prefix and a number. An empty prefix stands for
+// the one that the files of the folder have in common, but for hidden ones. If they have several, it is an error.
 func Files(dir, prefix string) (map[int]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

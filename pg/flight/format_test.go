@@ -172,8 +172,8 @@ func TestReadOld(t *testing.T) {
 			Timeout: 10 * time.Minute, Retired: true, Frames: []Frame{{"train", "train.py", 12}}}}}, d)
 }
 
-// TestReadTorch reads dumps that PyTorch 2.11 wrote on two GPUs, of a job that went well, without call stacks, and of one in which rank
-// 1 left out the last call. Paths in them have been replaced by others of the same length.
+// TestReadTorch reads dumps that PyTorch 2.11 wrote on two GPUs. One job went well and recorded no call stacks. In the
+// other, rank 1 left out the last call. Paths in them have been replaced by others of the same length.
 func TestReadTorch(t *testing.T) {
 	for rank := range 2 {
 		well, err := ReadFile(Path("testdata/torch-2.11/well_rank_", rank))

@@ -6,7 +6,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// What dumps of our own say about themselves.
+// The version of the format and the name of the library in our own dumps.
 const (
 	version = "2.10"
 	library = "colligo"

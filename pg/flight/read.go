@@ -13,7 +13,7 @@ import (
 	"github.com/colligo-go/colligo/pg/pickle"
 )
 
-// What a dump may have at most.
+// The most that a dump may have.
 const (
 	maxBytes   = 256 << 20
 	maxValues  = 32 << 20
@@ -24,8 +24,9 @@ const (
 	maxTensors = 1 << 20 // of an operation
 )
 
-// Read reads a dump as pickle or JSON, ours or PyTorch's of versions 2.2 to 2.10. What older versions lack is left zero, and keys that
-// are not known are passed over; values of another type than the format's are errors, and so are more than 256 MiB.
+// Read reads a dump as pickle or JSON, ours or PyTorch's of versions 2.2 to 2.10. Values that older versions lack are left
+// zero, and keys that are not known are passed over. Values of another type than the format's are errors, and so are more
+// than 256 MiB.
 func Read(r io.Reader) (*Dump, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// What a recorder usually keeps. An operation costs about 200 ns, and 50 more for each caller.
+// The operations and callers that a recorder usually keeps. An operation costs about 200 ns, and 50 more for each caller.
 const (
 	DefaultCapacity = 2000 // operations, as in PyTorch
 	DefaultDepth    = 8    // callers
@@ -51,12 +51,12 @@ type Recorder struct {
 type group struct {
 	Group
 	enqueued           atomic.Int64
-	_                  [64]byte // who calls writes the one, who looks after devices the others
+	_                  [64]byte // callers write the one, the watchdog of devices the others
 	started, completed atomic.Int64
 }
 
-// slot is one operation. What most calls write lies in its first two lines of memory: there are so many slots that each is
-// far from the CPU when its turn comes.
+// slot is one operation. Values that most calls write lie in its first two lines of memory. For there are so many slots that
+// each is far from the CPU when its turn comes.
 type slot struct {
 	mu                sync.Mutex
 	id                int64 // -1 before the first use
@@ -75,7 +75,7 @@ type slot struct {
 	_                 [24]byte // a whole number of lines
 }
 
-// What most operations need.
+// Values that most operations need.
 const fewTensors, fewSizes = 4, 8
 
 // lists are a slot's types, dims and sizes if there are more.
@@ -86,8 +86,8 @@ type lists struct {
 	sizes []int64
 }
 
-// end is what became of the operation of a slot. It lies apart from it: that of an operation on a device is written by
-// another CPU than called it, and memory that changes hands costs the next call that needs it.
+// end is what became of the operation of a slot. It lies apart from the slot. For the end of an operation on a device is
+// written by another CPU than the one that called it. Memory that changes hands costs the next call that needs it.
 type end struct {
 	mu                 sync.Mutex
 	id                 int64 // of the operation that the rest is about; of another one than the slot's it means nothing
@@ -104,8 +104,8 @@ func (e *end) of(id int64) bool {
 	return e.id == id
 }
 
-// New returns a recorder of the last capacity operations, each with at most depth callers, of which 245 are kept; nil for a
-// capacity of 0.
+// New returns a recorder of the last capacity operations, each with at most depth callers, of which 245 are kept. For a
+// capacity of 0 it returns nil.
 func New(capacity, depth int) *Recorder {
 	if capacity <= 0 {
 		return nil
@@ -199,7 +199,7 @@ func (s *slot) shapes(in, out []colligo.Tensor) bool {
 	return true
 }
 
-// list is shapes for as many as there are.
+// list sets the types and sizes of any number of tensors.
 func (s *slot) list(in, out []colligo.Tensor) {
 	if s.lists == nil {
 		s.lists = &lists{}
@@ -261,7 +261,7 @@ func nanos(t time.Time) int64 {
 // Start records that an operation is on its way.
 func (r *Recorder) Start(id ID) { r.StartAt(id, time.Time{}) }
 
-// StartAt is Start with the time at which that was; a zero time is now.
+// StartAt notes that an operation was started, and when; a zero time is now.
 func (r *Recorder) StartAt(id ID, at time.Time) {
 	s := r.locked(id)
 	if s == nil {
@@ -282,7 +282,7 @@ func (r *Recorder) StartAt(id ID, at time.Time) {
 // Complete records that an operation is done; took is negative if it was not measured.
 func (r *Recorder) Complete(id ID, took time.Duration) { r.CompleteAt(id, took, time.Time{}) }
 
-// CompleteAt is Complete with the time at which that was; a zero time is now.
+// CompleteAt notes that an operation was completed, and when; a zero time is now.
 func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 	s := r.locked(id)
 	if s == nil {
@@ -330,8 +330,8 @@ type Done struct {
 	Failed bool   // it is retired only
 }
 
-// Conclude is CompleteAt for operations of one group that Add has recorded, whose durations were not measured. It looks at
-// nothing that Add writes, so that it does not stand in the way of who calls the next ones.
+// Conclude completes operations of one group that Add has recorded, whose durations were not measured. It looks at nothing
+// that Add writes, so that it does not stand in the way of the goroutines that call the next ones.
 func (r *Recorder) Conclude(pg int, all []Done, at time.Time) {
 	if r == nil {
 		return
@@ -432,8 +432,8 @@ func (s *slot) entry(groups []*group) Entry {
 	return e
 }
 
-// leaveOut is the callers that a slot has room for besides those to keep: the package's own, and what skip may be at most
-// without costing one of them.
+// leaveOut is the number of callers that a slot has room for besides the callers to keep. They are the package's own, and as
+// many as skip may leave out without costing one to keep.
 const leaveOut = 10
 
 // stack names at most depth callers of Add, but the first skip. One address can stand for several of them, of which all

@@ -92,7 +92,7 @@ func TestRing(t *testing.T) {
 	require.Equal(t, []string{"5 6 scheduled false", "6 7 completed true", "7 8 scheduled false"}, lines(d))
 }
 
-// TestConclude ends operations together: those that others have written over, and those that failed, do not count as done.
+// TestConclude ends operations together. Operations whose slots are written over, and failed ones, do not count as done.
 func TestConclude(t *testing.T) {
 	r := New(4, 0)
 	require.Equal(t, 0, r.AddGroup("0", "", []int{0}))

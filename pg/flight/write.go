@@ -42,8 +42,8 @@ func dict(pairs ...any) *pickle.Dict {
 	return &d
 }
 
-// text replaces what is not UTF-8 where a value is text: descriptions, paths and errors may be anything, and a dump is written all
-// the same.
+// text replaces what is not UTF-8 where a value is text. Descriptions, paths and errors may be anything, and a dump is
+// written all the same.
 func text(v any) any {
 	if s, ok := v.(string); ok {
 		return strings.ToValidUTF8(s, "\uFFFD")

@@ -11,7 +11,7 @@ import (
 	"github.com/colligo-go/colligo/pg/pickle"
 )
 
-// TestPickleTargets reads pickled values into Go types that hold them exactly, and refuses those that do not.
+// TestPickleTargets reads pickled values into Go types that hold them exactly, and refuses types that do not.
 func TestPickleTargets(t *testing.T) {
 	dict := &pickle.Dict{}
 	dict.Set("a", int64(1))

@@ -74,7 +74,7 @@ func TestTensorDTypeMismatch(t *testing.T) {
 	})
 }
 
-// TestTensorDTypeComplex takes complex tensors through the collectives that move and those that add.
+// TestTensorDTypeComplex takes complex tensors through collectives that move and collectives that add.
 func TestTensorDTypeComplex(t *testing.T) {
 	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
 		x := tensor(r, complex64(complex(1, float32(r.Rank()))), complex64(complex(float32(r.Rank()), 2)))

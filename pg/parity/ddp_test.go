@@ -104,7 +104,7 @@ func (m *trained) holds(want func(i int) float32) {
 	}
 }
 
-// zero is zero_grad.
+// zero clears all gradients, as zero_grad of a PyTorch optimizer does.
 func (m *trained) zero() {
 	for i := range m.params {
 		m.set(m.Grad(i), make([]float32, m.params[i].Grad.Len()))

@@ -63,8 +63,8 @@ func (r *rank) taken() (n uint64) {
 	return n
 }
 
-// split makes a group of both ranks on a rank that has a device, and says when memory is taken for it: when it is made, and
-// when it is first used.
+// split makes a group of both ranks on a rank that has a device. It says whether memory is taken when the group is made, and
+// whether when it is first used.
 func (r *rank) split(o pg.GroupOptions) (made, used bool) {
 	before := r.taken()
 	g, err := r.NewGroupWith(r.ctx, []int{0, 1}, o)
@@ -147,8 +147,8 @@ func TestNewGroupLocalSync(t *testing.T) {
 	})
 }
 
-// TestNewGroupLocalSyncSanityCheck gives every rank a group of its own view: itself and the one after it, in turns so that
-// no two wait for one another in a circle.
+// TestNewGroupLocalSyncSanityCheck gives every rank a group of its own view: itself and the one after it. They take turns,
+// so that ranks do not wait for one another in a circle.
 func TestNewGroupLocalSyncSanityCheck(t *testing.T) {
 	each(t, 4, func(r *rank) {
 		g, err := r.NewGroupWith(r.ctx, []int{r.Rank()}, pg.GroupOptions{LocalSync: true})

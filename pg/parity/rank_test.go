@@ -58,7 +58,7 @@ func each(t *testing.T, n int, f func(r *rank)) {
 	eachWith(t, n, options{}, f)
 }
 
-// eachWith is each with options.
+// eachWith runs f on all ranks of a group of n, on every medium that the options allow.
 func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 	t.Helper()
 	cpu := func(t *testing.T, g *pg.Group) { f(&rank{Group: g, t: t, ctx: t.Context()}) }

@@ -1,5 +1,5 @@
 // Package pgtest runs code of many ranks in one test process. By default the ranks are linked by transport/sim inside a
-// testing/synctest bubble: time is virtual, so a timeout of an hour passes in no time, delays and faults repeat with the
+// testing/synctest bubble. Time is virtual, so a timeout of an hour passes in no time. Delays and faults repeat with the
 // seed, and a goroutine left behind fails the test.
 //
 //	func TestSum(t *testing.T) {
@@ -55,7 +55,7 @@ func Run(t *testing.T, size int, f func(t *testing.T, g *pg.Group)) {
 	RunWith(t, size, Options{}, f)
 }
 
-// RunWith is Run with options.
+// RunWith calls f once for every rank of a group, as Run does, with the given transport, faults and configuration.
 func RunWith(t *testing.T, size int, o Options, f func(t *testing.T, g *pg.Group)) {
 	t.Helper()
 	if size < 1 {

@@ -144,8 +144,8 @@ func TestNet(t *testing.T) {
 	})
 }
 
-// TestFatal has a rank of a test in another process fail fatally: the others get errors and the test ends, with the seed
-// in its output.
+// TestFatal has a rank of a test in another process fail fatally. The other ranks get errors and the test ends, with the
+// seed in its output.
 func TestFatal(t *testing.T) {
 	const mark = "PGTEST_FATAL"
 	if os.Getenv(mark) != "" {

@@ -16,9 +16,10 @@
 //
 //  1. Reading executes nothing and names no class: every opcode outside the subset is an error with its name and offset.
 //  2. Memory is taken only for bytes that are there, and within Limits.
-//  3. What is read has no cycles. A list or dict that is referred to twice in a pickle is one value in Go; Limits bounds what a walk
-//     over all references meets.
-//  4. What Marshal writes, Python reads as the type in the table, and Unmarshal as the type that stands first there.
+//  3. Values that are read have no cycles. A list or dict that is referred to twice in a pickle is one value in Go. Limits
+//     bounds what a walk over all references meets.
+//  4. Python reads a value that Marshal writes as the type in the table, and Unmarshal reads it as the type that stands
+//     first there.
 //
 // The format is described in Python's Lib/pickletools.py; written are protocols 2 and 4, read are 0 to 5. Pickles of protocols 0 to
 // 2 that hold bytes call a function in Python, and are refused.

@@ -50,8 +50,8 @@ const (
 	opFrame           = 0x95
 )
 
-// refused names the opcodes that no plain value needs: what calls, imports or builds, and what Python's pickler writes for cycles
-// and for types outside the subset.
+// refused names the opcodes that no plain value needs. They call, import or build, or Python's pickler writes them for
+// cycles and for types outside the subset.
 var refused = map[byte]string{
 	'0': "POP", '1': "POP_MARK", '2': "DUP", 'P': "PERSID", 'Q': "BINPERSID", 'R': "REDUCE", 'S': "STRING", 'T': "BINSTRING",
 	'U': "SHORT_BINSTRING", 'b': "BUILD", 'c': "GLOBAL", 'i': "INST", 'o': "OBJ", 0x81: "NEWOBJ", 0x82: "EXT1", 0x83: "EXT2",

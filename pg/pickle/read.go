@@ -307,7 +307,7 @@ func (r *reader) put(at int) error {
 	return r.charge()
 }
 
-// get pushes the value with a number. What something refers to is not filled any more.
+// get pushes the value with a number. A value that something refers to is not filled any more.
 func (r *reader) get(at int) error {
 	it, ok := r.sparse[at]
 	if at >= 0 && at < len(r.memo) {

@@ -18,8 +18,8 @@ const deepest = 512
 // Marshal returns the pickle of a value in protocol 4, which Python writes by default since 3.8.
 func Marshal(v any) ([]byte, error) { return Append(nil, v, 4) }
 
-// Append appends the pickle of a value to b in protocol 2 or 4. It returns an error for a value outside the package's table, for
-// text that is not UTF-8, for values nested deeper than 512, and for bytes in protocol 2, which has none.
+// Append appends the pickle of a value to b in protocol 2 or 4. It returns an error for a value outside the package's table,
+// for text that is not UTF-8, and for values nested deeper than 512. Bytes in protocol 2, which has none, are an error, too.
 func Append(b []byte, v any, protocol int) ([]byte, error) {
 	if protocol != 2 && protocol != 4 {
 		return b, fmt.Errorf("pickle: protocol %d is not written, only 2 and 4", protocol)

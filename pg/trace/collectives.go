@@ -20,7 +20,7 @@ type comparison struct {
 type turn struct {
 	seq             uint64
 	called          []*member // have recorded it
-	waiting         []int     // of these, those that have not come out
+	waiting         []int     // of these, ranks that have not come out
 	missing, absent []int     // have not called it; left no dump
 }
 
@@ -101,7 +101,7 @@ func (c *comparison) note(f Finding, t *turn) {
 	c.findings = append(c.findings, f)
 }
 
-// waiters says who waits, and whether they gave up.
+// waiters says which ranks wait, and whether they gave up.
 func (c *comparison) waiters(t *turn) string {
 	for _, m := range t.called {
 		if e := t.first(m); e.Retired && e.State != flight.Completed && e.Timeout > 0 {
@@ -119,7 +119,7 @@ func (c *comparison) callers(t *turn) []string {
 	return nil
 }
 
-// lacks notes that some have not entered what others wait in.
+// lacks notes that some members have not entered an operation in which others wait.
 func (c *comparison) lacks(t *turn) {
 	const most = 8
 	f := Finding{Kind: Missing, Waiting: t.waiting, Details: c.callers(t)}
@@ -150,12 +150,13 @@ func (c *comparison) lacks(t *turn) {
 	c.note(f, t)
 }
 
-// stopped reports whether all who have not called did so because their group had failed.
+// stopped reports whether all members that have not called left it out because their group had failed.
 func (c *comparison) stopped(t *turn) bool {
 	return !slices.ContainsFunc(t.missing, func(rank int) bool { return c.waits(rank) != nil || !c.excused(c.group, rank) })
 }
 
-// lacksDump notes that a collective stands still that all have entered who left a dump and had not stopped, while others left none.
+// lacksDump notes that a collective stands still although all members with a dump have entered it, or had stopped before.
+// Other members left no dump.
 func (c *comparison) lacksDump(t *turn) {
 	text := fmt.Sprintf("%s of %s: %s left no dump; %s", describe(c.waitingEntry(t)), c.label(), ranksText(t.absent), c.waiters(t))
 	f := Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), Text: text}
@@ -189,7 +190,7 @@ func (c *comparison) stands(t *turn) {
 	c.note(f, t)
 }
 
-// waitingEntry is what one of those who wait called.
+// waitingEntry is the call of one of the waiting members.
 func (c *comparison) waitingEntry(t *turn) *flight.Entry {
 	for _, m := range t.called {
 		if slices.Contains(t.waiting, m.rank) {

@@ -39,8 +39,8 @@ func call(e *flight.Entry) string {
 	return opName(e.Name)
 }
 
-// all is a property of all calls that a member made under one number, without the entry that stands for several: another rank may
-// have called one of them only.
+// all is a property of all calls that a member made under one number. The entry that stands for several is left out, for
+// another rank may have called one of them only.
 func (t *turn) all(m *member, of func(*flight.Entry) string) string {
 	calls := m.calls[t.seq]
 	if last := len(calls) - 1; last > 0 && opName(calls[last].Name) == "coalesced" {
@@ -65,8 +65,8 @@ func (p party) ranks() []int {
 	return ranks
 }
 
-// split divides members by a property, the largest party last, so that those come first who stand alone. Members without the property
-// belong to none.
+// split divides members by a property, the largest party last, so that members that stand alone come first. Members without
+// the property belong to none.
 func split(ms []*member, of func(*member) string) []party {
 	var parties []party
 	for _, m := range ms {
@@ -122,8 +122,8 @@ func (c *comparison) disagree(t *turn, kind Kind, parties []party, says func(*fl
 	c.note(f, t)
 }
 
-// moveDue puts the party last, among those of which none is a majority, that calls what followed when the group had called the same
-// before. It reports whether there is one.
+// moveDue is for parties of which none is a majority. It puts last the party whose call followed when the group had called
+// the same before. It reports whether there is one.
 func (c *comparison) moveDue(t *turn, parties []party) bool {
 	last := len(parties) - 1
 	if len(parties[last].members) > len(parties[last-1].members) {
@@ -171,7 +171,7 @@ func next(names []string) string {
 	return due
 }
 
-// order looks for what the first party calls now among what the largest calls next, and the other way round.
+// order looks for the first party's call of now among the largest party's next calls, and the other way round.
 func (c *comparison) order(t *turn, parties []party) []string {
 	odd, most := parties[0], parties[len(parties)-1]
 	for ahead := uint64(1); ahead <= 10; ahead++ {

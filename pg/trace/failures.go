@@ -13,7 +13,8 @@ type testimony struct {
 	text  string
 }
 
-// testimonies are what the ranks of a group say, by whom they blame: those that most say come first.
+// testimonies are the failures that the ranks of a group report, by the ranks that they name. The ones that most ranks
+// report come first.
 func (j *job) testimonies(g *group) []testimony {
 	var all []testimony
 	for _, rank := range j.ranks {

@@ -103,8 +103,8 @@ func (j *job) addRank(rank int, found map[string]*group) {
 	}
 }
 
-// unlisted is the group of an operation where no configuration lists it: its members are those that recorded something, but
-// all ranks are in the default group.
+// unlisted is the group of an operation where no configuration lists it. Its members are the ranks that recorded something,
+// but all ranks are in the default group.
 func (j *job) unlisted(e *flight.Entry) *group {
 	g := &group{name: e.Group, desc: e.Desc}
 	if e.Desc == "default_pg" {
@@ -160,7 +160,8 @@ func (m *member) believe(unseen uint64) {
 	}
 }
 
-// unseen is the highest number that a group can have come to of which a dump has no operation, 0 where the dump leaves out none.
+// unseen is the highest number that a group can have come to without an operation in the dump. It is 0 where the dump leaves
+// out none.
 func unseen(d *flight.Dump) uint64 {
 	n, highest := len(d.Entries), int64(0)
 	if n > 0 && d.Entries[n-1].ID == int64(n-1) {
@@ -246,7 +247,7 @@ func (j *job) waits(rank int) *flight.Entry {
 	return nil
 }
 
-// whereabouts says what a rank does instead of what others wait for.
+// whereabouts says what a rank does while others wait for it.
 func (j *job) whereabouts(rank int) string {
 	d := j.dumps[rank]
 	e := j.waits(rank)

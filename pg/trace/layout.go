@@ -87,7 +87,8 @@ func (j *job) clocks() map[int]int64 {
 	return skew
 }
 
-// span is from the first to the last time in any dump, and a little more, so that what has not ended is seen to go on.
+// span is from the first to the last time in any dump, and a little more. So an operation that has not ended is seen to go
+// on.
 func (j *job) span(skew map[int]int64) (first, last int64) {
 	for _, rank := range j.ranks {
 		for i := range j.dumps[rank].Entries {
@@ -140,7 +141,7 @@ func (b *bar) title() string {
 	return fmt.Sprintf("%s #%d", opName(b.entry.Name), b.entry.Seq)
 }
 
-// about is all that is known of a bar, in lines.
+// about returns the text that a bar shows, with all that is known of its operation, in lines.
 func (b *bar) about(l *lane) string {
 	e := b.entry
 	lines := []string{fmt.Sprintf("%s, rank %d, %s", b.title(), l.rank, l.group)}

@@ -141,8 +141,8 @@ func (c *comparison) at(rank int) *member {
 // told reports whether there is a dump of what a member did.
 func (m *member) told() bool { return m != nil && m.dump != nil && m.dump.Entries != nil }
 
-// channel compares the two ends of a channel. Messages of one size may pass one another, as tags allow. Where a recorder has lost its
-// first operations only those that wait are compared: the others are done, as far as can be known.
+// channel compares the two ends of a channel. Messages of one size may pass one another, as tags allow. Where a recorder has
+// lost its first operations only waiting ones are compared: the others are done, as far as can be known.
 func (c *comparison) channel(from, to *member, x *ends) {
 	sends, receives := x.sends, x.receives
 	if from.lost || to.lost {

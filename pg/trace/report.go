@@ -46,7 +46,7 @@ type Finding struct {
 	Op      string  // such as "all_reduce"
 	Seq     uint64  // of the collective
 	Ranks   []int   // whose doing it may be
-	Waiting []int   // who waits
+	Waiting []int   // ranks that wait
 	More    int     // later collectives of the group with which the same is wrong
 	Entries []Entry // the operations concerned
 	Text    string  // one line
@@ -55,7 +55,7 @@ type Finding struct {
 	far     int  // from the cause; of several of one kind the nearest comes first
 }
 
-// order is the finding's place by its kind. Of what the records suggest that comes first which the ranks say too.
+// order is the finding's place by its kind. Of findings that the records suggest, one that ranks report, too, comes first.
 func (f *Finding) order() Kind {
 	if f.told {
 		return min(f.Kind, Blamed)

@@ -27,9 +27,9 @@ var rewrite = flag.Bool("rewrite", false, "write the results of the situations i
 //	active RANKS                       ranks whose dumps leave out what is completed
 //	failed RANKS BLAME TEXT            ranks say that the last group has failed, because of the ranks BLAME or "-"
 //
-// WORDS are: waits (started), scheduled, gives-up (started and retired), same (number as the call before), in=SIZES and out=SIZES
-// (several with ";"), at=FILE:LINE, and with a duration late (called later), ends (after the call), took and ahead (the clock). Time
-// goes on by a millisecond with each line, and with "pause DURATION".
+// WORDS are: waits (started), scheduled, gives-up (started and retired), same (number as the call before), in=SIZES and
+// out=SIZES (several with ";"), and at=FILE:LINE. With a duration there are late (called later), ends (after the call), took
+// and ahead (the clock). Time goes on by a millisecond with each line, and with "pause DURATION".
 func TestSituations(t *testing.T) {
 	files, err := filepath.Glob("testdata/situations/*.txt")
 	require.NoError(t, err)
@@ -101,8 +101,8 @@ func TestOneLine(t *testing.T) {
 	require.NotContains(t, r.Verdict(), "\n")
 }
 
-// TestGroupLost has ranks whose rings have lost all that they did in a group: they are not blamed for what another waits in there, for
-// their status tells that they have come to it.
+// TestGroupLost has ranks whose rings have lost all that they did in a group. They are not blamed for the operation in which
+// another rank waits, for their status tells that they have come to it.
 func TestGroupLost(t *testing.T) {
 	dumps := play(t, "group 0 default_pg 0-2\n0-1 broadcast Float [8]\n2 broadcast Float [8] waits\ngroup 1 two 0-1\n"+
 		strings.Repeat("0-1 all_reduce Float [8]\n", 3)+"lost 1 0-1\n")

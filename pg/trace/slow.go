@@ -8,8 +8,9 @@ import (
 	"github.com/colligo-go/colligo/pg/flight"
 )
 
-// What makes a rank slow: it came last in most of at least this many collectives, in the middle by at least this much, and waiting for
-// it took this part of the time. Some rank always comes last, and one long delay makes no slow rank.
+// Bounds from which on a rank is slow. It came last in most of at least this many collectives, and its median delay is at
+// least this long. Waiting for it took at least this part of the time. Some rank always comes last, and one long delay makes
+// no slow rank.
 const (
 	slowTurns = 5
 	slowBy    = int64(time.Millisecond)
@@ -68,8 +69,8 @@ func (c *comparison) meetings() []meeting {
 	return all
 }
 
-// skew is by how much each member's clock is ahead of the first's: what lies between the ends of the collectives that nobody can leave
-// before all have entered, in the middle.
+// skew is by how much each member's clock is ahead of the first's. It is the median of the differences between the ends of
+// collectives that no rank can leave before all have entered.
 func (c *comparison) skew(meetings []meeting) []int64 {
 	skew := make([]int64, len(c.members))
 	for i := range skew {

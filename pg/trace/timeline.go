@@ -21,8 +21,9 @@ type event struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// WriteTimeline writes what ranks did as a trace that chrome://tracing and Perfetto show: a process for each rank, a thread for each
-// group; operations that overlap lie in threads of their own. What the report finds wrong is red.
+// WriteTimeline writes what ranks did as a trace that chrome://tracing and Perfetto show. It has a process for each rank and
+// a thread for each group. Operations that overlap lie in threads of their own, and operations that the report finds wrong
+// are red.
 func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
 	events := []event{}
 	thread := 0

@@ -2,9 +2,8 @@ package tuning
 
 import "github.com/colligo-go/colligo/plan"
 
-// Default is the table by which planners are picked, measured with bench on one machine with two cores and 2, 4 and
-// 8 ranks of it. `bench -tune` makes one for another machine. Where no line fits, the last of a collective's Algorithms
-// is used.
+// Default is the table by which planners are picked. It was measured with bench on one machine of two cores with 2, 4 and 8
+// ranks. `bench -tune` makes one for another machine. Where no line fits, the last of a collective's Algorithms is used.
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},

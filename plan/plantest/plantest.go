@@ -1,5 +1,5 @@
-// Package plantest holds what tests of planners share: the plans of all ranks of a shape, an interpreter that runs them
-// on numbers, and script files of plans.
+// Package plantest holds what tests of planners share. It computes the plans of all ranks of a shape, has an interpreter
+// that runs them on numbers, and runs script files of plans.
 //
 // Invariants:
 //

@@ -7,14 +7,14 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// finisher is what a Last step multiplies by, in the place of an average's division: odd, so that nothing is lost, and
-// not 1, so that a Last too many or too few shows.
+// finisher is what a Last step multiplies by, in the place of an average's division. It is odd, so that nothing is lost. It
+// is not 1, so that a Last too many or too few shows.
 const finisher = 0x9e3779b97f4a7c15
 
-// Run executes the plans of all ranks on random numbers, in an order of steps drawn from the seed, and compares every
-// output with what the collective says. It runs twice: with sums, which show what a result is made of, and with an
-// operation that depends on the order of reduction, which shows whether all ranks reduce alike. A barrier is run, but
-// nothing is compared. Plans that deadlock or leave their buffers are errors.
+// Run executes the plans of all ranks on random numbers, in an order of steps drawn from the seed. It compares every output
+// with what the collective says. It runs twice. Sums show what a result is made of. An operation that depends on the order
+// of reduction shows whether all ranks reduce alike. A barrier is run, but nothing is compared. Plans that deadlock or leave
+// their buffers are errors.
 func Run(plans []*plan.Plan, inPlace bool, seed uint64) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

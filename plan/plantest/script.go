@@ -12,7 +12,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what script files get into them in place of comparing")
 
-// Script runs a script file: stanzas with an empty line between them, each of comments (#), a command, a line of dashes
+// Script runs a script file of stanzas, with an empty line between them. Each has comments (#), a command, a line of dashes
 // and the output on record. The commands are
 //
 //	plan SHAPE     print the plans of all ranks of a shape written with "size N" in the place of "rank R/N", the

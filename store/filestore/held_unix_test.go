@@ -14,7 +14,8 @@ import (
 	"github.com/colligo-go/colligo/store"
 )
 
-// TestHeldLock has another process stop with the lock: who waits for it in vain is told that, not that a key is missing.
+// TestHeldLock has another process stop with the lock. A call that waits for the lock in vain says so, and not that a key is
+// missing.
 func TestHeldLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	s, err := Open(t.Context(), path, Options{})

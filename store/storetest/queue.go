@@ -69,7 +69,7 @@ func testQueueApart(s suite) {
 	s.queueLen("q", 1)
 }
 
-// testQueueHandsOn: one who gives up must not keep a value from one who waits behind.
+// testQueueHandsOn: a call that gives up must not keep a value from a call that waits behind it.
 func testQueueHandsOn(s suite) {
 	if !s.queues() {
 		return

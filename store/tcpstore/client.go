@@ -48,8 +48,8 @@ type Client struct {
 
 var _ store.Store = (*Client)(nil)
 
-// Dial connects to the server at addr, "host:port", and keeps trying while the name is unknown, the connection refused
-// or reset: the server may start later than its clients.
+// Dial connects to the server at addr, "host:port". It keeps trying while the name is unknown, the connection refused or
+// reset, for the server may start later than its clients.
 func Dial(ctx context.Context, addr string, opts ClientOptions) (*Client, error) {
 	c := &Client{
 		dialer:  dialer{addr: addr, ping: !opts.NoPing},
@@ -121,7 +121,7 @@ func (c *Client) SetTimeout(d time.Duration) { c.limit.Set(d) }
 // Timeout implements store.Session.
 func (c *Client) Timeout() time.Duration { return c.limit.Get() }
 
-// Close implements store.Session. What was sent before still reaches the server.
+// Close implements store.Session. Requests that were sent before still reach the server.
 func (c *Client) Close() error {
 	c.fail(store.ErrClosed)
 	return nil
@@ -136,7 +136,7 @@ func (c *Client) fail(err error) {
 		return
 	}
 	c.end = err
-	// What the closing of a socket could still report concerns nobody any more.
+	// An error of the closing of a socket concerns nobody any more.
 	if c.first != nil {
 		_ = c.first.nc.Close()
 	}

@@ -59,7 +59,7 @@ func (c *conn) exchange(ctx context.Context, q request, read func(reader) error)
 
 func (c *conn) sever() {
 	c.cut.Store(true)
-	// The one who reads or writes gets the error.
+	// The goroutine that reads or writes gets the error.
 	_ = c.nc.Close()
 }
 

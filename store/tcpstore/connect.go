@@ -14,8 +14,8 @@ import (
 	"github.com/colligo-go/colligo/store"
 )
 
-// The pauses between attempts to connect, as PyTorch has them: each half as long again as the one before, up to a
-// minute, and off by up to half at random so that ten thousand ranks do not come back at the same time.
+// The pauses between attempts to connect, as PyTorch has them. Each is half as long again as the one before, up to a minute.
+// They are off by up to half at random, so that ten thousand ranks do not come back at the same time.
 const (
 	firstInterval = 500 * time.Millisecond
 	lastInterval  = time.Minute

@@ -1,5 +1,5 @@
-// Package tcpstore is a store behind a TCP socket, in the byte format of PyTorch 2.11's TCPStore: a Go client may talk
-// to a PyTorch server, PyTorch ranks may talk to a Go server, and both may share one job.
+// Package tcpstore is a store behind a TCP socket, in the byte format of PyTorch 2.11's TCPStore. A Go client may talk to a
+// PyTorch server, and PyTorch ranks to a Go server. Both may share one job.
 //
 // The format: a request is one command byte and its arguments. Integers are little-endian, 8 bytes wide except the two
 // nonces of 4 bytes; a string is its length (8 bytes) and its bytes. Replies have no header and come in the order of
@@ -7,9 +7,10 @@
 //
 // Invariants of the server:
 //
-//  1. A length or a count is checked against its limit before memory is taken, and memory grows with the bytes that
-//     arrive, not with the length that was announced.
-//  2. Whatever a client sends or fails to send, only its own connection suffers: it is closed, with one log line.
+//  1. A length or a count is checked against its limit before memory is taken. Memory grows with the bytes that arrive, not
+//     with the length that was announced.
+//  2. A client that sends something wrong, or does not send what it should, harms only its own connection. That is closed,
+//     with one log line.
 //  3. A connection that ends takes its pending waits with it.
 //  4. A reply is never written with the state locked, so a client that does not read holds up nobody.
 //

@@ -79,8 +79,8 @@ func (c *session) validate() error {
 	return err
 }
 
-// settle ends the last wait before the next request. A pop takes the value that the wait was told of; anything else
-// leaves it to the next who waits.
+// settle ends the last wait before the next request. A pop takes the value that the wait was told of; anything else leaves
+// it to the next waiting client.
 func (c *session) settle(cmd byte) {
 	switch {
 	case c.watch == nil:

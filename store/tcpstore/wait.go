@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// await blocks until the server has seen every key of k. then, if not nil, is a request to make afterwards over the
-// same connection, before anybody else has it.
+// await blocks until the server has seen every key of k. If the request then is not nil, it is made afterwards over the same
+// connection, before anybody else has it.
 func (c *Client) await(k *call, then func(*conn) error) error {
 	q := request{cmdWait}.strings(k.keys)
 	moved, err := c.awaitFirst(k, q, then)

@@ -1,36 +1,34 @@
 // Package shm moves frames between ranks of one host through shared memory. Every rank makes one segment, a sealed memfd,
-// that holds the rings of frames coming to it: for each peer and lane a few slots, each a line of 64 bytes (turn, header,
-// up to 8 bytes of payload) and a larger piece of memory for payloads beyond that. The sender writes payload and header
-// and then stores the slot's turn; the receiver polls the turn of the slot it expects. A message of 8 bytes is therefore
-// one cache line that crosses once. Reductions read straight from the slot and write straight into the next one.
+// that holds the rings of frames coming to it. A ring has a few slots for each peer and lane. A slot is a line of 64 bytes
+// (turn, header, up to 8 bytes of payload) and a larger piece of memory for longer payloads. The sender writes payload and
+// header and then stores the slot's turn. The receiver polls the turn of the slot it expects. A message of 8 bytes is
+// therefore one cache line that crosses once. Reductions read straight from the slot and write straight into the next one.
 //
-// The ranks meet over sockets in Linux's abstract namespace: the handshake of package transport, then each passes the
-// descriptor of its segment, then the socket is the control channel, whose end tells of a peer's death. A rank whose Open
-// fails tells those that it is linked with why, and theirs fails too.
+// The ranks meet over sockets in Linux's abstract namespace. After the handshake of package transport, each passes the
+// descriptor of its segment. Then the socket is the control channel, whose end tells of a peer's death. A rank whose Open
+// fails tells the ranks that it is linked with why, and theirs fails too.
 //
 // Invariants:
 //
 //  1. No segment ever has a name in a file system: when the last rank that maps it is gone, it is gone.
 //  2. A word that two ranks use at the same time is only touched through sync/atomic. All else in a slot belongs to the
 //     sender until the turn is stored and to the receiver until its taken count is.
-//  3. A segment's size is sealed and compared before it is mapped, so that a peer cannot make this rank fault by cutting
-//     it. What a slot says is copied once to private memory and checked there. A wrong turn, taken count, header or
-//     length is transport.ErrCorrupt. A sender that dies while it writes leaves a slot without its turn: never a frame.
-//  4. A rank that is about to sleep says so in its segment and then has all links looked at once more; a sender stores the
-//     turn first and looks whether the peer sleeps after that. So either sees the other, and no wake-up is lost.
+//  3. A segment's size is sealed and compared before it is mapped, so that a peer cannot make this rank fault by cutting it.
+//     The header in a slot is copied once to private memory and checked there. A wrong turn, taken count, header or length
+//     is transport.ErrCorrupt. A sender that dies while it writes leaves a slot without its turn: never a frame.
+//  4. A rank that is about to sleep says so in its segment and then has all links looked at once more. A sender stores the
+//     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost.
 //  5. A rank maps of a peer's segment only the first page (the doorbell) and the rings from itself to that peer.
 //
-// A lane has 8 slots of 128 KiB by default. A segment is at most 256 MiB as long as slots of 1 KiB allow that, whatever the
-// number of ranks and lanes; pages that no frame has used take no memory. Config.FrameBytes and Config.Slots overrule that
-// limit. Headers are checked but not summed: memory is not a network. With Config.Checksum a CRC-32C covers header and
-// payload.
+// A lane has 8 slots of 128 KiB by default. A segment is at most 256 MiB for any number of ranks and lanes, as long as slots
+// of 1 KiB allow that. Pages that no frame has used take no memory. Config.FrameBytes and Config.Slots overrule that limit.
+// Headers are checked but not summed: memory is not a network. With Config.Checksum a CRC-32C covers header and payload.
 //
-// Memory that Slot and Body return must not be used after Close, and Close must not run while another goroutine is in a
-// method of a Link. It may run beside Wait, Wake and Notify; after it every method returns transport.ErrClosed.
+// Memory that Slot and Body return must not be used after Close. Close must not run while another goroutine is in a method
+// of a Link. It may run beside Wait, Wake and Notify. After it every method returns transport.ErrClosed.
 //
-// A waiting rank spins for up to 40 µs before it sleeps, and gives its core away between two looks where the ranks may use
-// fewer CPUs than they are. Where spinning turns out not to help it gets shorter.
+// A waiting rank spins for up to 40 µs before it sleeps. Where there are fewer CPUs than ranks, it gives its core away
+// between two looks. Where spinning turns out not to help it gets shorter.
 //
-// What this package never does: it makes no files, no threads and no goroutines that touch the rings, and allocates
-// nothing per frame.
+// This package makes no files, no threads and no goroutines that touch the rings, and allocates nothing per frame.
 package shm

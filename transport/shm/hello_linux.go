@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A hello is what each side sends after the handshake, with the descriptor of its segment beside it: magic (8 bytes), size,
-// lanes, slots, frame, page (4 bytes each, little-endian), four zero bytes, and the set of CPUs on which the rank may run.
+// A hello is what each side sends after the handshake, with the descriptor of its segment beside it. It is magic (8 bytes),
+// then size, lanes, slots, frame and page (4 bytes each, little-endian), and four zero bytes. The set of CPUs on which the
+// rank may run comes last.
 const (
 	helloMagic = 0x316d6873676c63 // "clgshm1"
 	cpuBytes   = 128

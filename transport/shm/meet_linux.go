@@ -90,7 +90,7 @@ func (t *meeting) collect(ctx context.Context) error {
 	return nil
 }
 
-// missing says which ranks have not come, and who came instead.
+// missing says which ranks have not come, and which strangers came instead.
 func (t *meeting) missing(linked map[int]bool, cause error) error {
 	var ranks []string
 	for peer := range t.m.c.Size {

@@ -53,7 +53,7 @@ func Open(ctx context.Context, c *transport.Config) (transport.Mesh, error) {
 		return nil, err
 	}
 	if err := m.meet(ctx, fd); err != nil {
-		_ = m.control.GiveUp(err.Error()) // who does not hear it hears the end
+		_ = m.control.GiveUp(err.Error()) // a peer that does not hear it sees the connection end
 		_ = m.Close()                     // what failed is the news
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (m *mesh) Close() (err error) {
 			}
 		}
 		m.closed.Store(true)
-		m.door.ring() // whoever sleeps lets go of life
+		m.door.ring() // a goroutine that sleeps in Wait lets go of life
 		err = m.control.Close()
 		m.life.Lock()
 		defer m.life.Unlock()

@@ -36,8 +36,8 @@ func TestProcessesPingPong(t *testing.T) {
 	require.NoError(t, peer.Wait())
 }
 
-// Both ranks send a stream of frames of all sizes that a seed determines, at the same time on two lanes, and check
-// every byte of what comes.
+// Both ranks send a stream of frames of all sizes that a seed determines, at the same time on two lanes. They check every
+// byte of what comes.
 func TestProcessesStream(t *testing.T) {
 	dir, count := t.TempDir(), 600
 	peer := launch(t, dir, "stream", 1, 2, count, 0)
@@ -136,7 +136,8 @@ func pattern(rank, lane, i, most int) []byte {
 	return p
 }
 
-// A peer that is killed: what it had sent can be taken, then the link says who is lost, at once; nothing is left of it.
+// A peer is killed. Frames that it had sent can be taken, then the link says at once which rank is lost. Nothing is left of
+// it.
 func TestKilledPeerIsLost(t *testing.T) {
 	before := held(t)
 	t.Run("kill", func(t *testing.T) {

@@ -94,7 +94,7 @@ func (f folder) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 }
 
-// process is a child.
+// process is a child process that plays one rank.
 type process struct {
 	*exec.Cmd
 	stdin  io.WriteCloser

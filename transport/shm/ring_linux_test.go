@@ -84,7 +84,7 @@ func TestUnpublishedSlotIsNoFrame(t *testing.T) {
 	require.Nil(t, h)
 }
 
-// What a peer may have written into this rank's memory.
+// Slots that a hostile peer may have written into this rank's memory.
 func TestCorruptSlots(t *testing.T) {
 	for name, spoil := range map[string]func(*sender){
 		"turn far ahead":      func(s *sender) { s.lines[0].turn.Store(4) },

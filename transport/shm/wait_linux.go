@@ -8,8 +8,8 @@ import (
 )
 
 // How long a rank that has nothing to do looks on before it sleeps. A sleep and its end cost some 5 µs, much more if the
-// core has gone idle, so that looking on for a few times as long costs at most a small factor of what it can save. Ranks
-// that share cores give the core away between two looks, which lets a whole group go once around without a sleep.
+// core has gone idle. So looking on for a few times as long costs at most a small factor of what it can save. Ranks that
+// share cores give the core away between two looks, which lets a whole group go once around without a sleep.
 //
 // Looking on is wrong when the peer waits for this very core, as it does where other programs keep the cores busy. That
 // shows in that it never helps: then it gets shorter, and every so often one idle period tries the full time.
@@ -21,7 +21,7 @@ const (
 	spinRounds  = 32 // rounds between two readings of the clock, where ranks do not share cores
 )
 
-// patience is the state of one idle period, and what was learnt in those before.
+// patience is the state of one idle period, and what was learnt in earlier ones.
 type patience struct {
 	crowded bool // the group has more ranks than cores
 	company bool // another rank is in this process

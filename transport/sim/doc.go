@@ -3,8 +3,8 @@
 //
 //  1. A Net without delays, faults and trace hands frames over in shared memory: no timer, no goroutine, no allocation
 //     once its slots have been used.
-//  2. Otherwise every frame, note and loss is scheduled, at least a nanosecond ahead, and delivered in the order of time,
-//     group, source, destination, lane and index. Every choice is a hash of the seed and of those, never of the order in
+//  2. Otherwise every frame, note and loss is scheduled, at least a nanosecond ahead. Delivery is in the order of time,
+//     group, source, destination, lane and index. Every choice is a hash of the seed and of these, never of the order in
 //     which goroutines ran. In a testing/synctest bubble time is virtual, so the same seed gives the same trace.
 //  3. Lanes, and the notes to a peer, are in order under every fault. Frames of different lanes overtake one another only where Config.Reorder or
 //     Config.Delay lets them.

@@ -9,7 +9,7 @@ type notice struct {
 	err  *transport.PeerError
 }
 
-// post has an event called by a goroutine of the mesh, after those before it. The goroutine lives while there are any.
+// post has an event called by a goroutine of the mesh, after the events before it. The goroutine lives while there are any.
 func (m *Mesh) post(x notice) {
 	if x.err == nil && m.events.Note == nil || x.err != nil && m.events.Lost == nil {
 		return

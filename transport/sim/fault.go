@@ -9,8 +9,8 @@ import (
 // SetDelay changes the bounds of delays from now on; Config.Delay stays before them. Lanes stay in order.
 func (n *Net) SetDelay(least, most time.Duration) { n.inject("delay %v %v", least, most) }
 
-// Kill ends every mesh of a rank as the death of its process would: what it has sent still arrives, then its peers' links
-// report ErrLost. Its own calls report an error that wraps transport.ErrClosed. The rank may open new meshes.
+// Kill ends every mesh of a rank as the death of its process would. Frames that it has sent still arrive, then its peers'
+// links report ErrLost. Its own calls report an error that wraps transport.ErrClosed. The rank may open new meshes.
 func (n *Net) Kill(rank int) { n.inject("kill %d", rank) }
 
 // KillAfter kills a rank when it has sent so many more frames.
@@ -29,18 +29,18 @@ func (n *Net) Partition(sides ...[]int) { n.inject("partition%s", sideText(sides
 // Heal ends Partition.
 func (n *Net) Heal() { n.inject("heal") }
 
-// Sever breaks the links of the open meshes between ranks of different sides: each reports ErrLost. What is on its way
-// between them does not arrive. The ranks that no side names are a side too.
+// Sever breaks the links of the open meshes between ranks of different sides: each reports ErrLost. Frames and notes on
+// their way between them do not arrive. The ranks that no side names are a side too.
 func (n *Net) Sever(sides ...[]int) { n.inject("sever%s", sideText(sides)) }
 
 // Slow multiplies the delays of everything to and from a rank; a delay under a microsecond counts as one. Factor 1 ends it.
 func (n *Net) Slow(rank int, factor float64) { n.inject("slow %d %v", rank, factor) }
 
-// SlowLink is Slow for what src sends to dst.
+// SlowLink multiplies the delays of everything that src sends to dst, as Slow does for everything to and from a rank.
 func (n *Net) SlowLink(src, dst int, factor float64) { n.inject("slowlink %d %d %v", src, dst, factor) }
 
-// Corrupt flips a bit of a frame that has not been sent yet, by its index on its lane: a bit of the header or, if the
-// sender's Config.Checksum is set, of either. The link of dst to src then reports ErrCorrupt.
+// Corrupt flips a bit of a frame that has not been sent yet, by its index on its lane. The bit is one of the header or, if
+// the sender's Config.Checksum is set, of header or payload. The link of dst to src then reports ErrCorrupt.
 func (n *Net) Corrupt(src, dst, lane int, frame uint64) {
 	n.inject("corrupt %d %d %d %d", src, dst, lane, frame)
 }

@@ -121,7 +121,7 @@ func everywhere(t *testing.T, f func(t *testing.T, n *net)) {
 	}
 }
 
-// What a killed rank has sent arrives, then its peers lose it; its own calls fail.
+// Frames that a killed rank has sent arrive, then its peers lose it; its own calls fail.
 func TestKill(t *testing.T) {
 	everywhere(t, func(t *testing.T, n *net) {
 		n.send(t, stream(1, 0, 0, 3))
@@ -161,7 +161,7 @@ func TestKillAfter(t *testing.T) {
 	})
 }
 
-// What a partition or a silent rank holds back arrives when it is over, and nobody is told of a loss.
+// Frames that a partition or a silent rank holds back arrive when it is over, and nobody is told of a loss.
 func TestSilence(t *testing.T) {
 	faults := map[string]func(n *net){
 		"partition": func(n *net) { n.Partition([]int{0}, []int{1, 2}) },

@@ -28,7 +28,7 @@ func (n *Net) leave(m *Mesh, own, reason error) {
 		err: &transport.PeerError{Peer: m.rank, Err: reason}})
 }
 
-// gone tells all ranks that one has left; those that cannot hear it now are told when they can.
+// gone tells all ranks that one has left. Ranks that cannot hear it now are told when they can.
 func (n *Net) gone(e *event) {
 	g := e.from.group
 	if !n.silent() {

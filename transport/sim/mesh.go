@@ -96,8 +96,8 @@ func (m *Mesh) failed() error {
 	return nil
 }
 
-// Wait implements transport.Mesh. A rank about to sleep says so and returns once, so that whoever delivers something
-// after the links were looked at knows to wake it.
+// Wait implements transport.Mesh. A rank about to sleep says so and returns once. A goroutine that delivers something after
+// the links were looked at then knows to wake it.
 func (m *Mesh) Wait(idle int, until time.Time) {
 	switch {
 	case m.fail.Load() != nil:

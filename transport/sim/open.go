@@ -57,10 +57,10 @@ func (n *Net) Open(ctx context.Context, c *transport.Config) (transport.Mesh, er
 	return n.OpenAs(ctx, c.Rank, c)
 }
 
-// OpenAs joins a group as a global rank, for groups that number their ranks in another way than the network. A group
-// whose ranks have all joined is complete: after that the same Group forms a new one. All ranks must agree about
-// everything that they share; if they do not, or if ctx ends, those waiting get an error that says which rank it is.
-// Delays and silent ranks do not keep a group from forming. The Rendezvous is not used.
+// OpenAs joins a group as a global rank, for groups that number their ranks in another way than the network. A group whose
+// ranks have all joined is complete: after that the same Group forms a new one. All ranks must agree about everything that
+// they share. If they do not, or if ctx ends, the waiting ranks get an error that says which rank it is. Delays and silent
+// ranks do not keep a group from forming. The Rendezvous is not used.
 func (n *Net) OpenAs(ctx context.Context, global int, c *transport.Config) (transport.Mesh, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/colligo-go/colligo/transport/transporttest"
 )
 
-// Ranks that do not agree fail together and say who differs.
+// Ranks that do not agree fail together and say which rank differs.
 func TestOpenMismatch(t *testing.T) {
 	cases := map[string]func(c *transport.Config){
 		"different secrets": func(c *transport.Config) { c.Secret = []byte("another") },

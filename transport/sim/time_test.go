@@ -87,7 +87,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// What Script returns, given to a new network, gives the same trace.
+// The faults that Script returns, given to a new network, give the same trace.
 func TestReplay(t *testing.T) {
 	script := "2ms partition 0,2\n5ms heal\n7ms slowlink 1 2 3\n9ms kill 0\n"
 	faults, err := sim.ParseFaults(script)
@@ -117,8 +117,8 @@ func difference(a, b []string) string {
 	return fmt.Sprintf("%d and %d lines", len(a), len(b))
 }
 
-// arrivals sends one frame on each of four lanes at once, twenty times, and returns how long each was on its way, in
-// the order in which they came, and their lanes.
+// arrivals sends one frame on each of four lanes at once, twenty times. It returns how long each was on its way, in the
+// order in which they came, and their lanes.
 func arrivals(t *testing.T, c sim.Config, prepare func(n *net)) (took []time.Duration, lanes []int) {
 	c.Size = 2
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (f *forming) accept(l net.Listener) {
 	}
 }
 
-// admit introduces one dialer. Strangers are dropped; who belongs to the group and does not fit ends it.
+// admit introduces one dialer. Strangers are dropped; a peer that belongs to the group but has other terms ends Open.
 func (f *forming) admit(conn net.Conn) {
 	from := conn.RemoteAddr()
 	conn, err := f.limited(conn, f.introduceAccepted)
@@ -63,8 +63,8 @@ func (f *forming) limited(conn net.Conn, introduce func(net.Conn) (*guest, error
 	return g.conn, nil
 }
 
-// allow gives reads and writes of a connection so much time, unless the context has ended: its hold on the connection is
-// a deadline, too, which may have come already and must not be undone.
+// allow gives reads and writes of a connection so much time, unless the context has ended. The context's hold on the
+// connection is a deadline, too. It may have come already, and must not be undone.
 func (f *forming) allow(conn net.Conn, d time.Duration) error {
 	conn.SetDeadline(time.Now().Add(d)) // a connection that takes none has failed already
 	return context.Cause(f.ctx)

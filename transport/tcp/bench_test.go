@@ -26,7 +26,7 @@ var roles = map[string]func(transport.Mesh) error{
 			}
 		}
 	},
-	// sink takes frames on all lanes and answers one of step 1 with an empty one; frames with an even root go to a
+	// sink takes frames on all lanes and answers one of step 1 with an empty one. Frames with an even root go to a
 	// destination, others stay in the link's memory.
 	"sink": func(m transport.Mesh) error {
 		l := m.Link(0)

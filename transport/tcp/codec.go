@@ -89,8 +89,8 @@ func (c *zstdCodec) decode(dst, p []byte) error {
 	return nil
 }
 
-// pack makes the compressed payload with its length before it in b's memory; nil if compression saves less than an
-// eighth, which would not pay for expanding it.
+// pack makes the compressed payload with its length before it in b's memory. It returns nil if compression saves less than
+// an eighth, which would not pay for expanding it.
 func pack(c codec, b, p []byte) (packed, memory []byte) {
 	b = c.encode(append(b[:0], 0, 0, 0, 0), p)
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-4))

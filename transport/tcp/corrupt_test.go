@@ -87,7 +87,7 @@ func untilError(in *receiver, into bool) error {
 	}
 }
 
-// TestCorruptLane puts garbage on one data connection of a formed group: the link fails at once and for ever, naming the
+// TestCorruptLane puts garbage on one data connection of a formed group. The link fails at once and for ever, naming the
 // peer; the link to the third rank goes on.
 func TestCorruptLane(t *testing.T) {
 	transporttest.NoLeaks(t)

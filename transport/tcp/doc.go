@@ -1,12 +1,12 @@
 // Package tcp moves frames over TCP, one connection per lane and one for control between every two ranks. Without TLS, on
-// unix, sockets are read and written on the caller's goroutine without blocking; with TLS, and elsewhere, goroutines move
+// unix, sockets are read and written on the caller's goroutine without blocking. With TLS, and elsewhere, goroutines move
 // bytes between a connection and bounded buffers.
 //
-// Forming: every rank but the last listens and publishes its addresses under "tcp/<rank>"; the higher rank dials the
-// lower one, again and again until the context ends. Each connection begins with package transport's handshake, then
-// both sides compare their terms (lanes, frame size, compression, checksum). Who fails the handshake is logged and
-// dropped and does not stop the group from forming; who passes it but does not fit ends Open with an error. A rank whose
-// Open fails tells those that it is linked with why, and theirs fails too.
+// Forming: every rank but the last listens and publishes its addresses under "tcp/<rank>". The higher rank dials the lower
+// one, again and again until the context ends. Each connection begins with package transport's handshake, then both sides
+// compare their terms (lanes, frame size, compression, checksum). A connection that fails the handshake is logged and
+// dropped and does not stop the group from forming. A peer that passes it but has other terms ends Open with an error. A
+// rank whose Open fails tells the ranks that it is linked with why, and theirs fails too.
 //
 // On the wire a frame is its header (64 bytes), then, if Len is not 0, the payload. Flag compressed: the payload is
 // replaced by its compressed length (4 bytes, little-endian) and an s2 block or a zstd frame. Flag checksum: a CRC-32C
@@ -21,10 +21,10 @@
 //     for compression.
 //  3. A payload given a destination goes there from the socket without a copy in between, but for what came with its
 //     header. A payload without one stays in the lane's buffer, at an address that is a multiple of 8.
-//  4. A lane that ends is not explained by itself: the error waits up to a second for the control channel to say whether
-//     the peer died or said goodbye, and the goodbye waits as long for what is still on its way on the lanes.
-//  5. Close writes goodbye, then ends each lane after what has been sent on it, and waits for the peers' kernels to have
-//     it, a second at most. It never waits for a peer to take a frame.
+//  4. A lane that ends is not explained by itself. The error waits up to a second for the control channel to say whether the
+//     peer died or said goodbye. The goodbye waits as long for frames that are still on their way on the lanes.
+//  5. Close writes goodbye, then ends each lane after the frames that have been sent on it. It waits for the peers' kernels
+//     to have them, a second at most. It never waits for a peer to take a frame.
 //
 // The package never reads the environment and never shrinks or fixes the kernel's socket buffers: their automatic growth
 // is better informed.

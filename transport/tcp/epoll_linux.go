@@ -15,8 +15,8 @@ import (
 // last report. A frame that nobody takes therefore wakes nobody twice. Readers and writers go on until the socket
 // refuses, so that no edge is missed.
 //
-// The epoll descriptor is itself watched by the runtime's poller, so that a rank that sleeps is a parked goroutine and not
-// a blocked thread: ranks that share a process then hand over in half the time.
+// The epoll descriptor is itself watched by the runtime's poller. So a sleeping rank is a parked goroutine and not a blocked
+// thread. Ranks that share a process then hand over in half the time.
 type epoll struct {
 	file   *os.File // the epoll descriptor
 	raw    syscall.RawConn
@@ -78,7 +78,7 @@ func (e *epoll) wait(until time.Time) {
 		if int(e.events[i].Fd) == e.event {
 			var count [8]byte
 			_, _ = unix.Read(e.event, count[:])
-			// Who calls wake before this line is heard: the caller of wait looks at the links after it.
+			// A call of wake before this line is heard: the caller of wait looks at the links after it.
 			e.woken.Store(false)
 		}
 	}

@@ -130,8 +130,8 @@ func exchange(t *testing.T, seed uint64, compression string, checksum bool, piec
 	}
 }
 
-// take looks at a frame: in a destination (1, 2), inside the lane (3), or not to the end (4, after a look with a
-// destination if the frame is long).
+// take looks at a frame in a destination (1, 2) or inside the lane (3). Or it does not look to the end (4, after a look with
+// a destination if the frame is long).
 func take(t *testing.T, in *receiver, h *transport.Header, want, dst []byte, way int) bool {
 	require.Equal(t, uint32(len(want)), h.Len)
 	if way == 3 || way == 4 && len(want) < 5000 {

@@ -10,8 +10,8 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// grace is how long the end of a lane waits for the control channel to explain it, and a peer's goodbye or death for the
-// end of lanes on which frames may still be on their way.
+// grace is how long the end of a lane waits for the control channel to explain it. A peer's goodbye or death waits as long
+// for the end of lanes on which frames may still be on their way.
 const grace = time.Second
 
 // link is the lanes to one peer. Its fields are guarded by mesh.mu.
@@ -115,8 +115,8 @@ func (l *link) starved(lane int, err error) error {
 }
 
 // ended judges a lane that cannot go on now; err is its stream's or decoder's, nil if there is only nothing to be had now.
-// Damage is an error at once. Otherwise a lane has ended when its stream has and the control channel has said why; if
-// only one of the two has happened, the other is waited for.
+// Damage is an error at once. Otherwise a lane has ended when its stream has and the control channel has said why. If only
+// one of the two has happened, the other is waited for.
 func (l *link) ended(lane int, err error) error {
 	known := l.err != nil || l.gone.Load()
 	switch {

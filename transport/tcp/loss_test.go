@@ -106,8 +106,8 @@ func TestStopped(t *testing.T) {
 	require.Less(t, time.Since(start), 3*time.Second)
 }
 
-// TestLaneEnds ends one connection under a group that is well otherwise: the lane's end is waited on for a while, as the
-// control channel might explain it, and is an error then.
+// TestLaneEnds ends one connection under a group that is well otherwise. The link waits for a while, as the control channel
+// might explain the lane's end. Then it is an error.
 func TestLaneEnds(t *testing.T) {
 	transporttest.NoLeaks(t)
 	meshes := opener(func(*transport.Config) {})(t, 2, nil)
@@ -140,7 +140,7 @@ func halfFrame(t *testing.T, n int) (l transport.Link, s stream) {
 	return l, s
 }
 
-// TestFrameStops takes a frame of which no more comes after the goodbye, asking for its header again each time: the end is
+// TestFrameStops takes a frame of which no more comes after the goodbye, and asks for its header again each time. The end is
 // an error once nothing has come for the grace.
 func TestFrameStops(t *testing.T) {
 	transporttest.NoLeaks(t)
@@ -162,8 +162,8 @@ func TestFrameStops(t *testing.T) {
 	l.Release(0)
 }
 
-// TestFrameSlow takes a frame that comes more slowly after the goodbye than the grace would allow it as a whole, without
-// asking for its header again.
+// TestFrameSlow takes a frame that comes more slowly after the goodbye than the grace would allow it as a whole. It does not
+// ask for the header again.
 func TestFrameSlow(t *testing.T) {
 	transporttest.NoLeaks(t)
 	const n = 8 + 15

@@ -99,8 +99,8 @@ func (m *mesh) Close() error {
 	return nil
 }
 
-// endLanes ends all lanes after what was sent on them. What the peers sent and nobody will take is read and dropped: a
-// socket closed over it would take back what was sent on it.
+// endLanes ends all lanes after what was sent on them. Bytes that the peers sent and nobody will take are read and dropped.
+// A socket closed over them would take back what was sent on it.
 func (m *mesh) endLanes() {
 	var open, expected []stream
 	for _, l := range m.links {

@@ -12,13 +12,13 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// defaultFrame is the payload of one frame where the configuration leaves it open: large enough that system calls do not
-// count, small enough that a frame in a lane's buffer stays in a core's cache. From 128 KiB to 512 KiB loopback is equally
+// defaultFrame is the payload of one frame where the configuration leaves it open. It is so large that system calls do not
+// count. It is so small that a frame in a lane's buffer stays in a core's cache. From 128 KiB to 512 KiB loopback is equally
 // fast, at 1 MiB a quarter slower.
 const defaultFrame = 256 << 10
 
-// Open links this rank with all others of the group, which call it too. Events may come before it returns. It fails when
-// a peer does not fit the group or is lost meanwhile, and when ctx ends, naming the ranks that are missing and why.
+// Open links this rank with all others of the group, which call it too. Events may come before it returns. It fails when a
+// peer does not fit the group or is lost meanwhile, and when ctx ends. The error names the ranks that are missing and why.
 func Open(ctx context.Context, config *transport.Config) (transport.Mesh, error) {
 	c := *config
 	if err := c.Validate(); err != nil {

@@ -160,8 +160,8 @@ func (p *prefixing) Set(ctx context.Context, key string, value []byte) error {
 	return p.Rendezvous.Set(ctx, key, append([]byte(p.prefix), value...))
 }
 
-// TestStrangers has strangers at the door while a group forms: those that say nothing, little, or something else, and one
-// that goes at once. They are logged and do no harm.
+// TestStrangers has strangers dial while a group forms. Some say nothing, little, or something else, and one goes at once.
+// They are logged and do no harm.
 func TestStrangers(t *testing.T) {
 	transporttest.NoLeaks(t)
 	configs := group(3)

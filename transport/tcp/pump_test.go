@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPumpCloseFull closes an encrypted lane whose peer has taken nothing for so long that what was sent is given up: the
+// TestPumpCloseFull closes an encrypted lane whose peer has taken nothing for so long that the sent bytes are given up. The
 // farewell of TLS must not wait for that peer, too.
 func TestPumpCloseFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ const (
 )
 
 // receiver is the receiving half of a lane. Bytes come from the stream into buf, except that a plain payload with a
-// destination goes there. While frames are small one read takes as many as have come; after a large one it takes no more
-// than the next header beyond the frame, so that the next payload can go where it belongs.
+// destination goes there. While frames are small one read takes as many as have come. After a large one it takes no more
+// than the next header beyond the frame. So the next payload can go where it belongs.
 type receiver struct {
 	s     stream
 	codec codec
@@ -136,7 +136,7 @@ func (r *receiver) into(dst []byte) (bool, error) {
 	return r.verify(dst, r.buf[r.r:])
 }
 
-// inside receives a plain payload in the buffer. What of a skipped frame went to a destination is not verified.
+// inside receives a plain payload in the buffer. Bytes of a skipped frame that went to a destination are not verified.
 func (r *receiver) inside() (bool, error) {
 	n := int(r.h.Len) - r.got
 	if ok, err := r.need(n+r.sum(), transport.HeaderSize); !ok {

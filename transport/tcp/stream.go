@@ -10,7 +10,7 @@ type stream interface {
 	write(bufs [][]byte) (int, error)
 	// finish ends this direction after what has been written.
 	finish()
-	// flushed says whether what has been written has left, as far as this side can know.
+	// flushed says whether all written bytes have left, as far as this side can know.
 	flushed() bool
 	close()
 }

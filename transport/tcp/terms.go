@@ -8,9 +8,9 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// terms is what both ends of every connection must agree on beyond the handshake. The dialer writes its own, the acceptor
-// answers with its own and a verdict: lanes (2 bytes), compression (1), checksum (1), frame (4), verdict (1), zeros (7);
-// integers are little-endian.
+// terms is what both ends of every connection must agree on beyond the handshake. The dialer writes its own; the acceptor
+// answers with its own and a verdict. They are lanes (2 bytes), compression (1), checksum (1), frame (4), verdict (1) and
+// zeros (7). Integers are little-endian.
 type terms struct {
 	lanes       uint16
 	compression byte

@@ -1,6 +1,6 @@
-// Package transporttest is the conformance suite that every transport passes, and what such tests need: a rendezvous in
-// memory, a helper that opens all ranks of a group in one process, and a driver that advances frames with the
-// non-blocking calls of package transport as an engine does.
+// Package transporttest is the conformance suite that every transport passes. It also has what such tests need: a rendezvous
+// in memory, and a helper that opens all ranks of a group in one process. Its driver advances frames with the non-blocking
+// calls of package transport, as an engine does.
 //
 // The cases prove, by the numbers of package transport's invariants:
 //

@@ -37,7 +37,7 @@ func Drive(m transport.Mesh, limit time.Duration, flows ...Flow) error {
 	}
 }
 
-// round steps every flow once and returns those that are not done, in the memory of flows.
+// round steps every flow once and returns the flows that are not done, in the memory of flows.
 func round(flows []Flow) (rest []Flow, moved bool, err error) {
 	rest = flows[:0]
 	for _, f := range flows {

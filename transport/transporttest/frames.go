@@ -50,8 +50,8 @@ func (k *cluster) exchangeSizes(t *testing.T, mode Mode) {
 	})
 }
 
-// slots checks what Slot returns: the length asked for or the largest frame, the same memory until it is sent, and
-// that a prefix of it may be sent.
+// slots checks what Slot returns. It has the length asked for or the largest frame, and is the same memory until it is sent.
+// A prefix of it may be sent.
 func slots(t *testing.T, open Opener) {
 	k := start(t, open, 2, nil, small)
 	s := k.stream(0, 1, 1, 100, 1, 50, 60)

@@ -6,8 +6,8 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// load exchanges frames of random sizes among all ranks on three lanes each way at once, by a schedule that follows from
-// the seed, and checks every byte.
+// load exchanges frames of random sizes among all ranks, on three lanes each way at once. The schedule follows from the
+// seed, and every byte is checked.
 func load(t *testing.T, open Opener, size int) {
 	const seed, lanes = 20260101, 3
 	t.Logf("seed %d", seed)

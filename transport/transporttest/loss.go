@@ -9,8 +9,8 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// goodbye closes a rank after one frame of it has arrived on each lane: the frames can be taken, and then every call on
-// the link reports the same error.
+// goodbye closes a rank after one frame of it has arrived on each lane. The frames can be taken, and then every call on the
+// link reports the same error.
 func goodbye(t *testing.T, open Opener) {
 	const lanes = 4
 	box := newInbox(2)

@@ -20,7 +20,7 @@ func Mix(words ...uint64) uint64 {
 }
 
 // Stream is a series of frames from one rank to another on one lane. Every byte of a payload and every field of a header
-// follows from Src, Dst, Lane, the frame's index and the position, so a misplaced frame or byte shows.
+// follows from Src, Dst, Lane, the frame's index and the position. So a misplaced frame or byte shows.
 type Stream struct {
 	Group          uint32
 	Src, Dst, Lane int

@@ -5,7 +5,8 @@ import (
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
-// direct is AllReduceDirect.
+// direct models the kernel AllReduceDirect, which pushes parts as tiles and stores results straight into the peers' outputs
+// (direct.cu).
 func (f folder) direct(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.DirectArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {

@@ -81,7 +81,7 @@ func (m *member) write(p uint64, b []byte, left uint64) {
 	copy(m.Store(p, int(n)), b)
 }
 
-// fillLines is FillLines.
+// fillLines models the kernel FillLines, which stores the same 16 bytes in every line of a span.
 func fillLines(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.FillArgs](l)
 	of := make([]byte, 0, line)
@@ -97,7 +97,7 @@ func fillLines(l *cudasim.Launch) {
 	})
 }
 
-// copyBytes is CopyBytes.
+// copyBytes models the kernel CopyBytes, which copies bytes between any two addresses that a device sees.
 func copyBytes(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.CopyArgs](l)
 	l.Each(func(b *cudasim.Block) {

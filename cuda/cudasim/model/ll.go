@@ -33,12 +33,12 @@ func (p *llBlock) arrive() {
 	}
 }
 
-// slot returns where rank from's LL packets lie in rank to's LL memory at base.
+// slot returns where rank from's data lies in rank to's LL memory at base.
 func (p *llBlock) slot(base uint64, from, to int) uint64 {
 	return base + (uint64(p.flag&1)*uint64(p.g.Size-1)+slotOf(from, to))*uint64(p.g.LLSlot)
 }
 
-// put stores lines as LL packets from the i-th on, in planes that are span bytes apart.
+// put stores lines by LL from the i-th on, in planes that are span bytes apart.
 func (p *llBlock) put(slot, span, i uint64, b []byte) {
 	lo, hi := make([]byte, len(b)/2), make([]byte, len(b)/2)
 	for k := 0; k < len(b); k += line {
@@ -61,7 +61,7 @@ func (p *llBlock) take(slot, span, i, n uint64, peer int) []byte {
 	return b
 }
 
-// exchangeLL is ExchangeLL.
+// exchangeLL models the kernel ExchangeLL, which sends each peer any bytes and receives any bytes from it (move.cu).
 func exchangeLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -84,7 +84,7 @@ func exchangeLL(l *cudasim.Launch) {
 	})
 }
 
-// sendEven sends every peer its part. It returns the bytes between the two planes of LL packets.
+// sendEven sends every peer its part. It returns the bytes between the two planes of LL data.
 func (p *llBlock) sendEven(a *ptx.EvenArgs) (span uint64) {
 	span = uint64(p.g.LLSlot) / 2
 	for d := 1; d < p.size(); d++ {
@@ -95,7 +95,7 @@ func (p *llBlock) sendEven(a *ptx.EvenArgs) (span uint64) {
 	return span
 }
 
-// exchangeLLEven is ExchangeLLEven.
+// exchangeLLEven models the kernel ExchangeLLEven, which exchanges parts of one length (move.cu).
 func exchangeLLEven(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EvenArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -112,7 +112,7 @@ func exchangeLLEven(l *cudasim.Launch) {
 	})
 }
 
-// broadcastLL is BroadcastLL.
+// broadcastLL models the kernel BroadcastLL, by which the root sends all data to every peer (move.cu).
 func broadcastLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.BroadcastArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {

@@ -102,7 +102,7 @@ func ll128Rounds(bytes uint64, slot uint32, step uint64) (all, rounds, room uint
 	return all, rounds, room
 }
 
-// ll128 is AllReduceLL128.
+// ll128 models the kernel AllReduceLL128, the one-shot all-reduce by LL128 (ll128.cu).
 func (f folder) ll128(l *cudasim.Launch) {
 	step := uint64(l.Threads) / 32 * uint64(l.Grid)
 	of := cudasim.Args[ptx.LL128Args](l)
@@ -129,7 +129,7 @@ func (f folder) takeLL128(r *ll128Block, a *ptx.LL128Args, t *ll128Step) {
 	}
 }
 
-// ll128TwoShot is AllReduceLL128TwoShot.
+// ll128TwoShot models the kernel AllReduceLL128TwoShot, a reduce-scatter and an all-gather in one operation (ll128.cu).
 func (f folder) ll128TwoShot(l *cudasim.Launch) {
 	asLL128(l, 1, func(r *ll128Block, a *ptx.LL128Args) {
 		results := ll128Chunks(a.Part) * ptx.LL128Chunk

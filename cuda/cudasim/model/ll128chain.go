@@ -51,7 +51,7 @@ func (c ll128Chain) broadcast(l *cudasim.Launch) {
 	})
 }
 
-// at returns where this rank's lines lie at the rank with peer index d, from where that rank's lines lie here.
+// at returns the address of this rank's lines at the rank with peer index d. It has the address of that rank's lines here.
 func (x *chained) at(d int, number uint32) uint64 {
 	return x.slot(x.a.LL128[d], int(x.g.Rank), x.rankAt(d), number)
 }
@@ -62,8 +62,8 @@ func (x *chained) from(d int, number uint32) uint64 {
 
 const ll128Bytes = 128
 
-// postCredit stores n credits from the i-th on at the rank with peer index d, unless this rank was aborted. found waits for that rank's
-// credits, unless that wait is left out.
+// postCredit stores n credits from the i-th on at the rank with peer index d, unless this rank was aborted. Its counterpart
+// found waits for that rank's credits, unless that wait is left out.
 func (x *chained) postCredit(d int, i, n uint64, number uint32) {
 	if !x.aborted {
 		x.StoreLL128(x.at(d, number)+ll128Bytes*i, make([]byte, n*ptx.LL128Data/4), number)

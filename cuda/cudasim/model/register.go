@@ -14,8 +14,8 @@ func Register(s *cudasim.Sim) error {
 	return registerMoves(s, 0)
 }
 
-// RegisterWithout is Register, and RegisterReduction of float32 sums, with model kernels that leave out a wait. A test then sees that
-// the simulator notices.
+// RegisterWithout registers model kernels that leave out a wait, those of float32 sums among them. A test then sees that the
+// simulator notices.
 func RegisterWithout(s *cudasim.Sim, w Wait) error {
 	if err := registerMoves(s, w); err != nil {
 		return err

@@ -12,7 +12,7 @@ func (t *tiles) enter(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
 }
 
-// level sets the two flag words to the count that a chain does not need. d is the peer index of the rank to which this rank sends.
+// level sets to the count the two flag words that a chain does not need. This rank sends to the rank with peer index d.
 func (t *tiles) level(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d])
 	t.StoreVolatile32(t.flag(0, 0, t.rankAt(d)), t.base[d])
@@ -31,7 +31,7 @@ func (t *tiles) reach(phase, d int, n uint32) {
 // deepest is the largest number of tiles of a pair that are sent and not yet used.
 const deepest = 8
 
-// slots computes where a block's n tiles of a pair lie. The last quiet tiles are those that no rank says it has used.
+// slots computes where a block's n tiles of a pair lie. The last quiet tiles are the tiles whose use no rank confirms.
 type slots struct {
 	*tiles
 	tile, pieces, n, quiet, depth uint32
@@ -73,7 +73,7 @@ func (s *slots) used(d int, j uint32) {
 	}
 }
 
-// exchangeRotation is ExchangeRotation.
+// exchangeRotation models the kernel ExchangeRotation, which exchanges tiles with one peer after the other (rotation.h).
 func exchangeRotation(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
@@ -132,7 +132,8 @@ func (s *slots) receiveRotation(a *ptx.ExchangeArgs, n uint32) {
 	}
 }
 
-// exchangeDirect is ExchangeDirect.
+// exchangeDirect models the kernel ExchangeDirect, which stores parts in the peers' outputs between two barriers
+// (rotation.h).
 func exchangeDirect(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.DirectExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
@@ -166,7 +167,7 @@ func exchangeDirect(l *cudasim.Launch) {
 	})
 }
 
-// broadcastChain is BroadcastChain.
+// broadcastChain models the kernel BroadcastChain, by which each rank hands tile after tile on to the next (rotation.h).
 func broadcastChain(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ChainArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {

@@ -89,8 +89,8 @@ func (x *connections) step(w *connection) {
 	}
 }
 
-// postCredits returns credit for all warps: all steps before their next one are cleared. awaitCredit waits until the next rank has
-// returned credit n, unless that wait is left out.
+// postCredits returns credit for all warps: all steps before their next one are cleared. The sender's awaitCredit waits
+// until the next rank has returned credit n, unless that wait is left out.
 func (x *connections) postCredits() {
 	for _, w := range x.warpConnections {
 		if !x.aborted {

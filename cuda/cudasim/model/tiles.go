@@ -18,7 +18,7 @@ type tiles struct {
 // asTiles runs f for all blocks of a launch.
 func asTiles(l *cudasim.Launch, g *ptx.GroupArgs, f func(*tiles)) { asTeams(l, g, 1, f) }
 
-// asTeams is asTiles for blocks of some teams.
+// asTeams makes a model kernel of f, whose blocks consist of some teams.
 func asTeams(l *cudasim.Launch, g *ptx.GroupArgs, teams int, f func(*tiles)) {
 	l.Teams(teams, func(b *cudasim.Block) {
 		b.AwaitBefore()
@@ -35,8 +35,8 @@ func (t *tiles) counter(d int) uint64 {
 	return t.g.State + 64 + 4*uint64(t.Index*ptx.MaxRanks+d)
 }
 
-// slot returns where tile j lies in the memory of the rank with peer index where. d is the peer index of the other rank of the pair. from
-// is the sender's peer index at the rank that has the memory.
+// slot returns where tile j lies in the memory of the rank with peer index where. The other rank of the pair has peer index
+// d. At the rank that has the memory, the sender's peer index is from.
 func (t *tiles) slot(where, phase, from, d int, j uint32) uint64 {
 	circle := (uint64(t.Index)*2+uint64(phase))*uint64(t.g.Size-1) + uint64(from-1)
 	return t.g.Tiles[where] + (circle*tileDepth+uint64((t.base[d]+j)%tileDepth))*uint64(t.g.TileSlot)
@@ -122,7 +122,7 @@ func (t *tiles) at(j, tile uint32) uint64 {
 	return (uint64(j)*uint64(t.grid) + uint64(t.Index)) * uint64(tile)
 }
 
-// exchangeTiles is ExchangeTiles.
+// exchangeTiles models the kernel ExchangeTiles, which exchanges tiles with all peers at once (move.cu).
 func exchangeTiles(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {

@@ -6,8 +6,8 @@
 constexpr int maxRanks = 8;
 constexpr int depth = 4; // tiles of one pair in flight
 
-// Arrays with an entry for each rank of the group are indexed by peer index: entry d belongs to rank (rank + d) mod size, and entry 0
-// to this rank. So every rank starts with another peer.
+// Arrays with an entry for each rank of the group are indexed by peer index. Entry d belongs to rank (rank + d) mod size,
+// and entry 0 to this rank. So every rank starts with another peer.
 
 struct GroupArgs {
 	u64 ll[maxRanks];    // each rank's LL memory
@@ -134,7 +134,7 @@ struct SentinelArgs {
 	u32 slots, blocks; // of sentinel memory: at least size slots, and sentinelWarps warps in a block
 	u32 divisor;       // as in ReduceArgs
 	u32 ends;          // of a broadcast: 1 is the root, which takes nothing, 2 the last rank, which puts nothing
-	u32 before, after; // peer indices of the ranks that lines come from and go to
+	u32 before, after; // peer indices of the previous rank, which sends lines to this one, and of the next
 };
 
 enum { chainRoot = 1, chainMiddle, chainLast };

@@ -44,7 +44,7 @@ template <class T> DEVICE void afresh(T &v) {
 	else asm volatile("" : "+r"(v));
 }
 
-// A Line is 16 bytes, the widest access.
+// Line has the 16 bytes of the widest access.
 struct Line {
 	u32 w[4];
 };
@@ -56,7 +56,7 @@ DEVICE Line loadLine(u64 p) {
 	return v;
 }
 
-// streamLine is loadLine of data that is read once.
+// streamLine loads a line of data that is read once.
 DEVICE Line streamLine(u64 p) {
 	Line v;
 	asm volatile("ld.global.cs.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p));

@@ -90,12 +90,12 @@ struct E5M2 : Float<float, i8> {
 	static constexpr Raw infinity = 0x7c, nan = 0x7e;
 	DEVICE float decode(Raw r) { return F16::decode((u16)(r << 8)); }
 	DEVICE Raw encode(float f) {
-		u32 b = bits<u32>(f), sign = b >> 24 & 0x80;
+		u32 b = bits<u32>(f), minus = b >> 24 & 0x80;
 		b &= 0x7fffffff;
-		if (b > 0x7f800000) return sign | nan;
-		if (b >= 0x47800000) return sign | infinity;                                 // 2^16; what rounds up to it carries
-		if (b < 0x38800000) return sign | (bits<u32>(bits<float>(b) + 0x1p7f) - 0x43000000); // subnormal
-		return sign | (b + 0xfffff + (b >> 21 & 1) - 0x38000000) >> 21;
+		if (b > 0x7f800000) return minus | nan;
+		if (b >= 0x47800000) return minus | infinity;                                 // 2^16; what rounds up to it carries
+		if (b < 0x38800000) return minus | (bits<u32>(bits<float>(b) + 0x1p7f) - 0x43000000); // subnormal
+		return minus | (b + 0xfffff + (b >> 21 & 1) - 0x38000000) >> 21;
 	}
 };
 
@@ -104,15 +104,15 @@ struct E4M3 : Float<float, i8> {
 	using Raw = u8;
 	static constexpr Raw infinity = 0x7e, nan = 0x7f; // the largest number takes the place of infinity
 	DEVICE float decode(Raw r) {
-		u32 m = (u32)(r & 0x7f) << 20, sign = (u32)(r & 0x80) << 24;
+		u32 m = (u32)(r & 0x7f) << 20, minus = (u32)(r & 0x80) << 24;
 		float f = bits<float>(m) * 0x1p120f; // moves the exponent, subnormals too
-		return bits<float>(sign | ((r & 0x7f) == 0x7f ? 0x7fc00000 : bits<u32>(f)));
+		return bits<float>(minus | ((r & 0x7f) == 0x7f ? 0x7fc00000 : bits<u32>(f)));
 	}
 	DEVICE Raw encode(float f) {
-		u32 b = bits<u32>(f), sign = b >> 24 & 0x80;
+		u32 b = bits<u32>(f), minus = b >> 24 & 0x80;
 		b &= 0x7fffffff;
-		if (b >= 0x43f00000) return sign | nan; // 480
-		if (b < 0x3c800000) return sign | (bits<u32>(bits<float>(b) + 0x1p14f) - 0x46800000);
-		return sign | (b + 0x7ffff + (b >> 20 & 1) - 0x3c000000) >> 20;
+		if (b >= 0x43f00000) return minus | nan; // 480
+		if (b < 0x3c800000) return minus | (bits<u32>(bits<float>(b) + 0x1p14f) - 0x46800000);
+		return minus | (b + 0x7ffff + (b >> 20 & 1) - 0x3c000000) >> 20;
 	}
 };

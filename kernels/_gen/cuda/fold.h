@@ -1,5 +1,5 @@
-// Folds: the operations of a kind of reduction on the elements of one type. open takes the first source's element, fold adds the next
-// source's, and close returns the result. Lines folds 16 bytes at a time.
+// Folds: the operations of a kind of reduction on the elements of one type. They are open, which takes the first source's
+// element, fold, which adds the next source's, and close, which returns the result. Lines folds 16 bytes at a time.
 #pragma once
 #include "elements.h"
 

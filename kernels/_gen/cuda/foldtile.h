@@ -46,7 +46,7 @@ template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRan
 	}
 }
 
-// foldTile is foldSlots of the incoming tiles j of phase 0, by all threads. slots is shared memory for the tiles' addresses.
+// foldTile folds the incoming tiles j of phase 0, by all threads. The shared memory slots is for the tiles' addresses.
 template <class S> DEVICE void foldTile(Tiles &t, u64 (&slots)[maxRanks], u64 mine, u32 j, u64 bytes, u32 divisor, S store) {
 	const GroupArgs &g = t.g;
 	if (thread() < g.size && thread() != g.rank) slots[thread()] = t.incoming(0, peerIndexOf(g, thread()), j);

@@ -12,8 +12,9 @@
 // thread sends only lines that it has written itself. All it needs to know of others is that the next rank's slot is empty.
 // Slices alternate between two slots.
 //
-// Chain. From the root on, each rank hands a slice on when it has taken it, and the last rank keeps it. In a chain no slice that
-// comes tells a rank when its engine is done. The next rank tells it: a head waits until that rank has taken the slice before.
+// Chain. From the root on, each rank hands a slice on when it has taken it, and the last rank keeps it. In a chain no
+// arriving slice shows a rank when its engine is done. The next rank shows it: a head waits until that rank has taken the
+// slice before.
 //
 // The last block is the signalling block. It watches how many slices each other block has finished, and signals two things:
 //   credit  to the rank before. Credit 1 says that this kernel runs, so no operation before uses the slots. Credit j+2 says that
@@ -24,9 +25,9 @@
 // A credit that no rank will wait for is not sent, and at the end the signalling block resets all words. So a replayed graph
 // begins as the first run did. The next operation must not begin before all ranks have ended this one: the host has them meet.
 //
-// Order. A block that has finished a slice passes a barrier, and one thread releases its count. The signalling block acquires
-// all counts and releases credit and go. So cleared lines come to memory before the next slice is stored over them, and
-// written lines come to memory before the engine reads them.
+// Order. A block that has finished a slice passes a barrier, and one thread releases its count. The signalling block
+// acquires all counts and releases credit and go. So cleared lines have reached memory before the next slice is stored over
+// them, and written lines before the engine reads them.
 #pragma once
 #include "sentinel.h"
 

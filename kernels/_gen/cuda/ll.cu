@@ -125,7 +125,7 @@ KERNEL_OF(256) void reduce_scatter_ll(ReduceScatterArgs a) {
 	p.finish();
 }
 
-// reduce_scatter_ll_even is reduce_scatter_ll of parts of one length.
+// reduce_scatter_ll_even reduces and scatters parts of one length, by LL.
 //   1. Send each peer its part.
 //   2. For each line of the own part: wait for every peer's line, fold all, write the result.
 KERNEL_OF(256) void reduce_scatter_ll_even(EvenArgs a) {

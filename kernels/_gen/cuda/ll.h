@@ -1,12 +1,13 @@
-// LL: packets of 16 bytes that carry 8 bytes of data and prove themselves. Each half is 4 bytes of data and a 4-byte flag, stored
-// together. So no fence and no barrier is needed: the receiver polls until both flags are this operation's number.
+// LL stores 16 bytes that carry 8 bytes of data and prove themselves: an LL line. Each half is 4 bytes of data and a 4-byte
+// flag, stored together. So no fence and no barrier is needed: the receiver polls until both flags are this operation's
+// number.
 //
-// LL memory of a rank has two halves, each with one slot for each peer. Operations alternate between the halves by their number.
-// Every operation sends at least one packet to every peer and waits for one from each. So a rank that enters operation f has
-// seen all peers enter f-1. They had left f-2, and the rank may overwrite the half of f-2. Only packets are ever stored there,
-// for data could look like a flag. LL memory starts as zeros, and 0 is no operation's number.
+// LL memory of a rank has two halves, each with one slot for each peer. Operations alternate between the halves by their
+// number. Every operation sends at least one LL line to every peer and waits for one from each. So a rank that enters
+// operation f has seen all peers enter f-1. They had left f-2, and the rank may overwrite the half of f-2. Only LL lines are
+// ever stored there, for data could look like a flag. LL memory starts as zeros, and 0 is no operation's number.
 //
-// A line of 16 bytes is two packets, in two planes of the slot, so that a warp stores whole sectors.
+// Sixteen bytes of data become two LL lines, in two planes of the slot, so that a warp stores whole sectors.
 #pragma once
 #include "watch.h"
 
@@ -39,12 +40,12 @@ struct LL {
 		postWord(g.state, flag);
 	}
 
-	// slot returns where rank from's packets of this operation lie in rank to's LL memory at base.
+	// slot returns where rank from's data of this operation lies in rank to's LL memory at base.
 	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 to) {
 		return base + (u64)((flag & 1) * (g.size - 1) + slotOf(from, to)) * g.llSlot;
 	}
 
-	// put stores a line as packet i of both planes, which are span bytes apart.
+	// put stores 16 bytes of data as LL line i of both planes, which are span bytes apart.
 	__attribute__((device, always_inline)) void put(u64 slot, u64 span, u64 i, Line v) {
 		store(slot + 16 * i, v.w[0], v.w[1]);
 		store(slot + span + 16 * i, v.w[2], v.w[3]);
@@ -61,8 +62,8 @@ struct LL {
 		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%2};" ::"l"(p), "r"(a), "r"(flag), "r"(b) : "memory");
 	}
 
-	// A Pair is a line as its two packets. look loads packet i once, there reports whether it has arrived, take waits for it
-	// from rank peer.
+	// A Pair has the two LL lines of 16 bytes of data. It is loaded once by look, and there reports whether it has arrived.
+	// To wait for it from rank peer there is take.
 	struct Pair {
 		Line lo, hi;
 		__attribute__((device, always_inline)) Line line() { return Line{{lo.w[0], lo.w[2], hi.w[0], hi.w[2]}}; }

@@ -2,7 +2,7 @@
 #include "fold.h"
 #include "ll128.h"
 
-// gather folds, in rank order, the chunk at place i of every peer's slot in this rank's memory, and this rank's own chunk, mine.
+// gather folds, in rank order, chunk i of every peer's slot in this rank's memory, and this rank's own chunk, mine.
 DEVICE Line gather(LL128 &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) {
 	const GroupArgs &g = r.g;
 	Whole s;

@@ -47,7 +47,7 @@ struct Half {
 	u32 w[2];
 };
 
-// readHalf is readUser for 8 bytes, writeHalf is writeUser for 8 bytes.
+// readHalf loads 8 bytes of user memory at any address, writeHalf stores them. At most left bytes are there.
 DEVICE Half readHalf(u64 p, u64 left) {
 	Half v{};
 	if (left >= 8 && p % 8 == 0) {
@@ -115,12 +115,12 @@ struct LL128 {
 		postWord(g.state + 8, last);
 	}
 
-	// half returns where the slots of a round lie in the LL128 memory at base. slot returns where the lines of rank from lie in the
-	// LL128 memory of rank to.
+	// half returns where the slots of a round lie in the LL128 memory at base. Within it, slot returns where the lines of
+	// rank from lie in the memory of rank to.
 	__attribute__((device, always_inline)) u64 half(u64 base, u32 number) { return base + (number & 1) * (g.size - 1) * slotBytes; }
 	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 to, u32 number) { return half(base, number) + slotOf(from, to) * slotBytes; }
 
-	// put stores a chunk at place i of a slot. All lanes call it together.
+	// put stores a chunk as chunk i of a slot. All lanes call it together.
 	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v, u32 number) {
 		if (holdsFlag()) v.w[2] = v.w[3] = number;
 		together();
@@ -129,7 +129,7 @@ struct LL128 {
 					 : "memory");
 	}
 
-	// look loads this lane's part of the chunk at place i once. there reports whether it has arrived.
+	// look loads this lane's part of chunk i once, and there reports whether it has arrived.
 	__attribute__((device, always_inline)) Line look(u64 slot, u64 i) {
 		Line v;
 		together();
@@ -148,7 +148,7 @@ struct LL128 {
 		return allLanes(more);
 	}
 
-	// take waits for the chunk at place i from rank peer.
+	// take waits for chunk i from rank peer.
 	__attribute__((device, always_inline)) Line take(u64 slot, u64 i, u32 peer, u32 number) {
 		Line v;
 		bool here;

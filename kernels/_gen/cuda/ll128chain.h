@@ -13,12 +13,11 @@
 //   Both store credit flag when they enter, and wait for it. If last is in the other half, they then store credit last and wait
 //   for it.
 //
-// What the next operation relies on, as after the operations of ll128.h. When a rank has left, then for each peer:
+// The next operation relies on the same as after the operations of ll128.h. When a rank has left, then for each peer:
 //   (1) The peer has entered this operation, so it has ended the one before.
 //   (2) Of the lines that this rank has stored at the peer, the peer may still have to find those in the half of last. It has found
-//   all others.
-// The next operation begins in the half that is not last's. It stores in the half of last when it has heard that the peer is in
-// that operation.
+// all others. The next operation begins in the half that is not last's. It stores in the half of last when the peer has
+// shown it that the peer is in that operation.
 //
 // (1) A sender has found credit flag or a later one, a receiver has taken chunks, and other pairs have found the greeting.
 // (2) Data: the sender has found credit last, so the chunks of all rounds but the last have been taken. Credits: the receiver has

@@ -1,6 +1,6 @@
-// Exchanges by LL of parts of one length, in whole lines at multiples of 16. Most exchanges are such. Each thread has line i of all
-// parts, so lines need not be dealt out: no division, no arrays in shared memory. The packets lie where reduce_scatter_ll and
-// exchange_ll put them. So a rank whose tensors lie at other addresses may take part with those kernels.
+// Exchanges by LL of parts of one length, in whole lines at multiples of 16. Most exchanges are such. Each thread has line i
+// of all parts, so lines need not be dealt out: no division, no arrays in shared memory. The data lies where
+// reduce_scatter_ll and exchange_ll put it. So a rank whose tensors lie at other addresses may take part with those kernels.
 #pragma once
 #include "ll.h"
 

@@ -37,7 +37,7 @@ template <u32 K, int U> DEVICE void reduceLines(const ReduceArgs &a, u64 head, u
 	}
 }
 
-// reduceEach is reduceLines for element types whose code is too long to unroll.
+// reduceEach reduces lines of element types whose code is too long to unroll.
 DEVICE void reduceEach(const ReduceArgs &a, const u64 (&in)[maxRanks], u64 head, u64 lines) {
 	for (u64 i = worker(); i < lines; i += workers()) {
 		Whole s;

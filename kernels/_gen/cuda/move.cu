@@ -78,7 +78,7 @@ KERNEL void exchange_ll(ExchangeArgs a) {
 	p.finish();
 }
 
-// exchange_ll_even is exchange_ll of parts of one length. The own part is not copied if it is in place.
+// exchange_ll_even exchanges parts of one length by LL. The own part is not copied if it is in place.
 //   1. Send each peer its part.
 //   2. For each line: copy the own part's, then wait for every peer's and store it.
 KERNEL void exchange_ll_even(EvenArgs a) {
@@ -100,12 +100,12 @@ KERNEL void exchange_ll_even(EvenArgs a) {
 	p.finish();
 }
 
-// broadcast_ll sends all data from the root to every peer. Every other rank sends each peer one packet without meaning, for in every
-// operation each rank sends each peer at least one packet (ll.h).
+// broadcast_ll sends all data from the root to every peer. Every other rank sends each peer one LL line without meaning. For
+// in every operation each rank sends each peer at least one (ll.h).
 //   1. Load the thread's first line while the operation's number is on its way.
 //   2. The root sends every line to every peer, any other rank one line.
 //   3. Every rank but the root waits for the root's lines, and writes them.
-//   4. Wait for one packet of every other peer.
+//   4. Wait for one LL line of every other peer.
 KERNEL void broadcast_ll(BroadcastArgs a) {
 	const GroupArgs &g = a.group;
 	LL p(g);
@@ -127,7 +127,8 @@ KERNEL void broadcast_ll(BroadcastArgs a) {
 	p.finish();
 }
 
-// exchange_tiles is exchange_ll for more bytes. In a pair both ranks count as many tiles as the longer of the two directions has.
+// exchange_tiles exchanges parts that are too long for LL, in tiles. In a pair both ranks count as many tiles as the longer
+// of the two directions has.
 //   1. Blocks of even index copy their half of the own part.
 //   In step j:
 //   2. Push tile j to every peer and announce it.

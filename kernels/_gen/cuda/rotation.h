@@ -1,6 +1,6 @@
-// One-way tiles: tiles that a rank sends to one peer while it receives from another, each with an answer. That is faster than an
-// exchange with all peers at once, for a link's switch port then has one sender and one receiver. exchange_rotation rotates
-// through the peers, and broadcast_chain hands tiles on from rank to rank.
+// One-way tiles: tiles that a rank sends to one peer while it receives from another, each with an answer. That is faster
+// than an exchange with all peers at once, for a link's switch port then has one sender and one receiver. The kernel
+// exchange_rotation rotates through the peers, and broadcast_chain hands tiles on from rank to rank.
 //
 // A one-way tile has to be large, for its block stores nothing in the microseconds until the tile may be announced. So these
 // kernels divide the tile memory of a pair in their own way. A circle of tiles.h is a piece here. Block b has the sender's
@@ -39,9 +39,9 @@ constexpr u32 deepest = 8; // the most tiles of a pair that are sent and not yet
 // needs no fence.
 DEVICE void enter(Tiles &t, u32 d) { postWord(wordOf(t, 1, d), t.base[d] + 1); }
 
-// level sets the two flag words to the count that a chain does not need. d is the peer index of the rank to which this rank sends. One
-// word is of phase 1, from this rank to that rank, the other of phase 0, from that rank to this one. That rank may not leave before
-// it has had a tile, which is posted later.
+// level sets to the count the two flag words that a chain does not need. This rank sends to the rank with peer index d. One
+// word is of phase 1, from this rank to that rank, the other of phase 0, from that rank to this one. That rank may not leave
+// before it has had a tile, which is posted later.
 DEVICE void level(Tiles &t, u32 d) {
 	postWord(wordOf(t, 1, d), t.base[d]);
 	postWord(t.flags[0] + 4 * ((u64)block() * 2 * maxRanks + peerAt(t.g, d)), t.base[d]);
@@ -72,8 +72,8 @@ struct Slots {
 	}
 	__attribute__((device, always_inline)) u64 outgoing(Tiles &t, u32 d, u32 j) { return at(t.memory[d], g.size - d, j); }
 	__attribute__((device, always_inline)) u64 incoming(Tiles &t, u32 d, u32 j) { return at(t.memory[0], d, j); }
-	// mayGo returns the number of phase 1 after which tile j may be sent, mayEnd the number after which the sender may end. says reports
-	// whether the receiver posts that it has used tile j.
+	// mayGo returns the number of phase 1 after which tile j may be sent, mayEnd the number after which the sender may end.
+	// With says, the receiver posts that it has used tile j.
 	__attribute__((device, always_inline)) u32 mayGo(u32 j) { return j < depth ? 1 : j - depth + 2; }
 	__attribute__((device, always_inline)) u32 mayEnd() { return n > quiet ? n - quiet + 1 : 1; }
 	__attribute__((device, always_inline)) bool says(u32 j) { return j + quiet < n; }
@@ -94,8 +94,8 @@ template <class L, class S> DEVICE void eachLine(u64 bytes, u64 first, u64 step,
 	}
 }
 
-// carry copies bytes to one address or two. also is 0 if there is no second address. first and step deal the bytes to threads, in
-// elements as wide as all addresses allow. once says that the source is not read again.
+// carry copies bytes to one address or two; the second, also, is 0 if there is none. The bytes are dealt to threads by first
+// and step, in elements as wide as all addresses allow. With once, the source is not read again.
 template <class T, bool once> DEVICE void pieces(u64 from, u64 to, u64 also, u32 n, u32 first, u32 step) {
 	constexpr u32 U = 4; // elements that are loaded before one is stored
 	constexpr u64 size = sizeof(T);
@@ -129,8 +129,8 @@ template <bool once> DEVICE void carry(u64 from, u64 to, u64 also, u32 bytes, u3
 	pieces<u8, once>(from + done, to + done, also != 0 ? also + done : 0, bytes - done, first, step);
 }
 
-// exchange_rotation is exchange_tiles where all ranks send and receive equally much: first to the rank with peer index 1, then to the
-// rank with peer index 2, and so on. A block has at least two warps. One half of the block sends:
+// exchange_rotation exchanges parts where all ranks send and receive equally much. A rank sends first to the rank with peer
+// index 1, then to the rank with peer index 2, and so on. A block has at least two warps. One half of the block sends:
 //   1. Wait until the tile's slot is free, copy the tile into it, and announce it.
 //   2. Wait until all peers have used their tiles but the quiet ones.
 // The other half receives:

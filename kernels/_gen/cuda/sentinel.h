@@ -8,8 +8,8 @@
 // stores them in slot j mod slots of the next rank's memory, where the warp of the same index takes them. The number of the
 // next step is kept in counts from one operation to the next.
 //
-// Clearing. A warp clears step j in two parts. It stores the sentinel in the step's lines, and then reads them until they are
-// empty. What it has read back has come to memory. So a store by a rank that has heard of it comes later.
+// Clearing. A warp clears step j in two parts. It stores the sentinel in the step's lines, and then reads them until they
+// are empty. Lines that it has read back have come to memory. So a store by a rank that knows of the clearing comes later.
 //
 // Why a slot is empty. Before a sender stores step j, it knows that the step which had the slot before has been cleared:
 //   All-reduce. A warp puts step j after it has cleared step j-1. The rank before had put step j-1 after it cleared step j-2.
@@ -22,11 +22,11 @@
 //   whenever it has cleared a step, and at the end until all warps are done. Credits stored by every warp would take bandwidth from the
 //   data that a rank in the middle sends.
 //
-// From one operation to the next. A rank that begins a broadcast with step j knows that the slot of step j is empty: it has
-// heard that step j-n is cleared, or all steps before j. Its second step waits for the credit with which the next rank enters.
-// That rank has then ended all operations before. When a rank returns from a broadcast, its successor has cleared every slot
-// that the rank wrote. A sender knows it from the final credit. The last rank puts nothing. It knows it because the data that
-// it took came from its successor, the root, after the root had entered.
+// From one operation to the next. A rank that begins a broadcast with step j knows that the slot of step j is empty. For it
+// knows that step j-n is cleared, or all steps before j. Its second step waits for the credit with which the next rank
+// enters. That rank has then ended all operations before. When a rank returns from a broadcast, its successor has cleared
+// every slot that the rank wrote. A sender knows it from the final credit. The last rank puts nothing. It knows it because
+// the data that it took came from its successor, the root, after the root had entered.
 //
 // A message is a broadcast from one rank to one other, in memory, counts and credits that serve such messages alone. It ends
 // when the final credit has come. No rank stands before the sender, and nobody reads the credits that the sender returns.
@@ -179,8 +179,8 @@ struct Connection {
 		slot = slot + 1 == a.slots ? 0 : slot + 1;
 	}
 
-	// publish tells the first warp which step this warp has reached. postCredit has the first warp return the credits of all warps.
-	// awaitCredit waits until the next rank has returned credit n.
+	// publish tells the first warp which step this warp has reached. With postCredit the first warp returns the credits of
+	// all warps. The sender's awaitCredit waits until the next rank has returned credit n.
 	__attribute__((device, always_inline)) void publish() {
 		if (lane() == 0) (volatile u32 &)numbers[thread() / 32] = number;
 	}

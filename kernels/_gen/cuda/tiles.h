@@ -42,8 +42,8 @@ struct Tiles {
 	}
 	__attribute__((device, always_inline)) u64 counter(u32 d) { return g.state + 64 + 4 * ((u64)block() * maxRanks + d); }
 
-	// slot returns where tile j lies in the memory of the rank with peer index where. d is the peer index of the other rank of the
-	// pair. from is the sender's peer index at the rank that has the memory.
+	// slot returns where tile j lies in the memory of the rank with peer index where. The other rank of the pair has peer
+	// index d. At the rank that has the memory, the sender's peer index is from.
 	__attribute__((device, always_inline)) u64 slot(u32 where, u32 phase, u32 from, u32 d, u32 j) {
 		u64 circle = ((u64)block() * 2 + phase) * (g.size - 1) + from - 1;
 		return memory[where] + (circle * depth + (base[d] + j) % depth) * g.tileSlot;
@@ -86,8 +86,9 @@ struct Tiles {
 		if (thread() < g.size) postWord(counter(thread()), base[thread()] + count(thread()));
 	}
 
-	// push copies bytes(d) of user memory at from(d), at most a tile, to the outgoing slot of each peer d. pull copies the incoming
-	// slots to user memory. Threads are dealt the lines of all peers at once, so that one wait for memory serves all.
+	// push copies bytes(d) of user memory at from(d), at most a tile, to the outgoing slot of each peer d. The reverse,
+	// pull, copies the incoming slots to user memory. Threads are dealt the lines of all peers at once, so that one wait for
+	// memory serves all.
 	template <class F, class B> __attribute__((device, always_inline)) void push(u32 phase, u32 j, u32 tile, F from, B bytes) {
 		push(phase, j, tile, from, bytes, thread(), threads());
 	}

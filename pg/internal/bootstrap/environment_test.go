@@ -25,7 +25,7 @@ func (v vars) with(more vars) vars {
 	return all
 }
 
-// What launchers set, as their manuals and sources say.
+// Variables that launchers set, as their manuals and sources say.
 var (
 	torchrun = vars{"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
 		"GROUP_WORLD_SIZE": "2", "MASTER_ADDR": "node0", "MASTER_PORT": "29400", "TORCHELASTIC_RESTART_COUNT": "2",

@@ -60,8 +60,8 @@ func (f *Formation) find(global int) int {
 	return colligo.NoRank
 }
 
-// Epoch is one try to form a group of those ranks of another one that are left. The ranks meet in the new group's part of
-// the store:
+// Epoch is one try to form a group of the ranks that are left of another one. The ranks meet in the new group's part of the
+// store:
 //
 //  1. Each rank sets the key of its own presence.
 //  2. It looks which ranks have come, until all expected ranks have come or departed, or its patience ends.
@@ -117,7 +117,7 @@ func (e *Epoch) Settle(n *Formation) {
 	}
 }
 
-// Abandon leaves this rank's keys behind to the job because it has not learned who the members are.
+// Abandon leaves this rank's keys behind to the job, because the rank has not learned which ranks are members.
 func (e *Epoch) Abandon() { e.old.job.LeaveBehind(e.store, []string{hereKey(e.old.self())}) }
 
 // AbandonMembers leaves more keys behind, because the members could not link: the decision, and the keys of ranks that

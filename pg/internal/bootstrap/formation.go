@@ -64,7 +64,7 @@ func (f *Formation) Rendezvous() transport.Rendezvous { return &f.keys }
 // Opener opens a mesh.
 type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
 
-// Agree exchanges bootstrap info with all ranks. It returns what opens the mesh, and the group's secret.
+// Agree exchanges bootstrap info with all ranks. It returns the function that opens the mesh, and the group's secret.
 func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 	mine := f.info()
 	if err := f.register(ctx, mine); err != nil {

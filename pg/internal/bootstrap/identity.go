@@ -48,19 +48,19 @@ func (id *Identity) serves() string {
 // identify takes rank and size from the URL's query, then from Options, then from the environment. The place to meet comes
 // from the URL.
 func identify(o *Options, env Lookup) (id Identity, u *url.URL, err error) {
-	where := o.URL
-	if where == "" {
-		where = "env://"
+	address := o.URL
+	if address == "" {
+		address = "env://"
 	}
-	if u, err = url.Parse(where); err != nil {
+	if u, err = url.Parse(address); err != nil {
 		return id, nil, fmt.Errorf("%w; want env://, tcp://host:port or file:///path", err)
 	}
 	if err := checkURL(u); err != nil {
-		return id, nil, fmt.Errorf("%q %w", where, err)
+		return id, nil, fmt.Errorf("%q %w", address, err)
 	}
 	rank, size, err := fromQuery(u)
 	if err != nil {
-		return id, nil, fmt.Errorf("%q: %w", where, err)
+		return id, nil, fmt.Errorf("%q: %w", address, err)
 	}
 	oneHost := false
 	if o.Size > 0 {
@@ -84,7 +84,7 @@ func identify(o *Options, env Lookup) (id Identity, u *url.URL, err error) {
 	case u.Scheme == "env":
 		err = id.locate(env, oneHost)
 	case u.Port() == "0" && id.Size > 1:
-		err = fmt.Errorf("%q names port 0, where %d ranks cannot meet", where, id.Size)
+		err = fmt.Errorf("%q names port 0, where %d ranks cannot meet", address, id.Size)
 	}
 	return id, u, err
 }

@@ -14,11 +14,11 @@ import (
 // Job is what all groups of one Init share: the store in which their ranks meet. It closes the store when the last of them
 // leaves.
 type Job struct {
-	store  store.Store      // without a group's prefix
-	place  string           // of the store, for messages
-	probe  string           // host:port whose route tells the network interface
-	server *tcpstore.Server // of the store, on rank 0; else nil
-	closes []func() error
+	store    store.Store      // without a group's prefix
+	location string           // of the store, for messages
+	probe    string           // host:port whose route tells the network interface
+	server   *tcpstore.Server // of the store, on rank 0; else nil
+	closes   []func() error
 	// lasting says that the store may outlive the job.
 	lasting bool
 
@@ -33,8 +33,8 @@ type leftoverKey struct {
 	key   string
 }
 
-// Place tells where the store is, as the end of a phrase; empty for a store that the program has opened.
-func (j *Job) Place() string { return j.place }
+// Location tells where the store is, as the end of a phrase; empty for a store that the program has opened.
+func (j *Job) Location() string { return j.location }
 
 // Probe returns the host:port whose route tells the network interface, empty if there is none.
 func (j *Job) Probe() string { return j.probe }

@@ -73,7 +73,7 @@ func (f *Formation) tidy(more ...string) {
 }
 
 // Formed is called when all ranks are linked, so that no rank needs the keys any more that led to the links. The default
-// group's keys stay while it is open: they keep a second process of the same rank out, and a second job from the store.
+// group's keys stay while it is open. They keep out a second process of the same rank, and keep a second job from the store.
 func (f *Formation) Formed() {
 	if f.size() > 1 && !f.Default {
 		f.tidy()
@@ -83,8 +83,8 @@ func (f *Formation) Formed() {
 // Depart is called when this rank's part of the group has ended. It leaves a store that outlives the job as it was found.
 // The first rank that has not died is the cleaner: it removes what dead ranks have left.
 //
-// lost are peers whose loss has ended the group, though their own link may not have told yet. medium is the name of the mesh,
-// which is in the keys of its addresses; empty if there is none.
+// The peers in lost have ended the group by their loss, though their own link may not have told yet. The name of the mesh,
+// medium, is in the keys of its addresses; it is empty if there is none.
 func (f *Formation) Depart(lost []int, medium string) {
 	if !f.job.lasting {
 		return

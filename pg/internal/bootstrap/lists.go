@@ -115,8 +115,9 @@ func (f *Formation) CountSplit() int {
 	return f.made.splits - 1
 }
 
-// nextHash names one more group of the same ranks. c10d counts all groups that the process is in, and so makes ranks miss
-// one another whose other groups differ in number; counting groups of the same ranks gives the same names where it works.
+// nextHash names one more group of the same ranks. Here, groups of the same ranks are counted. In c10d all groups count that
+// the process is in, so ranks whose other groups differ in number miss one another. Where c10d's names work, these are the
+// same.
 func (m *made) nextHash(global []int) string {
 	if m.hashed == nil {
 		m.hashed = map[string]int{}

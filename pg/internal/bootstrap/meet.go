@@ -39,12 +39,12 @@ func meetInFile(ctx context.Context, o *Options, id *Identity, u *url.URL) (*Job
 	if err != nil {
 		return nil, err
 	}
-	return &Job{store: s, place: " at " + u.Path, closes: []func() error{s.Close}}, nil
+	return &Job{store: s, location: " at " + u.Path, closes: []func() error{s.Close}}, nil
 }
 
 // meetOverTCP connects to the TCP store. Rank 0 serves it, unless the launcher does.
 func meetOverTCP(ctx context.Context, o *Options, id *Identity) (*Job, error) {
-	j := &Job{place: " at " + id.addr, probe: id.addr, lasting: id.agentStore}
+	j := &Job{location: " at " + id.addr, probe: id.addr, lasting: id.agentStore}
 	if id.Rank == 0 && !id.agentStore {
 		host, port, err := net.SplitHostPort(id.addr)
 		if err != nil {

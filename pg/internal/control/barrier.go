@@ -12,7 +12,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/ranklist"
 )
 
-// What the messages of monitored barriers say. Ranks count barriers, and the number is the message's Seq.
+// The texts of monitored barriers' messages. Ranks count barriers, and the number is the message's Seq.
 const (
 	barrierCome   = "come"   // to rank 0: the sender is there
 	barrierOpen   = "open"   // from rank 0: it is there, and waits for the others
@@ -112,7 +112,7 @@ func (b *barrier) missing(size int, seq uint64) (late, gone []int) {
 	return late, gone
 }
 
-// verdict returns what rank 0 has decided last, whether it is there, and whether it is gone.
+// verdict returns rank 0's last decision, whether it is there, and whether rank 0 is gone.
 func (b *barrier) verdict(seq uint64) (decided Message, open, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -48,8 +48,8 @@ func (cs *checks) put(size, rank int, seq uint64, f *diagnose.Fingerprint) *Chec
 
 // take takes a peer's fingerprint.
 func (c *Channel) take(peer int, m *Message) {
-	if m.Print != nil && c.config.Fingerprints {
-		c.checks.put(c.config.Size, peer, m.Seq, m.Print)
+	if m.Fingerprint != nil && c.config.Fingerprints {
+		c.checks.put(c.config.Size, peer, m.Seq, m.Fingerprint)
 		c.config.Wake()
 	}
 }
@@ -58,7 +58,7 @@ func (c *Channel) take(peer int, m *Message) {
 // so that a timeout names the ranks that are missing. It returns nil if too many collectives are ahead of the slowest rank.
 func (c *Channel) Check(seq uint64, f *diagnose.Fingerprint) *Check {
 	k := c.checks.put(c.config.Size, c.config.Rank, seq, f)
-	c.Tell(&Message{Kind: Fingerprint, Seq: seq, Print: f})
+	c.Tell(&Message{Kind: Fingerprint, Seq: seq, Fingerprint: f})
 	return k
 }
 

@@ -57,7 +57,7 @@ func TestMessage(t *testing.T) {
 		`{"Kind":"where","Token":7}`:                                                     {Kind: Query, Token: 7},
 		`{"Kind":"here","Token":7,"Seq":2,"Call":"c","Done":1,"Sends":[0],"Recvs":[-1]}`: {Kind: Answer, Token: 7, Seq: 2, Call: "c", Done: 1, Sends: []int{0}, Recvs: []int{diagnose.AnyPeer}},
 		`{"Kind":"called","Seq":2,"Call":"c"}`:                                           {Kind: Called, Seq: 2, Call: "c"},
-		`{"Kind":"print","Seq":2,"Print":{"Coll":"all_reduce","Op":"sum","Tensors":1}}`:  {Kind: Fingerprint, Seq: 2, Print: &diagnose.Fingerprint{Coll: "all_reduce", Op: "sum", Tensors: 1}},
+		`{"Kind":"print","Seq":2,"Print":{"Coll":"all_reduce","Op":"sum","Tensors":1}}`:  {Kind: Fingerprint, Seq: 2, Fingerprint: &diagnose.Fingerprint{Coll: "all_reduce", Op: "sum", Tensors: 1}},
 		`{"Kind":"dump"}`: {Kind: Dump},
 		`{"Kind":"gate","Seq":4,"Call":"failed","Cause":"timeout","Text":"rank 1 is late"}`: {Kind: Barrier, Seq: 4, Call: barrierFailed, Cause: "timeout", Text: "rank 1 is late"},
 	} {

@@ -1,8 +1,8 @@
-// Package control carries the messages between the ranks of a group that belong to no operation: that the group has failed,
-// progress queries and their answers, collective fingerprints, requests for dumps, and monitored barriers.
+// Package control carries the messages between the ranks of a group that belong to no operation. They say that the group has
+// failed, ask and answer progress queries, carry collective fingerprints, request dumps, and serve monitored barriers.
 //
 // A Channel is one rank's end. It sends over the mesh's control path, past all lanes, so that a message arrives although
-// collectives stand still. What arrives goes to one handler by its kind, on a goroutine of the mesh.
+// collectives stand still. An arriving message goes to one handler by its kind, on a goroutine of the mesh.
 //
 // Invariants:
 //  1. The form of a Message as JSON is fixed: ranks of other builds and the error in a group's store have it.

@@ -37,7 +37,7 @@ type Message struct {
 	Sends []int  `json:",omitempty"` // peers of the sender's pending sends
 	Recvs []int  `json:",omitempty"` // peers of its pending receives, diagnose.AnyPeer among them
 
-	Print *diagnose.Fingerprint `json:",omitempty"` // of what the sender calls
+	Fingerprint *diagnose.Fingerprint `json:"Print,omitempty"` // of what the sender calls
 }
 
 // Cause is a sentinel error and the name by which it goes between ranks.

@@ -32,14 +32,14 @@ func (p *Progress) Enter(call transport.Call) {
 	p.mu.Unlock()
 }
 
-// Slot is Enter for a caller that writes the call in place; Entered must follow at once. A copy right after fields of one
-// byte have been written would wait for them.
+// Slot returns memory in which the caller writes the collective that this rank enters. Entered must follow at once. A copy
+// of the call, right after its fields of one byte have been written, would wait for them.
 func (p *Progress) Slot() *transport.Call {
 	p.mu.Lock()
 	return &p.calls[p.n%remembered]
 }
 
-// Entered ends what Slot began.
+// Entered ends the entering that Slot began.
 func (p *Progress) Entered() {
 	p.n++
 	p.mu.Unlock()

@@ -39,7 +39,7 @@ func (c *Channel) Expect() *Asked {
 	return q
 }
 
-// Token is what tells the answers to a query from those to others.
+// Token tells the answers to one query from the answers to others.
 func (q *Asked) Token() uint64 { return q.token }
 
 // End returns the answers to a query by rank, and takes no more of them.

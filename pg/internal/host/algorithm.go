@@ -57,5 +57,5 @@ func (b *Backend) planFor(o *op.Op) (*plan.Plan, error) {
 	return p, nil
 }
 
-// Plans returns the plans that are kept. Nothing may drive meanwhile.
+// Plans returns the plans that are kept. The progress engine must not run meanwhile.
 func (b *Backend) Plans() []*plan.Plan { return slices.Collect(maps.Values(b.plans)) }

@@ -11,14 +11,14 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// Group is what the backend tells its group, and asks it. Only the goroutine that drives calls it.
+// Group is what the backend tells its group, and asks it. Only the goroutine that runs the progress engine calls it.
 type Group interface {
 	// Agree reports whether all ranks have come to a collective, with an error if they do not call the same. It is asked until
 	// it is so; where calls are not compared it always is.
 	Agree(o *op.Op) (bool, error)
 	// Begin hears that an operation's turn has come.
 	Begin(o *op.Op)
-	// End hears that an operation is over. The caller may reuse it when Done is closed, or when the driver returns.
+	// End hears that an operation is over. The caller may reuse it when Done is closed, or when the progress engine returns.
 	End(o *op.Op, err error)
 	// Fail ends the group with an error that is about an operation.
 	Fail(err error, at op.Seq) (changed bool)
@@ -50,17 +50,17 @@ type Backend struct {
 
 	mu      sync.Mutex
 	queue   []*op.Op
-	driving bool // a goroutine is in drive
+	running bool // a goroutine is in progress
 	idle    chan struct{}
 
 	fresh     atomic.Bool   // queue is not empty
-	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle round from then on
-	beats     atomic.Uint64 // rounds of the goroutine that drives
+	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle poll from then on
+	beats     atomic.Uint64 // polls of the progress engine
 	abort     atomic.Pointer[abort]
 	lost      atomic.Pointer[loss]  // the first peer that died
 	spare     atomic.Pointer[op.Op] // of a blocking call, reused
 
-	// Owned by the goroutine that drives.
+	// Owned by the goroutine that runs the progress engine.
 	active     []*op.Op // collectives in order; only the first advances
 	room       []*op.Op // empty, with the memory of the longest active
 	messages   []*message
@@ -72,7 +72,7 @@ type Backend struct {
 	packing    op.Room
 	port       port
 	head       transport.Header // of a message that is being sent
-	busy       []bool           // by peer: an earlier send has not ended in this round
+	busy       []bool           // by peer: an earlier send has not ended in this poll
 	taken      []any            // by peer: the receive or the unexpected message that the message at the head of the lane belongs to
 	unexpected unexpected
 	spares     []*message // to be used again
@@ -129,17 +129,17 @@ func (b *Backend) Recycle(o *op.Op) {
 	}
 }
 
-// Enqueue takes operations, in the order of the group. It reports whether the caller has to see that they are driven: nobody
-// else does. An operation that another goroutine drives needs a Done channel, unless all is set.
-func (b *Backend) Enqueue(o *op.Op) (drive bool) {
+// Enqueue takes operations, in the order of the group. It reports whether the caller has to run the progress engine, because
+// no other goroutine does. If another goroutine runs it, a single operation gets a Done channel.
+func (b *Backend) Enqueue(o *op.Op) (run bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = append(b.queue, o)
 	return b.take(o)
 }
 
-// EnqueueAll is Enqueue of the operations of a block, between which no other may come.
-func (b *Backend) EnqueueAll(all []*op.Op) (drive bool) {
+// EnqueueAll takes the operations of a block, between which no other may come. It reports the same as Enqueue.
+func (b *Backend) EnqueueAll(all []*op.Op) (run bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = append(b.queue, all...)
@@ -147,52 +147,54 @@ func (b *Backend) EnqueueAll(all []*op.Op) (drive bool) {
 }
 
 // take says that there is something in the queue. The caller holds b.mu.
-func (b *Backend) take(o *op.Op) (drive bool) {
+func (b *Backend) take(o *op.Op) (run bool) {
 	b.fresh.Store(true)
-	drive, b.driving = !b.driving, true
-	if !drive && o != nil && o.Done == nil {
+	run, b.running = !b.running, true
+	if !run && o != nil && o.Done == nil {
 		o.Done = make(chan struct{})
 	}
-	return drive
+	return run
 }
 
-// Finish returns when an operation is over that Enqueue has taken. If nobody drives the caller does.
-func (b *Backend) Finish(o *op.Op, drive bool) {
-	if drive {
-		b.drive(o)
+// Finish returns when an operation is over that Enqueue has taken. With run, the caller's goroutine runs the progress
+// engine.
+func (b *Backend) Finish(o *op.Op, run bool) {
+	if run {
+		b.progress(o)
 	} else {
 		b.mesh.Wake()
 		<-o.Done
 	}
 }
 
-// Start has operations driven that Enqueue has taken, without waiting for them.
-func (b *Backend) Start(drive bool) {
-	if drive {
-		go b.drive(nil)
+// Start lets operations that Enqueue has taken make progress, without waiting for them. With run, it starts a goroutine for
+// the progress engine.
+func (b *Backend) Start(run bool) {
+	if run {
+		go b.progress(nil)
 	} else {
 		b.mesh.Wake()
 	}
 }
 
-// Idle returns a channel that is closed when no goroutine drives, nil if none does.
+// Idle returns a channel that is closed when the progress engine stops, nil if it does not run.
 func (b *Backend) Idle() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.driving && b.idle == nil {
+	if b.running && b.idle == nil {
 		b.idle = make(chan struct{})
 	}
 	return b.idle
 }
 
-// Beats returns a count that rises while a goroutine drives.
+// Beats returns a count that rises while the progress engine runs.
 func (b *Backend) Beats() uint64 { return b.beats.Load() }
 
-// Driven reports whether a goroutine should be driving. A lock that cannot be had counts as yes.
+// Driven reports whether the progress engine should be running. A lock that cannot be had counts as yes.
 func (b *Backend) Driven() bool {
 	if !b.mu.TryLock() {
 		return true
 	}
 	defer b.mu.Unlock()
-	return b.driving
+	return b.running
 }

@@ -14,8 +14,8 @@ import (
 // stalled is how long a collective stands still before the group hears of it.
 const stalled = 2 * time.Second
 
-// nearest returns the earliest deadline of what is pending, and sets those not yet known. Where a peer or the group has
-// ended it returns until when to wait for what may follow.
+// nearest returns the earliest deadline of all pending operations, and sets deadlines not yet known. Where a peer or the
+// group has ended, it returns until when to wait for news of the cause.
 func (b *Backend) nearest() time.Time {
 	var first time.Time
 	earlier := func(t time.Time) {
@@ -130,9 +130,9 @@ func (b *Backend) explainPending(cause error) (error, op.Seq) {
 	return b.Group.Explain(first, sequence(first), cause, false), collectiveOf(first)
 }
 
-// dueMessages returns a time before which no send or receive is late, zero if none is pending. Those that are new stand at
-// the end, so thousands that are pending cost nothing here. The time may be that of one which is over: then a look at
-// all of them finds the next.
+// dueMessages returns a time before which no send or receive is late, zero if none is pending. New messages stand at the
+// end, so thousands of pending ones cost nothing here. The time may be that of a message which is over. Then a look at all
+// of them finds the next.
 func (b *Backend) dueMessages() time.Time {
 	now := time.Time{}
 	for i := len(b.messages) - 1; i >= 0 && b.messages[i].Clocked().IsZero(); i-- {

@@ -64,7 +64,7 @@ func receiveFor(t *testing.T, random *rand.Rand) *message {
 	return &message{Op: o}
 }
 
-// BenchmarkPendingDeadlines is what deadlines cost an idle round while receives are pending.
+// BenchmarkPendingDeadlines measures what deadlines cost an idle poll while receives are pending.
 func BenchmarkPendingDeadlines(tb *testing.B) {
 	for _, n := range []int{1, 100, 10_000} {
 		tb.Run(fmt.Sprintf("pending=%d", n), func(tb *testing.B) {

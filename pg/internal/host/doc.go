@@ -4,15 +4,17 @@
 // The way of an operation:
 //
 //  1. Enqueue takes it in the order of the group.
-//  2. One goroutine drives: the blocking caller itself, or one that is started for asynchronous calls. It takes over what was
-//     enqueued and advances everything that is pending, so that no operation waits for another goroutine to be scheduled.
+//  2. One goroutine runs the progress engine: the blocking caller itself, or one that is started for asynchronous calls. It
+//     takes over what was enqueued and advances everything that is pending. So no operation waits for another goroutine to
+//     be scheduled.
 //  3. A collective begins when those before it are over: its plan is made or found, its tensors are packed.
 //  4. The engine moves its frames. Sends and receives go on beside it.
-//  5. When nothing moves the driver waits in the mesh, until a frame comes or a deadline ends.
-//  6. The end of each operation is told to the group. The driver returns when its own operation is over, and leaves the rest to
-//     a new goroutine.
+//  5. When nothing moves, the progress engine waits in the mesh until a frame comes or a deadline ends.
+//  6. The end of each operation is told to the group. A blocking caller returns when its own operation is over, and leaves
+//     the rest to a new goroutine.
 //
-// Locks: Backend.mu guards the queue and who drives. Everything else belongs to the goroutine that drives.
+// Locks: Backend.mu guards the queue, and the flag that says that the progress engine runs. Everything else belongs to the
+// goroutine that runs it.
 //
 // Invariants:
 //

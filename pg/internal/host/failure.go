@@ -17,9 +17,9 @@ type abort struct {
 	at  time.Time
 }
 
-// Abort ends what is pending, from the operation at which the group failed; those before it may still complete for some time.
-// A second call changes something only if it allows fewer of them, and with own: a failure of this rank's while another's is
-// being drained. It reports whether it did.
+// Abort ends pending operations, from the one at which the group failed. Operations before it may still complete for some
+// time. A second call changes something only if it allows fewer of them, and with own: a failure of this rank's while
+// another's is being drained. It reports whether it did.
 func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
 	a := b.abort.Load()
 	if a != nil && (!own || at >= a.seq) {
@@ -29,11 +29,11 @@ func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
 	return true
 }
 
-// Drain is how long operations in flight may go on after a peer died or the group failed: what the peers had sent may complete
-// them.
+// Drain is how long operations in flight may go on after a peer died or the group failed. Frames that the peers had sent may
+// complete them.
 const Drain = time.Second
 
-// drains reports whether the operation at hand is one before the one at which the group failed, so that all it needs may
+// drains reports whether the operation at hand comes before the one at which the group failed. All that it needs may then
 // already be on its way. Its own deadline ends that.
 func (b *Backend) drains(a *abort) bool {
 	if len(b.active) == 0 || b.active[0].Seq >= a.seq {
@@ -69,8 +69,8 @@ type cut struct {
 	seq op.Seq
 }
 
-// grace is how long a rank waits for word of the first cause when a link's peer is gone: a peer that failed tells so
-// before it goes, on another channel.
+// grace is how long a rank waits for word of the first cause when a link's peer is gone. A peer that failed tells so before
+// it goes, on another channel.
 const grace = 250 * time.Millisecond
 
 // broken takes the error of a link. It fails the group at once, unless the peer is gone and may have told why.
@@ -87,7 +87,8 @@ func (b *Backend) broken(o *op.Op, err error) bool {
 	return false
 }
 
-// collectiveOf returns the place of a collective, 0 for a send or receive: those go on beside the collectives.
+// collectiveOf returns the sequence number of a collective. It is 0 for a send or receive, which goes on beside the
+// collectives.
 func collectiveOf(o *op.Op) op.Seq {
 	if o.P2P() {
 		return 0
@@ -106,7 +107,7 @@ func (b *Backend) locate(o *op.Op, err error) error {
 	return e
 }
 
-// sequence returns the place that an error names: a send or receive has none.
+// sequence returns the sequence number that an error names: a send or receive has none.
 func sequence(o *op.Op) op.Seq {
 	if o.P2P() {
 		return 0
@@ -114,8 +115,8 @@ func sequence(o *op.Op) op.Seq {
 	return o.Seq
 }
 
-// ownError is what a pending operation reports when the group has failed: the error itself if it is about that operation,
-// else that error as the cause.
+// ownError is what a pending operation reports when the group has failed. It is the group's error if that is about this
+// operation, else an error with it as the cause.
 func (b *Backend) ownError(o *op.Op, cause error) error {
 	r := o.Rare()
 	if r.Failure != nil {

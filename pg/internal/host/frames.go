@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// port is the engine's way to the links for one collective: it puts the call into every frame it sends and holds every
-// frame it takes against it.
+// port is the engine's way to the links for one collective. It puts the call into every frame that it sends, and compares
+// every frame that it takes with the call.
 type port struct {
 	links []transport.Link
 	call  transport.Call
@@ -83,8 +83,8 @@ func (p *port) Release(peer, lane int) { p.links[peer].Release(p2pLane + 1 + lan
 // MaxFrame implements engine.Port.
 func (p *port) MaxFrame(peer int) int { return p.links[peer].MaxFrame() }
 
-// Identify writes the identity that an operation's frames carry to c, where it is to be: of a struct with fields of one byte a
-// copy right after waits for them.
+// Identify writes the identity that an operation's frames carry to c, its final address. A copy of the struct, right after
+// its fields of one byte have been written, would wait for them.
 func Identify(c *transport.Call, group uint32, o *op.Op) {
 	*c = transport.Call{}
 	c.Group, c.Coll, c.DType, c.Seq, c.Root = group, uint8(o.Coll), uint8(o.DType), uint64(o.Seq), o.Root
@@ -121,8 +121,8 @@ func sign(c *transport.Call, coll plan.Coll, parts []op.Part) {
 	}
 }
 
-// Describe prints a call as "all_reduce #17 (1024 float32 elements, sum)", one without a number of its own as the first
-// after #17 as "barrier #17.1", and one of a block with its signature.
+// Describe prints a call as "all_reduce #17 (1024 float32 elements, sum)". The first call after #17 without a number of its
+// own is printed as "barrier #17.1", and a call of a block with its signature.
 func Describe(c transport.Call) string {
 	coll, dtype := plan.Coll(c.Coll), colligo.DType(c.DType)
 	number, more := op.Seq(c.Seq).Split()

@@ -8,9 +8,10 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// drive advances every operation of the group on this goroutine until the given one is over; with nil until none is
-// left. Only one goroutine drives at a time. If others' operations are left at the end, a new goroutine takes over.
-func (b *Backend) drive(until *op.Op) {
+// progress is the progress engine: it advances every operation of the group on this goroutine until the given one is over.
+// With nil it goes on until none is left. Only one goroutine runs it at a time. If other operations are left at the end, a
+// new goroutine takes over.
+func (b *Backend) progress(until *op.Op) {
 	idle := 0
 	for {
 		b.beats.Add(1)
@@ -37,15 +38,15 @@ func (b *Backend) nothingLeft() bool {
 	return len(b.active) == 0 && len(b.messages) == 0 && !b.fresh.Load()
 }
 
-// handOver ends the driving, or gives it to a new goroutine if there is work left.
+// handOver stops the progress engine, or gives it to a new goroutine if there is work left.
 func (b *Backend) handOver() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.nothingLeft() {
-		go b.drive(nil)
+		go b.progress(nil)
 		return
 	}
-	b.driving = false
+	b.running = false
 	if b.idle != nil {
 		close(b.idle)
 		b.idle = nil
@@ -68,7 +69,7 @@ func (b *Backend) poll() bool {
 	return b.advanceMessages() || moved
 }
 
-// accept takes over what was enqueued.
+// accept takes over the operations that were enqueued.
 func (b *Backend) accept() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// BenchmarkIdlePoll measures one look of the goroutine that drives at 10,000 pending operations, on the clock and on contexts.
+// BenchmarkIdlePoll measures one look of the progress engine at 10,000 pending operations, on the clock and on contexts.
 func BenchmarkIdlePoll(b *testing.B) {
 	h := New(Config{Name: "0", Size: 2})
 	for range 10_000 {

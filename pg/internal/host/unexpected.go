@@ -12,7 +12,7 @@ import (
 )
 
 // maxUnexpected bounds the bytes of messages that came before their receive was posted and had to make way for others of the
-// same peer. Beyond it a message waits in its lane and holds up those behind it.
+// same peer. Beyond it a message waits in its lane and holds up the messages behind it.
 const maxUnexpected = 64 << 20
 
 // arrived is a message without a receive.
@@ -51,8 +51,8 @@ func (u *unexpected) take(m *message) (bool, error) {
 	return false, nil
 }
 
-// Unexpected says with which tags messages have come from a peer that no receive has asked for. Only the goroutine that
-// drives calls it.
+// Unexpected says with which tags messages have come from a peer that no receive has asked for. Only the goroutine that runs
+// the progress engine calls it.
 func (b *Backend) Unexpected(peer, most int) []string {
 	var said []string
 	for _, a := range b.unexpected.messages {

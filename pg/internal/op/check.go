@@ -25,7 +25,7 @@ func (o *Op) Failf(format string, args ...any) {
 	}
 }
 
-// Fail is Failf with an error.
+// Fail makes err the error of the call, unless it has one.
 func (o *Op) Fail(err error) {
 	if o.valid() {
 		o.More().Wrong = err
@@ -37,7 +37,7 @@ func (o *Op) Wrong() error { return o.Rare().Wrong }
 
 func (o *Op) valid() bool { return o.rare == nil || o.rare.Wrong == nil }
 
-// check refuses tensors of another type or device than the first, and on a device those that are not contiguous.
+// check refuses tensors of another type or device than the first, and on a device tensors that are not contiguous.
 func (o *Op) check(t *colligo.Tensor) {
 	switch {
 	case !t.Valid():
@@ -70,7 +70,7 @@ func (o *Op) reduceWith(by colligo.ReduceOp) {
 	}
 }
 
-// Kernel returns what reduces the elements, nil for collectives that do not reduce.
+// Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
 func (o *Op) Kernel() *kernels.Kernel {
 	if !o.Coll.Reduces() {
 		return nil

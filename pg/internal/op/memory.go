@@ -150,8 +150,8 @@ func (o *Op) factor() (float64, error) {
 }
 
 // joined returns the memory of tensors that follow one another without gaps, nil where they do not. They can be allocations
-// of their own that happen to be neighbours: the caller keeps all of them alive, and the slice is not made by unsafe.Slice,
-// which ends programs built with the race detector when it finds more than one allocation.
+// of their own that happen to be neighbours, and the caller keeps all of them alive. The slice is not made by unsafe.Slice.
+// That function ends programs built with the race detector when it finds more than one allocation.
 func joined(ts []colligo.Tensor) []byte {
 	if ts[0].Device().Kind != colligo.CPU {
 		return nil

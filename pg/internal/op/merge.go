@@ -86,7 +86,7 @@ func (o *Op) name() {
 	}
 }
 
-// pack copies what is not contiguous.
+// pack copies tensors that are not contiguous.
 func (p *Part) pack(inPlace bool) {
 	if p.ins != nil {
 		p.in = gatherTensors(p.ins)
@@ -146,7 +146,7 @@ func (o *Op) eachPart(flat []byte, split plan.Coll, f func(flat []byte, p *Part,
 	}
 }
 
-// Block is a coalescing block: an operation that is over when those are that it is made of.
+// Block is a coalescing block: an operation that is over when the operations are that it is made of.
 type Block struct {
 	Op   // stands for all in the recorder, if there are several
 	Ops  []*Op

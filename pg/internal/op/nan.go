@@ -30,7 +30,7 @@ func (o *Op) Sent() []colligo.Tensor {
 	return o.Rare().Ins
 }
 
-// FindNaN searches what the operation sends from memory of this process. It returns nil if there is no NaN.
+// FindNaN searches the tensors that the operation sends from memory of this process. It returns nil if there is no NaN.
 func (o *Op) FindNaN() *NaN {
 	for n, t := range o.Sent() {
 		if i := FirstNaN(Gathered(t), o.DType); i >= 0 {
@@ -64,8 +64,8 @@ func FirstNaN(b []byte, d colligo.DType) int {
 	return i * size / d.Size()
 }
 
-// firstAbove returns the index of the first number whose bits without the sign are above those of infinity, or where the
-// type has none, of the largest number.
+// firstAbove returns the index of the first number whose bits without the sign are above those of infinity. Where the type
+// has no infinity, the largest number takes its place.
 func firstAbove(b []byte, size int, most uint64) int {
 	sign := uint64(1) << (8*size - 1)
 	for i := 0; i+size <= len(b); i += size {

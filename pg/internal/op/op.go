@@ -43,7 +43,7 @@ type Op struct {
 	Seq Seq             // place in the group's order, the same on all ranks; a message has that of the collective before it
 	Ctx context.Context // of the call; nil is one that never ends
 
-	// What the recorder, the metrics and the hooks hear.
+	// Values that the recorder, the metrics and the hooks hear.
 	ID     int64         // in the recorder; negative if nothing was recorded
 	Number uint64        // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
 	Called time.Time     // zero if the operation was refused
@@ -53,12 +53,12 @@ type Op struct {
 	Limit  time.Duration // how long the operation may take from when it can begin
 	waited time.Duration // from Called until the limit began to count, plus 1
 
-	Done chan struct{} // closed when the operation is over; nil if only the goroutine that drives it waits
+	Done chan struct{} // closed when the operation is over; nil if only the goroutine that runs the progress engine waits
 	Err  error
 	rare *Rare
 }
 
-// Rare is what few operations need.
+// Rare has the fields that few operations need.
 type Rare struct {
 	Ins, Outs     []colligo.Tensor // one tensor for each rank; of an operation that stands for several, the tensors of all
 	in, out       []byte           // the memory of a list whose tensors follow one another
@@ -81,7 +81,7 @@ type Rare struct {
 // nothing is the Rare of operations that have none. It is only read.
 var nothing = new(Rare)
 
-// Rare returns what few operations need, to be read.
+// Rare returns the fields that few operations need, to be read.
 func (o *Op) Rare() *Rare {
 	if o.rare == nil {
 		return nothing
@@ -216,7 +216,7 @@ func (o *Op) Expired(now time.Time) (late bool, cause error) {
 	return o.waited != 0 && !now.Before(o.Deadline()), nil
 }
 
-// What says what was called, such as "float32 sum, 4 MiB".
+// The result of What describes the call's arguments, such as "float32 sum, 4 MiB".
 func (o *Op) What() string {
 	if o.Coll == plan.Barrier || !o.DType.Valid() {
 		return ""
@@ -239,7 +239,7 @@ func (o *Op) What() string {
 // but for an all_to_all with splits.
 func (o *Op) Bytes() int { return o.Elements() * o.Elem() }
 
-// Elements is Bytes in elements.
+// Elements returns the elements of the whole tensor: the larger of what all ranks put in and get out.
 func (o *Op) Elements() int {
 	if counts := o.Rare().Counts; counts != nil {
 		n := 0
@@ -255,8 +255,8 @@ func (o *Op) Elements() int {
 	return o.Count
 }
 
-// TuningBytes is the bytes by which an algorithm is picked, the same on all ranks: each rank of an all_to_all may have splits
-// of its own.
+// TuningBytes is the bytes by which an algorithm is picked, the same on all ranks. An all_to_all counts as 0, for each rank
+// may have splits of its own.
 func (o *Op) TuningBytes() int {
 	if o.Coll == plan.AllToAll {
 		return 0
@@ -264,7 +264,8 @@ func (o *Op) TuningBytes() int {
 	return o.Bytes()
 }
 
-// Inputs returns the tensors that were called with, in room where it is one. What c10d does in place is input and output.
+// Inputs returns the tensors that were called with, in room where it is one. A tensor that c10d changes in place is input
+// and output.
 func (o *Op) Inputs(room *[1]colligo.Tensor) []colligo.Tensor {
 	switch {
 	case o.In.Valid():

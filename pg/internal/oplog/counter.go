@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Buckets is the number of ranges in which durations are counted: up to 1 µs, and each four times as long as the one
-// before, up to 1.2 hours at the last but one. The last has no bound.
+// Buckets is the number of ranges in which durations are counted. The first ends at 1 µs, and each later one at four times
+// the end before. The last but one ends at 1.2 hours; the last has no bound.
 const Buckets = 18
 
 // bucketOf returns the first bucket whose bound is not below d.

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Hooks tell functions of every operation that has ended, from one goroutine of their own. I is what they are told. The zero
-// value has no functions. c10d: the completion hook of a process group.
+// Hooks tell functions of every operation that has ended, from one goroutine of their own. Each call gets one record of type
+// I. The zero value has no functions. c10d: the completion hook of a process group.
 type Hooks[I any] struct {
 	any atomic.Bool // so that groups without functions take no lock
 

@@ -144,7 +144,7 @@ func (l *Log) End(o *op.Op, err error) {
 	l.Pending.Done(1)
 }
 
-// Conclude is End of an operation that goes on to count as pending.
+// Conclude notes how an operation has ended that goes on to count as pending.
 func (l *Log) Conclude(e *Entry) {
 	l.conclude(e.ID, e.Took, e.Ended, e.Err)
 	l.Count(e)
@@ -179,7 +179,7 @@ func (l *Log) count(t op.Type, bytes int, took time.Duration, err error) {
 	}
 }
 
-// name returns an operation's name in a dump. Those of sends and receives are made once for each peer.
+// name returns an operation's name in a dump. Names of sends and receives are made once for each peer.
 func (l *Log) name(o *op.Op, t op.Type) string {
 	r := o.Rare()
 	switch {
@@ -203,9 +203,9 @@ func (l *Log) name(o *op.Op, t op.Type) string {
 	return *name
 }
 
-// tensors puts the tensors of a call into the recorder's operation as c10d has them: lists that it flattens are one
-// tensor. Readers of dumps compare the ranks' inputs and outputs, and expect some of both: of uneven calls those are
-// recorded that are the same on all ranks. They count an all-to-all's first tensors only, so lists are one there too.
+// tensors puts the tensors of a call into the recorder's operation as c10d has them: lists that it flattens are one tensor.
+// Readers of dumps compare the ranks' inputs and outputs, and expect some of both. Of uneven calls, the tensors are recorded
+// that are the same on all ranks. They count an all-to-all's first tensors only, so lists are one there too.
 func (l *Log) tensors(f *flight.Op, o *op.Op, t op.Type) {
 	in, out := &l.in, &l.out
 	f.In, f.Out = o.Inputs(in), o.Outputs(out)

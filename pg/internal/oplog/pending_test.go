@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPendingAgain has an operation called when the last has just ended, and who saw that is about to wake who waits: one
-// that begins to wait then must not be woken with the others, for the new operation is pending.
+// TestPendingAgain calls an operation when the last has just ended. The goroutine that ended it is about to wake the
+// goroutines that wait. One that begins to wait now must not be woken with the others, for the new operation is pending.
 func TestPendingAgain(t *testing.T) {
 	var p Pending
 	p.Add()

@@ -1,5 +1,5 @@
-// Package ranklist prints ranks the same way in every message that names several of them: in runs, as in "ranks 0-2, 5",
-// with a verb that agrees in number.
+// Package ranklist prints ranks the same way in every message that names several of them. Ranks stand in runs, as in "ranks
+// 0-2, 5", with a verb that agrees in number.
 //
 // Invariants:
 //

@@ -15,8 +15,8 @@ type pending struct {
 	backend.Pending
 }
 
-// deadlines are those of asynchronous operations, which nobody may be waiting for. Operations whose deadlines follow one
-// another stand in a queue, the others in a heap.
+// deadlines finds the asynchronous operations that are late, for which nobody may be waiting. Operations whose deadlines
+// follow one another stand in a queue, the others in a heap.
 type deadlines struct {
 	mu    sync.Mutex
 	queue []pending // by deadline; those before head are gone
@@ -40,8 +40,8 @@ func (d *deadlines) any() bool {
 	return len(d.queue)-d.head+len(d.odd) > 0
 }
 
-// late forgets what is done, which it tells freed, and returns the first operation that is late, nil if none is. After that
-// nothing is watched, for the group fails.
+// late forgets operations that are done, which it tells freed, and returns the first operation that is late, nil if none is.
+// After that nothing is watched, for the group fails.
 func (d *deadlines) late(now time.Time, freed func(*op.Op)) *op.Op {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +70,7 @@ func (d *deadlines) late(now time.Time, freed func(*op.Op)) *op.Op {
 	return late
 }
 
-// byDeadline is a heap.
+// byDeadline has the operations whose deadlines are not in the order of their calls, as a heap with the earliest first.
 type byDeadline []pending
 
 func (h byDeadline) Len() int           { return len(h) }

@@ -52,7 +52,7 @@ type queue struct {
 	head    int // entries before it are gone
 }
 
-// entry is an operation on a device. It is small, for one CPU writes it and another reads it, and each line of memory that
+// entry is an operation on a device. It is small, for one CPU writes it and another reads it. Each line of memory that
 // changes hands costs the caller as much as a lock.
 type entry struct {
 	id     flight.ID
@@ -94,7 +94,7 @@ const (
 	longPause  = 50 * time.Millisecond
 )
 
-// Open makes the watchdog that of a group.
+// Open makes the watchdog look after the devices of a group.
 func (d *Devices) Open(g Group, log *oplog.Log) { d.group, d.log = g, log }
 
 func queueOf(coll plan.Coll) int {
@@ -222,7 +222,8 @@ func (d *Devices) idle() bool {
 	return !d.looking
 }
 
-// look concludes what is over at the head of each queue; last also what never will be. Only one goroutine looks at a time.
+// look concludes the operations that are over at the head of each queue; with last, also the ones that never will be. Only
+// one goroutine looks at a time.
 func (d *Devices) look(last bool) (moved bool) {
 	for q := range d.queues {
 		for n := len(d.batch); n == len(d.batch); {
@@ -260,7 +261,7 @@ func (d *Devices) some(q int) []entry {
 	return d.batch[:copy(d.batch[:], d.queues[q].entries[d.queues[q].head:])]
 }
 
-// drop forgets the n oldest of a queue. The memory of those that are gone is used again when they are more than half.
+// drop forgets the n oldest of a queue. The memory of forgotten ones is used again when they are more than half.
 func (d *Devices) drop(q, n int) {
 	clear(d.batch[:])
 	if n == 0 {

@@ -28,8 +28,8 @@ func (whole) Err() error     { return nil }
 func (whole) Late(*op.Op)    {}
 func (whole) Freed(o *op.Op) {}
 
-// BenchmarkLook measures one look at 10,000 asynchronous operations that are pending on a device: for those that are done, and
-// for the first that is late.
+// BenchmarkLook measures one look at 10,000 asynchronous operations that are pending on a device. The look searches
+// operations that are done, and the first that is late.
 func BenchmarkLook(b *testing.B) {
 	var d Devices
 	d.Open(whole{}, new(oplog.Log))

@@ -1,10 +1,10 @@
-// Package watchdog looks at what the devices of a group do, so that the recorder, the metrics and the hooks hear of operations
-// that nobody waits for, and so that an operation that is late ends the group.
+// Package watchdog looks at what the devices of a group do. So the recorder, the metrics and the hooks hear of operations
+// that nobody waits for, and an operation that is late ends the group.
 //
 // One goroutine per group looks, while anything is pending on a device:
 //
-//  1. For each queue (collectives, sends, receives) it asks the oldest operation whether it is over, and concludes those that
-//     are. A backend that is a Tracker is asked once for all of its blocking calls.
+//  1. For each queue (collectives, sends, receives) it asks the oldest operation whether it is over, and concludes the ones
+//     that are. A backend that is a Tracker is asked once for all of its blocking calls.
 //  2. It tells the group of the first asynchronous operation that has passed its deadline.
 //  3. It sleeps: a millisecond after something moved, and up to 50 while nothing does.
 //
@@ -13,7 +13,7 @@
 //
 // Invariants:
 //
-//  1. A look costs what has ended since the last, not what is pending.
+//  1. The cost of a look grows with the operations that have ended since the last, not with the pending ones.
 //  2. Operations of one queue are concluded in their order.
-//  3. After Close everything is concluded: with the error of the group what the devices did not finish.
+//  3. After Close everything is concluded. Operations that the devices did not finish get the error of the group.
 package watchdog

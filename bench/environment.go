@@ -14,20 +14,20 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// seat is what one rank has besides its group: its memory and, on a GPU, device and rival.
-type seat struct {
+// environment is what one rank has besides its group: its memory and, on a GPU, device and baseline.
+type environment struct {
 	memory
-	gpu   *gpu // nil on the CPU
-	rival *rival
-	where string        // such as "cpu", or the device's model
-	first time.Duration // from the process's beginning to the end of its first all_reduce on the GPU
-	index int           // of the device
+	gpu      *gpu // nil on the CPU
+	baseline *baseline
+	where    string        // such as "cpu", or the device's model
+	first    time.Duration // from the process's beginning to the end of its first all_reduce on the GPU
+	index    int           // of the device
 }
 
-// openSeat takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of the
-// group call it. What it returns is to be closed after the group, also beside an error.
-func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p process) (*seat, context.Context, error) {
-	s := &seat{where: onCPU}
+// openEnvironment takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of
+// the group call it. The environment is to be closed after the group, also if it comes with an error.
+func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, p process) (*environment, context.Context, error) {
+	s := &environment{where: onCPU}
 	if o.device == onCPU {
 		s.memory = newHostMemory(o.largest())
 		return s, ctx, nil
@@ -50,7 +50,7 @@ func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p proce
 		return s, ctx, err
 	}
 	if o.compare != "" {
-		if s.rival, err = openRival(ctx, g, s.gpu, o.nccl, p.getenv(nvlsSwitch)); err != nil {
+		if s.baseline, err = openBaseline(ctx, g, s.gpu, o.nccl, p.getenv(nvlsSwitch)); err != nil {
 			return s, ctx, err
 		}
 	}
@@ -61,16 +61,16 @@ func (o *options) openSeat(ctx context.Context, g *pg.Group, v *variant, p proce
 }
 
 // register registers both stretches. The group's Close, and the communicator's, undo it.
-func (s *seat) register(ctx context.Context, g *pg.Group, bytes int) error {
+func (s *environment) register(ctx context.Context, g *pg.Group, bytes int) error {
 	for _, at := range s.gpu.stretches {
 		t := colligo.OnDevice(s.gpu.device.Place(), uintptr(at), bytes, colligo.Uint8)
 		if _, err := g.Register(ctx, t); err != nil {
 			return err
 		}
-		if s.rival == nil {
+		if s.baseline == nil {
 			continue
 		}
-		if err := s.rival.register(at, bytes); err != nil {
+		if err := s.baseline.register(at, bytes); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (s *seat) register(ctx context.Context, g *pg.Group, bytes int) error {
 }
 
 // begin runs the first all_reduce, which opens the backend, and takes the time.
-func (s *seat) begin(ctx context.Context, g *pg.Group, p process) error {
+func (s *environment) begin(ctx context.Context, g *pg.Group, p process) error {
 	x := s.tensor(inputs, colligo.Float32, 1)
 	err := s.gpu.onDevice(func(t cuda.Thread) error {
 		return errors.Join(t.Set32(s.gpu.stretches[inputs], 0, 1, s.gpu.stream), t.Synchronize(s.gpu.stream))
@@ -95,15 +95,15 @@ func (s *seat) begin(ctx context.Context, g *pg.Group, p process) error {
 }
 
 // leave ends what has to be ended before the group is closed.
-func (s *seat) leave(failed bool) error {
-	if s.rival == nil {
+func (s *environment) leave(failed bool) error {
+	if s.baseline == nil {
 		return nil
 	}
-	return s.rival.close(failed)
+	return s.baseline.close(failed)
 }
 
 // close gives the memory back, after the group was closed.
-func (s *seat) close() error {
+func (s *environment) close() error {
 	if s.gpu == nil {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// rival is this rank's part of an NCCL communicator.
-type rival struct {
+// baseline is this rank's part of the NCCL communicator that a measurement compares with.
+type baseline struct {
 	library *nccl.Library
 	comm    *nccl.Comm
 	gpu     *gpu
@@ -22,20 +22,20 @@ type rival struct {
 }
 
 // register registers memory with the communicator, if the library can.
-func (v *rival) register(at cuda.Pointer, bytes int) error {
+func (v *baseline) register(at cuda.Pointer, bytes int) error {
 	return v.gpu.onDevice(func(cuda.Thread) (err error) {
 		v.noted, err = v.comm.Register(at, bytes)
 		return err
 	})
 }
 
-// openRival joins a communicator of the group's ranks. All ranks call it.
-func openRival(ctx context.Context, g *pg.Group, d *gpu, path, nvls string) (*rival, error) {
+// openBaseline joins a communicator of the group's ranks. All ranks call it.
+func openBaseline(ctx context.Context, g *pg.Group, d *gpu, path, nvls string) (*baseline, error) {
 	l, err := nccl.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	v := &rival{library: l, gpu: d, nvls: nvls}
+	v := &baseline{library: l, gpu: d, nvls: nvls}
 	if v.version, err = l.Version(); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func openRival(ctx context.Context, g *pg.Group, d *gpu, path, nvls string) (*ri
 }
 
 // close leaves the communicator. After a failure nobody waits for the others.
-func (v *rival) close(failed bool) error {
+func (v *baseline) close(failed bool) error {
 	if v == nil {
 		return nil
 	}
@@ -67,8 +67,8 @@ func (v *rival) close(failed bool) error {
 	})
 }
 
-// hasRival reports whether NCCL has an operation that does the same, as package nccl binds it.
-func (c testCase) hasRival() bool {
+// hasBaseline reports whether NCCL has an operation that does the same, as package nccl binds it.
+func (c testCase) hasBaseline() bool {
 	switch c.coll {
 	case barrier:
 		return true
@@ -91,12 +91,12 @@ func (c testCase) hasRival() bool {
 
 // sameResult reports whether NCCL's result has to be the same bit for bit. Its averages are rounded elsewhere.
 func (c testCase) sameResult() bool {
-	return c.hasRival() && !(c.reduces && c.op.Kind() == colligo.KindAvg)
+	return c.hasBaseline() && !(c.reduces && c.op.Kind() == colligo.KindAvg)
 }
 
-// call returns what does the same as a trial with the same tensors on the same stream. All but the barrier, which goes there
-// itself, are called on the device.
-func (v *rival) call(b *binding, t trial) func(ctx context.Context) error {
+// call returns a function that does the same as a trial with NCCL, with the same tensors on the same stream. It must be
+// called with the device current, but for the barrier, which sees to that itself.
+func (v *baseline) call(b *binding, t trial) func(ctx context.Context) error {
 	s, kind := v.gpu.stream, b.op.Kind()
 	var in, out cuda.Pointer
 	if t.in.Valid() {
@@ -123,7 +123,7 @@ func (v *rival) call(b *binding, t trial) func(ctx context.Context) error {
 }
 
 // barrier is what PyTorch's process group of NCCL does for one: an all_reduce of an element, and the host waits for it.
-func (v *rival) barrier() func(ctx context.Context) error {
+func (v *baseline) barrier() func(ctx context.Context) error {
 	word := v.gpu.stretches[inputs]
 	return func(context.Context) error {
 		return v.gpu.onDevice(func(t cuda.Thread) error {
@@ -136,4 +136,4 @@ func (v *rival) barrier() func(ctx context.Context) error {
 }
 
 // String says which library it is.
-func (v *rival) String() string { return fmt.Sprintf("NCCL %s (%s)", v.version, v.library.Path) }
+func (v *baseline) String() string { return fmt.Sprintf("NCCL %s (%s)", v.version, v.library.Path) }
