@@ -32,12 +32,12 @@ type arguments struct {
 // prepare fills in the arguments that are the same in every launch. Kernels look at an abort flag on the device's side of abort.
 func (x *launcher) prepare(abort uint64) {
 	l := x.layout
-	g := ptx.GroupArgs{State: uint64(x.heap.Place(l.State)), Abort: abort, Rank: uint32(x.rank),
+	g := ptx.GroupArgs{State: uint64(x.heap.Address(l.State)), Abort: abort, Rank: uint32(x.rank),
 		Size: uint32(x.size), LLSlot: uint32(l.LLSlot), TileSlot: uint32(l.TileSlot)}
 	for q := range x.size {
 		d := x.peerIndex(q)
-		g.LL[d], g.Tiles[d] = uint64(x.heap.PeerPlace(q, l.LL)), uint64(x.heap.PeerPlace(q, l.Tiles))
-		g.Flags[d] = uint64(x.heap.PeerPlace(q, l.Flags))
+		g.LL[d], g.Tiles[d] = uint64(x.heap.PeerAddress(q, l.LL)), uint64(x.heap.PeerAddress(q, l.Tiles))
+		g.Flags[d] = uint64(x.heap.PeerAddress(q, l.Flags))
 	}
 	a := &arguments{}
 	x.args = a

@@ -16,8 +16,8 @@ import (
 	"github.com/colligo-go/colligo/transport/sim"
 )
 
-// refusals are calls that a rank makes wrong. Those that package pg refuses before it has taken a number leave the group as
-// it was. They need two devices but for those of one.
+// refusals are calls that a rank makes wrong. Calls that package pg refuses before it has taken a number leave the group as
+// it was. The call that mixes devices needs two.
 func (r *rank) refusals(devices int) error {
 	d := colligo.Float32
 	x := r.tensor(0, d, 0, 12)
@@ -44,32 +44,33 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// place is where rank 1 says that its tensor is, and what it then hears. The other ranks hear it from rank 1.
-type place struct {
+// badAddress is where rank 1 says that its tensor is, and the error that it then gets. The other ranks get it from rank 1.
+type badAddress struct {
 	name string
 	at   func(r *rank) colligo.Tensor
 	text string
 }
 
-// places are addresses that no device memory of the rank has. peer is an address on another device, 0 if there is none.
-func places(peer func() cuda.Pointer) []place {
+// badAddresses returns addresses that no device memory of the rank has. The function peer returns an address on another
+// device; it is nil if there is none.
+func badAddresses(peer func() cuda.Pointer) []badAddress {
 	d := colligo.Float32
 	of := func(r *rank, at cuda.Pointer, n int) colligo.Tensor {
 		return colligo.OnDevice(r.device.Place(), uintptr(at), n, d)
 	}
-	all := []place{
+	all := []badAddress{
 		{"nowhere", func(r *rank) colligo.Tensor { return of(r, 0x1000, 4) }, "the input float32[4] cuda:"},
 		{"nowhere", func(r *rank) colligo.Tensor { return of(r, 0x1000, 4) }, "at 0x1000 (16 bytes): no device memory is there"},
 		{"end", func(r *rank) colligo.Tensor { return of(r, r.arena+cuda.Pointer(2*r.half)-64, 1<<40) }, "the memory ends after"},
 	}
 	if peer != nil {
-		all = append(all, place{"other device", func(r *rank) colligo.Tensor { return of(r, peer(), 4) }, "the memory is on device 0"})
+		all = append(all, badAddress{"other device", func(r *rank) colligo.Tensor { return of(r, peer(), 4) }, "the memory is on device 0"})
 	}
 	return all
 }
 
 // misplaced has rank 1 call with a tensor that is not there. Nobody's device is harmed: memory can still be copied.
-func (r *rank) misplaced(p place) error {
+func (r *rank) misplaced(p badAddress) error {
 	x := r.tensor(0, colligo.Float32, 0, 4)
 	if err := r.put(x, make([]byte, x.Size())); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (r *rank) misplaced(p place) error {
 
 func TestMisplaced(t *testing.T) {
 	t.Parallel()
-	for _, p := range places(func() cuda.Pointer { return 1<<56 + 4096 }) {
+	for _, p := range badAddresses(func() cuda.Pointer { return 1<<56 + 4096 }) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			onRanks(t, abortable(t, 2).Driver(), 2, 2, simHalf, small(LL), func(r *rank) error { return r.misplaced(p) })

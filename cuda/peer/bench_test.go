@@ -10,8 +10,8 @@ import (
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 )
 
-// BenchmarkAllReduce times float32 sums back to back on one stream by events. µs/op is the slowest rank's time on the
-// device; ns/op is the host's for all ranks together. The group stays open for all sizes.
+// BenchmarkAllReduce times float32 sums back to back on one stream by events. The figure µs/op is the slowest rank's time on
+// the device. The figure ns/op is the host's time for all ranks together. The group stays open for all sizes.
 func BenchmarkAllReduce(b *testing.B) {
 	d, n := gpus(b)
 	for _, size := range []int{2, 4, 8} {

@@ -77,8 +77,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestLongBlocks has ranks send long messages to one another in blocks, receives first and sends first, by kernels and by streams, in
-// graphs, also more of them than an eager buffer has room for.
+// TestLongBlocks has ranks send long messages to one another in blocks, receives first and sends first. They go by kernels
+// and by streams, also in graphs. Some blocks have more of them than an eager buffer has room for.
 func TestLongBlocks(t *testing.T) {
 	t.Parallel()
 	for _, blocking := range []bool{false, true} {
@@ -140,8 +140,8 @@ func (r *rank) sendRecvs(n, some int) error {
 	})
 }
 
-// TestRendezvousInACircle has three ranks send long messages to one another in blocks, in which the first receive of each is of the second
-// send of its peer.
+// TestRendezvousInACircle has three ranks send long messages to one another in blocks. The first receive of each rank is of
+// the second send of its peer.
 func TestRendezvousInACircle(t *testing.T) {
 	t.Parallel()
 	onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, Options{Memory: rendezvousMemory, Timeout: 10 * time.Second}, func(r *rank) error {

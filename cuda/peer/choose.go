@@ -2,8 +2,8 @@ package peer
 
 import "github.com/colligo-go/colligo/plan"
 
-// tuned is a rule with the algorithms that may take its operations, in the order in which they are asked: the rule's own, and
-// its fallbacks.
+// tuned is a rule with the algorithms that may take its operations, in the order in which they are asked. They are the rule's
+// own algorithm and its fallbacks.
 type tuned struct {
 	Rule
 	by []*algorithm

@@ -45,7 +45,7 @@ func (b *backend) release() {
 // releaseOn sets the flags again and again. A stream may come to a wait only when it is through with work of the caller's. It
 // also resets the flags that it has waited for. After a while releaseOn sets them only now and then.
 func (b *backend) releaseOn(t cuda.Thread) error {
-	words, n := b.heap.Place(b.layout.Words), b.layout.NumWords()+b.layout.NumTags()
+	words, n := b.heap.Address(b.layout.Words), b.layout.NumWords()+b.layout.NumTags()
 	for limit := time.Now().Add(streamorder.Patience); !b.Quiet(t); {
 		if time.Now().After(limit) {
 			select {

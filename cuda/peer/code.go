@@ -38,7 +38,7 @@ func (c *code) loadMoves(t cuda.Thread) error {
 	return c.load(t, ptx.MoveModule(), putInto(c.moves, moveNames))
 }
 
-// loadFolds loads a family of the kernels of a reduction.
+// loadFolds loads one module of the kernels of a reduction.
 func (c *code) loadFolds(t cuda.Thread, of reduction, f ptx.Family) error {
 	m, err := ptx.ReduceModule(of.dtype, of.kind, f)
 	if err != nil {

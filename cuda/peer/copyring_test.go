@@ -101,12 +101,12 @@ func allAlgorithms() Options {
 func TestCopyRingAmongOthers(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {
-		for turn := range seeds(6) {
-			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+turn), func(t *testing.T) {
+		for i := range seeds(6) {
+			t.Run(fmt.Sprintf("ranks=%d/seed=%d", size, *seed+i), func(t *testing.T) {
 				t.Parallel()
-				sim := kerneled(t, cudasim.Config{Devices: size, Seed: *seed + turn})
+				sim := kerneled(t, cudasim.Config{Devices: size, Seed: *seed + i})
 				t.Cleanup(func() { cudasim.Check(t, sim) })
-				onRanks(t, sim.Driver(), size, size, simHalf, allAlgorithms(), func(r *rank) error { return r.mixed(*seed + turn) })
+				onRanks(t, sim.Driver(), size, size, simHalf, allAlgorithms(), func(r *rank) error { return r.mixed(*seed + i) })
 			})
 		}
 	}
@@ -236,10 +236,10 @@ func checkOrder(t *testing.T, p *plan.Plan, slot int) {
 func TestCopyRingEnds(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("no more of this")
-	for turn := range uint64(3) {
-		t.Run(fmt.Sprintf("seed=%d", *seed+turn), func(t *testing.T) {
+	for i := range uint64(3) {
+		t.Run(fmt.Sprintf("seed=%d", *seed+i), func(t *testing.T) {
 			t.Parallel()
-			sim := kerneled(t, cudasim.Config{Devices: 3, Seed: *seed + turn})
+			sim := kerneled(t, cudasim.Config{Devices: 3, Seed: *seed + i})
 			t.Cleanup(func() {
 				sim.Drain()
 				require.Empty(t, sim.Leaks())

@@ -90,8 +90,8 @@ func deafened(driver *cuda.Driver) (*cuda.Driver, *deaf) {
 	return &d, x
 }
 
-// TestCopyRingLeavesNothingOut leaves out each kind of wait of a ring, between sums by tiles, and expects the simulator to find
-// that something is not ordered any more.
+// TestCopyRingLeavesNothingOut leaves out each kind of wait of a ring, between sums by tiles. It expects the simulator to
+// find that something is not ordered any more.
 func TestCopyRingLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	for what, leave := range map[string]func(x *deaf, r *rank, s *engines){

@@ -19,14 +19,15 @@ import (
 //	fold    wait for arrived; fold; record that; reset arrived; set free on the next sender
 //
 // An engine does nothing for 5 µs between two copies, whatever streams they are on. It idles as long again if a stream writes
-// or waits for a word in between, and 1 µs more if it waits for an event. So words are kept off the copy stream, and slices
-// are as large as slots. (1 GiB on two H200 took 2,916 µs in slices of 32 MiB and 2,889 in slices of 44.)
+// or waits for a word in between. If a stream waits for an event, it idles 1 µs more. So words are kept off the copy stream,
+// and slices are as large as slots. (1 GiB on two H200 took 2,916 µs in slices of 32 MiB and 2,889 in slices of 44.)
 //
-// The commands could also run one by one, in the order in which they are enqueued, for a send needs nothing of the receives
-// after it on any rank. So streams that share a queue of the hardware make a ring slow at most.
+// A send needs nothing of the receives after it on any rank. So the commands could also run one by one, in the order in which
+// they are enqueued. Streams that share a queue of the hardware make a ring slow at most.
 //
 // Lanes. They are enqueued in rotation: step i of all lanes, then step i+1. A lane is one slice that goes round, and two of
-// them are enough. While slice k of a step is on its way, slice k-1 is folded, and so may go on when the engine is done with k.
+// them are enough. While slice k of a step is on its way, slice k-1 is folded. So slice k-1 may go on when the engine is done
+// with slice k.
 //
 // Slots. Slices go to slot 0 and 1 alternately, on all ranks alike: a rank's q-th send is its peer's q-th receive. (In a ring
 // there is one link each way; an exchange in rotation has blocks of one length.) Slices 0 and 1 need no leave. For slice q+2
@@ -180,9 +181,9 @@ func (r *copyRing) send(st ringStep) error {
 	r.sent++
 	src, n := r.at(st.Src)
 	c := streamorder.On(r.t)
-	c.Copy(r.heap.PeerPlace(st.To, data), src, n, x.copy.Stream)
+	c.Copy(r.heap.PeerAddress(st.To, data), src, n, x.copy.Stream)
 	c.Follow(x.signal.Stream, x.copy.Stream, x.copy.Event)
-	c.Write32(x.signal.Stream, r.heap.PeerPlace(st.To, arrived), 1)
+	c.Write32(x.signal.Stream, r.heap.PeerAddress(st.To, arrived), 1)
 	return c.Err
 }
 
@@ -201,7 +202,7 @@ func (r *copyRing) pass(st ringStep) error {
 		c.WaitEvent(x.gate.Stream, x.folded[st.lane])
 	}
 	_, _, at := r.layout.RingAt(st.To, r.sent%symheap.RingSlots)
-	free := r.heap.Place(at)
+	free := r.heap.Address(at)
 	c.Wait32(x.gate.Stream, free, 1)
 	c.Write32(x.gate.Stream, free, 0)
 	c.Follow(x.copy.Stream, x.gate.Stream, x.gate.Event)
@@ -212,13 +213,13 @@ func (r *copyRing) pass(st ringStep) error {
 func (r *copyRing) receive(st ringStep) error {
 	s, c := r.engines.fold.Stream, streamorder.On(r.t)
 	data, at, free := r.layout.RingAt(r.rank, r.received%symheap.RingSlots)
-	arrived := r.heap.Place(at)
+	arrived := r.heap.Address(at)
 	c.Wait32(s, arrived, 1)
-	c.Do(func() error { return r.take(&st.Step, r.heap.Place(data), s) })
+	c.Do(func() error { return r.take(&st.Step, r.heap.Address(data), s) })
 	c.Record(r.engines.folded[st.lane], s)
 	c.Write32(s, arrived, 0)
 	if next := r.received + symheap.RingSlots; next < len(r.senders) {
-		c.Write32(s, r.heap.PeerPlace(r.senders[next], free), 1)
+		c.Write32(s, r.heap.PeerAddress(r.senders[next], free), 1)
 	}
 	if c.Err != nil {
 		return c.Err

@@ -19,7 +19,8 @@ import (
 	"github.com/colligo-go/colligo/ring"
 )
 
-// overSentinel makes a symmetric heap so small that slices need not be long to lie over sentinel memory, and moves by rings and the sentinel protocol alone.
+// overSentinel makes a symmetric heap so small that slices need not be long to lie over sentinel memory. All data moves by
+// rings and the sentinel protocol alone.
 func overSentinel(size int) Options {
 	return Options{Memory: leastMemory(size), Rules: []Rule{{Coll: plan.AllGather, Algorithm: CopyRing, Blocks: 3, Threads: 64},
 		{Coll: plan.AllReduce, Algorithm: Sentinel, Blocks: 128, Threads: 512}, {Coll: plan.Broadcast, Algorithm: Sentinel, Blocks: 128, Threads: 512}}}
@@ -98,7 +99,7 @@ func ringsThenSentinel(t *testing.T, filled bool) error {
 	return err
 }
 
-// TestGPUCopyRingOverSentinel is TestCopyRingOverSentinel on devices.
+// TestGPUCopyRingOverSentinel does on devices what TestCopyRingOverSentinel does on simulated ones.
 func TestGPUCopyRingOverSentinel(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {

@@ -15,14 +15,13 @@
 //
 // An algorithm is one value in one file: ll.go, lltwoshot.go, ll128.go, ll128twoshot.go, sentinel.go, tiles.go, rotation.go,
 // chain.go, direct.go, fused.go, copyring.go, copydirect.go. It says which collectives it serves, what it needs of the group,
-// which operations it fits and how it launches them. tuning.go has the rules by which algorithms are chosen, and the
-// algorithms that take the place of one that does not fit. Choosing (choose.go), explaining (explain.go) and launching read
-// nothing else.
+// which operations it fits and how it launches them. The file tuning.go has the rules by which algorithms are chosen, and the
+// fallbacks of an algorithm that does not fit. Choosing (choose.go), explaining (explain.go) and launching read nothing else.
 //
 // # One AllReduce, from the call to the launch
 //
-//  1. backend.Run, which is Order.Run of package streamorder, enters a thread of the device, takes the lock, and has the
-//     stream wait: for the caller's stream if the operation is asynchronous, and for the operation before.
+//  1. The backend's Run, which is Order.Run of package streamorder, enters a thread of the device and takes the lock. The
+//     stream then waits for the operation before, and for the caller's stream if the operation is asynchronous.
 //  2. backend.Check refuses tensors that the device cannot reach (package devmem).
 //  3. backend.Enqueue makes the call the operation at hand, and launcher.allReduce computes its size and shape.
 //  4. launcher.choose finds the first rule that covers the operation, and the algorithm that fits it.

@@ -287,17 +287,17 @@ func (m *messages) fillSlots(t cuda.Thread, c *seam.Call, label uint32, s cuda.S
 		p.sentSlots++
 		data, arrived, free := m.layout.EagerAt(m.rank, c.Peer, slot)
 		d := streamorder.On(t)
-		d.Wait32(s, m.heap.Place(free), 1)
-		d.Write32(s, m.heap.Place(free), 0)
+		d.Wait32(s, m.heap.Address(free), 1)
+		d.Write32(s, m.heap.Address(free), 0)
 		if n > 0 {
-			d.Copy(m.heap.PeerPlace(c.Peer, data), src+cuda.Pointer(off), n, s)
+			d.Copy(m.heap.PeerAddress(c.Peer, data), src+cuda.Pointer(off), n, s)
 		}
 		if off == 0 {
 			checkAt, labelAt := m.layout.EagerTags(m.rank, slot)
-			d.Write32(s, m.heap.PeerPlace(c.Peer, labelAt), label)
-			d.Write32(s, m.heap.PeerPlace(c.Peer, checkAt), mostCode-code)
+			d.Write32(s, m.heap.PeerAddress(c.Peer, labelAt), label)
+			d.Write32(s, m.heap.PeerAddress(c.Peer, checkAt), mostCode-code)
 		}
-		d.Write32(s, m.heap.PeerPlace(c.Peer, arrived), code)
+		d.Write32(s, m.heap.PeerAddress(c.Peer, arrived), code)
 		d.Do(func() error { return m.order.Throttle(t, s, 6) })
 		if d.Err != nil {
 			return d.Err
@@ -315,16 +315,16 @@ func (m *messages) emptySlots(t cuda.Thread, c *seam.Call, s cuda.Stream) error 
 		p.receivedSlots++
 		data, arrived, free := m.layout.EagerAt(c.Peer, m.rank, slot)
 		d := streamorder.On(t)
-		d.Wait32(s, m.heap.Place(arrived), code)
+		d.Wait32(s, m.heap.Address(arrived), code)
 		if off == 0 {
 			check, _ := m.layout.EagerTags(c.Peer, slot)
-			d.Wait32(s, m.heap.Place(check), mostCode-code)
+			d.Wait32(s, m.heap.Address(check), mostCode-code)
 		}
-		d.Write32(s, m.heap.Place(arrived), 0)
+		d.Write32(s, m.heap.Address(arrived), 0)
 		if n > 0 {
-			d.Copy(dst+cuda.Pointer(off), m.heap.Place(data), n, s)
+			d.Copy(dst+cuda.Pointer(off), m.heap.Address(data), n, s)
 		}
-		d.Write32(s, m.heap.PeerPlace(c.Peer, free), 1)
+		d.Write32(s, m.heap.PeerAddress(c.Peer, free), 1)
 		d.Do(func() error { return m.order.Throttle(t, s, 5) })
 		if d.Err != nil {
 			return d.Err

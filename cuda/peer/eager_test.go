@@ -113,7 +113,8 @@ func (r *rank) otherMessage(c otherMessage) error {
 	return r.failed(c.text)
 }
 
-// TestEagerLeavesNothingOut is TestRendezvousLeaveNothingOut for short messages, of which rank 0 sends rank 1 many.
+// TestEagerLeavesNothingOut leaves out each wait of short messages, of which rank 0 sends rank 1 many. It expects the
+// simulator to find each missing.
 func TestEagerLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	missesEach(t, Options{Memory: rendezvousMemory, Timeout: 5 * time.Second}, func(r *rank, random *rand.Rand) error {

@@ -84,7 +84,7 @@ func TestEven(t *testing.T) {
 	}
 }
 
-// TestGPUEven is TestEven on devices, of all types and reductions.
+// TestGPUEven does on devices what TestEven does on simulated ones, with all types and reductions.
 func TestGPUEven(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {

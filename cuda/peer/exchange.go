@@ -49,7 +49,7 @@ func (x *launcher) layExchange(o *operation) *ptx.ExchangeArgs {
 	return a
 }
 
-// layBroadcast is layExchange for a broadcast: the root sends the tensor to every other rank.
+// layBroadcast lays out a broadcast as an exchange, in which the root sends the tensor to every other rank.
 func (x *launcher) layBroadcast(o *operation) {
 	if x.rank != o.Root {
 		x.receives(o.Root, o.out, o.bytes)

@@ -203,8 +203,8 @@ func TestClosedWhileRead(t *testing.T) {
 	})
 }
 
-// TestClosedWithoutContext closes a rank whose device cannot be entered any more. What the other rank of the process has on its
-// own device is given back, and no goroutine is left.
+// TestClosedWithoutContext closes a rank whose device cannot be entered any more. The other rank of the process gives back
+// all that it has on its own device, and no goroutine is left.
 func TestClosedWithoutContext(t *testing.T) {
 	for name, o := range map[string]Options{"ll": small(LL), "staged": {Memory: 24 << 10, Staged: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +246,8 @@ func TestClosedWithoutContext(t *testing.T) {
 	}
 }
 
-// TestFailedLate has a ring come to its waits long after the group has failed, behind what the program has on its stream, before
-// and while the group is closed.
+// TestFailedLate has a ring come to its waits long after the group has failed, behind work of the program on its stream. The
+// group is still open then, or is being closed.
 func TestFailedLate(t *testing.T) {
 	t.Parallel()
 	for _, closing := range []bool{false, true} {

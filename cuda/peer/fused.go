@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// Fused is a ring of copy engines with one kernel that goes behind them, folds the slices that have come and lets the next
-// ones go. The file fused.h of the kernels proves it. Two streams work beside the caller's, on which the kernel is:
+// Fused is a ring of copy engines with one kernel that goes behind them. The kernel folds the slices that have come and lets
+// the next ones go. The file fused.h of the kernels proves it. Two streams work beside the caller's, on which the kernel is:
 //
 //	gate  wait for the kernel's word; make it 0 again; record that the slice may go
 //	copy  wait until the slice may go; copy it, except its head, which the kernel sends itself
@@ -22,9 +22,9 @@ import (
 // kernel's end (CUDA_LAUNCH_BLOCKING). Nor is it where ranks share a device, for the stream of one rank can keep the kernel of
 // another from beginning.
 //
-// Slots. They are the slots of copy-engine rings, and must hold sentinels. The kernel leaves sentinels, but tiles and rings do
-// not. After those, all slots are filled before. A graph may be replayed after anything, so in a capture the slots in use are
-// always filled. They are filled elsewhere, too, once a capture has had tiles or a ring in it.
+// Slots. They are the slots of copy-engine rings, and must hold sentinels. The kernel leaves sentinels, but tiles and rings
+// do not. After tiles or a ring, all slots are filled first. A graph may be replayed after anything, so in a capture the
+// slots in use are always filled. They are filled elsewhere, too, once a capture has had tiles or a ring in it.
 //
 // The end. A rank's kernel ends when it has all that it was sent. Then the slots of the next rank may still be full, so the
 // ranks meet behind it, and after that all copies have been taken. The caller's stream also waits for the copies themselves:
@@ -67,9 +67,9 @@ func prepareFused(x *launcher, g ptx.GroupArgs) {
 		return
 	}
 	l, h := x.layout, x.heap
-	x.args.fused = ptx.FusedArgs{Group: g, Slots: uint64(h.Place(l.Ring)), Next: uint64(h.PeerPlace(x.after(), l.Ring)), Slot: uint64(l.RingSlot),
-		Counts: uint64(h.Place(l.Fused)), Credit: uint64(h.Place(l.FusedCredit())), PrevCredit: uint64(h.PeerPlace(x.before(), l.FusedCredit())),
-		Go: uint64(h.Place(l.ArrivedWords())), Sentinel: h.Sentinel}
+	x.args.fused = ptx.FusedArgs{Group: g, Slots: uint64(h.Address(l.Ring)), Next: uint64(h.PeerAddress(x.after(), l.Ring)), Slot: uint64(l.RingSlot),
+		Counts: uint64(h.Address(l.Fused)), Credit: uint64(h.Address(l.FusedCredit())), PrevCredit: uint64(h.PeerAddress(x.before(), l.FusedCredit())),
+		Go: uint64(h.Address(l.ArrivedWords())), Sentinel: h.Sentinel}
 }
 
 func fitsFusedRing(x *launcher, o *operation) bool { return !x.serial && o.bytes >= x.size*leastPart }

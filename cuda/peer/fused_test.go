@@ -152,8 +152,8 @@ func TestFusedBroadcasts(t *testing.T) {
 	})
 }
 
-// TestFusedReduces reduces to all roots and scatters sums, of parts around whole units, spans and slices, aligned and not, also from
-// graphs: among two ranks, behind engines, and among three, by tiles.
+// TestFusedReduces reduces to all roots and scatters sums, also from graphs. Parts are around whole units, spans and slices,
+// aligned and not. Two ranks reduce behind engines, three by tiles.
 func TestFusedReduces(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 3} {
@@ -203,8 +203,8 @@ func (r *rank) averages(n, shift int) error {
 	})
 }
 
-// TestFusedUnwatched enqueues sums in an order that a seed picks, by all algorithms that share memory with this one, with no host between
-// them, some in a graph that is replayed.
+// TestFusedUnwatched enqueues sums in an order that a seed picks, by all algorithms that share memory with the fused ring. No
+// host is between them, and some are in a graph that is replayed.
 func TestFusedUnwatched(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {

@@ -42,7 +42,7 @@ func TestGPUMisplaced(t *testing.T) {
 		}()
 		peer = func() cuda.Pointer { return at }
 	}
-	for _, p := range places(peer) {
+	for _, p := range badAddresses(peer) {
 		t.Run(p.name, func(t *testing.T) {
 			onRanks(t, d, 2, n, simHalf, Options{}, func(r *rank) error { return r.misplaced(p) })
 		})

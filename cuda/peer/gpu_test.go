@@ -228,8 +228,8 @@ func (r *rank) once() error {
 
 const firstDone = "reduced at"
 
-// TestGPUStart logs how long it takes from the start of a process to the end of its first sum, and to load each module,
-// without what the driver has kept of earlier compilations and with it.
+// TestGPUStart logs the time from the start of a process to the end of its first sum, and the time to load each module. It
+// does so without the code that the driver has kept of earlier compilations, and with it.
 func TestGPUStart(t *testing.T) {
 	_, n := gpus(t)
 	for _, env := range []string{"CUDA_CACHE_DISABLE=1", "CUDA_CACHE_DISABLE=0"} {
@@ -263,7 +263,7 @@ func TestGPUStart(t *testing.T) {
 	}
 }
 
-// sharedRank is gpuRank in small: processes that share a device take turns of milliseconds.
+// sharedRank does less than gpuRank, and with smaller tensors: processes that share a device run in turns of milliseconds.
 func sharedRank(r *rank) error {
 	for _, c := range allSizes(1 << 18) {
 		if err := r.allReduce(c); err != nil {

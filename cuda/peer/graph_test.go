@@ -13,8 +13,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// replayed captures operations of n elements, one of them asynchronous, replays the graph several times with an eager
-// operation between, and checks what is in the tensor after each.
+// replayed captures operations of n elements, one of them asynchronous. It replays the graph several times with an eager
+// operation between, and checks the tensor after each.
 func (r *rank) replayed(n int) error {
 	d := colligo.Float32
 	x := r.tensor(0, d, 0, n)
@@ -285,8 +285,8 @@ func TestReadCaptured(t *testing.T) {
 	})
 }
 
-// TestCaptureBetween reduces on one stream, then captures on another, then reduces on a third: what is reduced at last waits for
-// what was at first, and not only for what is on the stream of the capture.
+// TestCaptureBetween reduces on one stream, then captures on another, then reduces on a third. The last reduction waits for
+// the first one, and not only for the stream of the capture.
 func TestCaptureBetween(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {

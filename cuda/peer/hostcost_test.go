@@ -15,8 +15,9 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// muted is a driver whose calls of the hot path can be made to do nothing, so that one rank alone enqueues as much as it
-// likes and what is measured is this module's part. It stays quiet: who has entered meanwhile has no context.
+// muted is a driver whose calls of the hot path can be made to do nothing. So one rank alone enqueues as much as it likes,
+// and the time measured is this module's part. Once quiet it stays quiet, for a thread that has entered the device meanwhile
+// has no context.
 type muted struct {
 	cuda.Driver
 	quiet   atomic.Bool
@@ -98,8 +99,8 @@ func (m *muted) muteLaunches(d *cuda.Driver) {
 	}
 }
 
-// BenchmarkDeviceOp measures what a small operation of a rank on a device costs the host beside the driver's own
-// calls: with the flight recorder, which takes the call stacks, and without.
+// BenchmarkDeviceOp measures the host's cost of a small operation of a rank on a device, beside the driver's own calls. It
+// does so with the flight recorder, which takes the call stacks, and without.
 func BenchmarkDeviceOp(b *testing.B) {
 	for _, w := range []struct {
 		name     string

@@ -111,7 +111,7 @@ func (c *code) markDirty(t cuda.Thread, s cuda.Stream) error {
 	return err
 }
 
-// launchOnce is launch without a graph.
+// launchOnce launches a kernel without a graph of its own.
 func (c *code) launchOnce(t cuda.Thread, k *kernel, g cuda.Grid, args unsafe.Pointer, s cuda.Stream) error {
 	if c.ahead {
 		return t.LaunchAhead(k.Function, g, args, s)

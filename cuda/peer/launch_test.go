@@ -13,8 +13,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// paces are how long hosts take to launch a kernel: one that is best off without graphs, one with graphs of small grids,
-// one with graphs of larger ones.
+// paces are the times that three hosts take to launch a kernel. The first is best off without graphs, the second with graphs
+// of small grids, the third with graphs of larger ones.
 var paces = [3]time.Duration{time.Microsecond, 2600 * time.Nanosecond, 5 * time.Microsecond}
 
 // TestPace has each kind of host launch a small grid and a larger one, eagerly and into a graph.

@@ -107,7 +107,8 @@ func (x *launcher) meet(t cuda.Thread, s cuda.Stream) error {
 	return x.code.launch(t, x.code.move(llExchange), cuda.Grid{Blocks: 1, Threads: 32 * ptx.MaxRanks}, unsafe.Pointer(a), s)
 }
 
-// llGrid is threadGrid for the kernels that fold, which take a multiprocessor's registers with one block.
+// llGrid returns a grid with a thread for each 16 bytes, for the kernels that fold. One block of them takes a
+// multiprocessor's registers, so there are no more blocks than multiprocessors.
 func (r *Rule) llGrid(bytes, multiprocessors int) cuda.Grid {
 	fitting := Rule{Blocks: min(r.Blocks, multiprocessors), Threads: min(r.Threads, ptx.FoldThreads)}
 	return fitting.threadGrid(bytes)

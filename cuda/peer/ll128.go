@@ -32,7 +32,7 @@ func prepareLL128(x *launcher, g ptx.GroupArgs) {
 	a, l := x.args, x.layout
 	a.ll128.Group, a.ll128.Slot = g, uint32(l.LL128Slot)
 	for q := range x.size {
-		a.ll128.LL128[x.peerIndex(q)] = uint64(x.heap.PeerPlace(q, l.LL128))
+		a.ll128.LL128[x.peerIndex(q)] = uint64(x.heap.PeerAddress(q, l.LL128))
 	}
 	a.ll128Chain.Group, a.ll128Chain.LL128, a.ll128Chain.Slot = g, a.ll128.LL128, uint32(l.LL128Slot)
 }
@@ -74,9 +74,9 @@ func broadcastLL128(x *launcher, o *operation) error {
 	return x.code.launchOnce(o.t, x.code.move(ll128Broadcast), o.rule.ll128Grid(o.bytes, x.multiprocessors), unsafe.Pointer(a), o.s)
 }
 
-// ll128Grid returns a grid with a warp for each chunk, or as many as the rule allows, as many chunks for each, spread over the
-// multiprocessors. All blocks have to be on the device at once, for they wait for one another by way of the peers. A
-// multiprocessor is sure to hold 512 threads.
+// ll128Grid returns a grid with a warp for each chunk, or as many as the rule allows. Warps have equally many chunks, and are
+// spread over the multiprocessors. All blocks have to be on the device at once, for they wait for one another by way of the
+// peers. A multiprocessor is sure to hold 512 threads.
 func (r *Rule) ll128Grid(bytes, multiprocessors int) cuda.Grid {
 	chunks := (bytes + ptx.LL128Data - 1) / ptx.LL128Data
 	most := min(r.Blocks*r.Threads, multiprocessors*512) / 32

@@ -21,8 +21,8 @@ import (
 // chainHalf has room for some rounds of LL128 in the smallest symmetric heaps.
 const chainHalf = 2 << 20
 
-// byLL128 has the smallest symmetric heap and takes LL128 for all that it serves, on a grid of so many blocks, and returns how many bytes
-// a round has room for if it is not the only one.
+// byLL128 has the smallest symmetric heap and takes LL128 for all that it serves, on a grid of so many blocks. It returns how
+// many bytes a round has room for if it is not the only one.
 func byLL128(t *testing.T, size, blocks int) (o Options, round int) {
 	t.Helper()
 	o.Memory = leastMemory(size)
@@ -108,8 +108,8 @@ func TestLL128ChainNumbersWrap(t *testing.T) {
 	}
 }
 
-// TestLL128ChainUnwatched enqueues operations by LL128 in an order that a seed picks, of one round and of several, with no host
-// between them, some in a graph that is replayed. The last one's result is looked at.
+// TestLL128ChainUnwatched enqueues operations by LL128 in an order that a seed picks, of one round and of several. No host is
+// between them, and some are in a graph that is replayed. The test looks at the last one's result.
 func TestLL128ChainUnwatched(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 5, 8) {
@@ -163,7 +163,7 @@ func (r *rank) anyLL128(random *rand.Rand, round, some int) error {
 	return nil
 }
 
-// TestLL128ChainLeavesNothingOut leaves out each wait that only says that memory is free, among sums by LL128, and expects the
+// TestLL128ChainLeavesNothingOut leaves out each wait that only says that memory is free, among sums by LL128. It expects the
 // simulator to find that something is not ordered any more.
 func TestLL128ChainLeavesNothingOut(t *testing.T) {
 	t.Parallel()
@@ -172,8 +172,8 @@ func TestLL128ChainLeavesNothingOut(t *testing.T) {
 		"stranger": model.WaitForStranger, "greeting": model.WaitForGreeting})
 }
 
-// missesEach leaves out each of some waits, and expects that it is missed under one seed of some, and that nothing is where none is
-// left out.
+// missesEach leaves out each of some waits, and expects the simulator to find it missing under one of some seeds. Where no
+// wait is left out, it expects no fault.
 func missesEach(t *testing.T, o Options, f unseen, waits map[string]model.Wait) {
 	t.Helper()
 	for what, w := range waits {

@@ -142,8 +142,8 @@ func onRanks(t testing.TB, d *cuda.Driver, size, devices, half int, o Options, f
 	onDrivers(t, func(int) *cuda.Driver { return d }, size, devices, half, o, f)
 }
 
-// onDrivers is onRanks with a driver for each rank, as if they were processes.
-// They wait long for one another when they close, however busy the machine is.
+// onDrivers calls f for each rank of a group at once. Each rank has a driver of its own, as if it were a process. Ranks wait
+// long for one another when they close, however busy the machine is.
 func onDrivers(t testing.TB, driver func(rank int) *cuda.Driver, size, devices, half int, o Options, f func(*rank) error) {
 	t.Helper()
 	o.farewell = time.Minute

@@ -27,7 +27,7 @@ func registered(algorithm Algorithm) Options {
 	return o
 }
 
-// directly is registered by the direct kernels, with broadcasts.
+// directly takes the direct kernels for all-reduces and broadcasts of tensors in registered memory.
 func directly() Options {
 	o := registered(Direct)
 	o.Rules = append([]Rule{{Coll: plan.Broadcast, Registered: true, Algorithm: Direct, Blocks: 3, Threads: 64, Tile: 1 << 10}}, o.Rules...)

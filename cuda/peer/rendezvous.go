@@ -53,7 +53,7 @@ func (m *messages) sendRendezvous(t cuda.Thread, c *seam.Call, s cuda.Stream) er
 			return err
 		}
 	}
-	clear, d := m.heap.Place(m.layout.ClearToSendAt(c.Peer)), streamorder.On(t)
+	clear, d := m.heap.Address(m.layout.ClearToSendAt(c.Peer)), streamorder.On(t)
 	d.Do(func() error { return m.fill(t, c, 0, s) })
 	d.Wait32(out, clear, ptx.ClearToSend)
 	d.Write32(out, clear, 0)
@@ -69,7 +69,7 @@ func (m *messages) receiveRendezvous(t cuda.Thread, c *seam.Call, s cuda.Stream)
 		d.Do(func() error { return m.sendRecv(t, &m.calls[0], c, s) })
 		return d.Err
 	}
-	d.Write32(s, m.heap.PeerPlace(c.Peer, m.layout.ClearToSendAt(m.rank)), ptx.ClearToSend)
+	d.Write32(s, m.heap.PeerAddress(c.Peer, m.layout.ClearToSendAt(m.rank)), ptx.ClearToSend)
 	d.Do(func() error { return m.empty(t, c, 0, s) })
 	d.Do(func() error { return m.post(t, s) })
 	d.Do(func() error { return m.launchRendezvous(t, c, ptx.EndLast, devmem.Address(c.Out), s) })

@@ -19,8 +19,8 @@ import (
 // rendezvousMemory is so little that a message of some 550 KB takes all slots of its sentinel memory several times.
 const rendezvousMemory = 12 << 20
 
-// TestRendezvous sends long messages among short ones, alone and from graphs: by linked devices, by such as are not, and by hosts that
-// wait for each kernel they launch.
+// TestRendezvous sends long messages among short ones, alone and from graphs. Devices are linked or not, or their hosts wait
+// for each kernel that they launch.
 func TestRendezvous(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {
@@ -100,11 +100,12 @@ func (r *rank) overtaken(n int) error {
 	return r.synchronize()
 }
 
-// TestRendezvousLeaveNothingOut is TestSentinelLeaveNothingOut for messages. A message that overwrites memory that no rank has read may also hang.
+// TestRendezvousLeaveNothingOut leaves out each wait of long messages that only says that memory is free. It expects the
+// simulator to find each missing. A message that overwrites memory that no rank has read may also hang.
 func TestRendezvousLeaveNothingOut(t *testing.T) {
 	t.Parallel()
-	// That the next rank has entered a broadcast says that it has ended the one before. Of a message its sender knows that: the
-	// receiver has said that it is ready.
+	// That the next rank has entered a broadcast says that it has ended the one before. The sender of a message knows it from
+	// the clear-to-send word of the receiver.
 	missesEach(t, Options{Memory: rendezvousMemory, Timeout: 5 * time.Second}, unseenRendezvous, map[string]model.Wait{"nothing": 0, "blank": model.WaitForClear,
 		"sign": model.WaitForCredit})
 }
@@ -120,11 +121,11 @@ func unseenRendezvous(r *rank, random *rand.Rand) error {
 		if to >= from {
 			to++
 		}
-		n, swaps := []int{1, 9_000, 20_000, 50_000, 100_000}[random.IntN(5)], random.IntN(3) == 0
+		n, exchanges := []int{1, 9_000, 20_000, 50_000, 100_000}[random.IntN(5)], random.IntN(3) == 0
 		var err error
 		switch me := r.g.Rank(); {
 		case me != from && me != to:
-		case swaps:
+		case exchanges:
 			err = r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
 				b.Send(x.Slice(0, n), from+to-me, 0)
 				b.Recv(y.Slice(0, n), from+to-me, 0)
@@ -142,8 +143,8 @@ func unseenRendezvous(r *rank, random *rand.Rand) error {
 	return r.synchronize()
 }
 
-// TestRendezvousAlone sends messages that nobody receives, a long one and more than an eager buffer has room for: the error names the rank that is late,
-// and nothing spins on.
+// TestRendezvousAlone sends messages that nobody receives: a long one, and more than an eager buffer has room for. The error
+// names the rank that is late, and nothing spins on.
 func TestRendezvousAlone(t *testing.T) {
 	t.Parallel()
 	for _, lengths := range [][]int{{150_000}, {50_000, 50_000}} {
@@ -167,7 +168,7 @@ func TestRendezvousAlone(t *testing.T) {
 	}
 }
 
-// TestGPURendezvous is TestRendezvous on devices, of a small symmetric heap and of the usual one.
+// TestGPURendezvous sends long messages among short ones on devices, with a small symmetric heap and with the usual one.
 func TestGPURendezvous(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {

@@ -11,9 +11,9 @@ import (
 )
 
 // repeatMost returns the threads of the largest grid that is launched as a graph, on a host that takes so long to launch a
-// kernel. Graphs are for kernels that take a device less time than its host. On two H200, by bench, 1 KiB takes the device
-// 2.0 µs in a graph of 20 and 3.1 to 3.3 as a graph of its own. 64 KiB take 2.7 and 3.3 to 3.9. Without graphs a host that
-// launches in 2.4 µs comes to 3.1 to 3.5 for both.
+// kernel. Graphs are for kernels that take a device less time than its host. By bench on two H200, a kernel for 1 KiB takes
+// the device 2.0 µs in a graph of 20. It takes 3.1 to 3.3 as a graph of its own. For 64 KiB the times are 2.7 and 3.3 to 3.9.
+// Without graphs a host that launches in 2.4 µs comes to 3.1 to 3.5 for both.
 func repeatMost(launch time.Duration) int {
 	switch {
 	case launch < 2400*time.Nanosecond:

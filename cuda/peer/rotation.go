@@ -37,8 +37,8 @@ const rotationDepth = 4
 // leastRotation is the fewest threads of a block: one warp sends, one receives.
 const leastRotation = 64
 
-// rotationGrid is tileGrid for kernels that send to one peer at a time. Their blocks share out all tile memory of a pair, so
-// tiles may be larger, the more so the fewer blocks there are. Each block has so many pieces of it.
+// rotationGrid returns grid and tile for kernels that send to one peer at a time. Their blocks share out all tile memory of a
+// pair, so tiles may be larger, the more so the fewer blocks there are. Each block has so many pieces of it.
 func (x *launcher) rotationGrid(r *Rule, part int) (g cuda.Grid, tile, pieces uint32) {
 	n := ptx.TilePieces(symheap.MaxBlocks, r.Blocks)
 	most := down(symheap.TileDepth*x.layout.TileSlot/max((rotationDepth+n-1)/n, 1), 16)

@@ -16,8 +16,8 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// rotated makes little symmetric heaps and takes the algorithms that send to one peer at a time, straight into the outputs if they are in
-// registered memory.
+// rotated makes little symmetric heaps and takes the algorithms that send to one peer at a time. They store straight into
+// outputs that are in registered memory.
 func rotated(blocks int) Options {
 	o := small(Tiles)
 	lines := []Rule{}
@@ -77,7 +77,7 @@ func (r *rank) broadcasts(n int) error {
 	return nil
 }
 
-// TestRotationsKeepNothing checks that the window of two tiles is what keeps a slot until it is used: with one block and many
+// TestRotationsKeepNothing checks that the window of two tiles is what keeps a slot until it is used. With one block and many
 // tiles every slot is filled again and again, by ranks that run at their own pace.
 func TestRotationsKeepNothing(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func (r *rank) anyOrder(seed uint64, some, n int) error {
 	return nil
 }
 
-// TestRotationsWrap takes the largest tiles on the largest grid, where a block has room for the fewest, and fills each slot
+// TestRotationsWrap takes the largest tiles on the largest grid, where a block has room for the fewest. It fills each slot
 // several times, with the other kernels' largest tiles between.
 func TestRotationsWrap(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,8 @@ func (r *rank) sendRecv(out, in, note colligo.Tensor, peer int) error {
 	return first(err, r.g.Recv(r.ctx, note, peer, 0))
 }
 
-// sendRecvsWith has pairs of ranks exchange rendezvous messages of n elements and of some more, the lower rank in a block, the upper one as the k-th counterpart.
+// sendRecvsWith has pairs of ranks exchange rendezvous messages of n elements and of some more. The lower rank does it in a
+// block, the upper one as the k-th counterpart.
 func (r *rank) sendRecvsWith(k, n int) error {
 	d, me := colligo.Int32, r.g.Rank()
 	peer, act := me^1, (*rank).sendRecv
@@ -82,7 +83,7 @@ func (r *rank) sendRecvsOf(lengths ...int) error {
 	return nil
 }
 
-// TestSendRecvs exchanges rendezvous messages in blocks, in places of memory that are used again, and with ranks that do it otherwise.
+// TestSendRecvs exchanges rendezvous messages in blocks, in memory that is used again, and with ranks that do it otherwise.
 func TestSendRecvs(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{2, 4} {
@@ -117,8 +118,8 @@ func TestSendRecvAlone(t *testing.T) {
 	onRanks(t, abortable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: rendezvousMemory, Timeout: 3 * time.Second}, (*rank).sendRecvAlone)
 }
 
-// TestGPUSendRecvs is TestSendRecvs on devices, of a small symmetric heap and of the usual one, and TestSendRecvAlone. Ranks that share a device have no
-// rendezvous messages: their messages go by streams.
+// TestGPUSendRecvs exchanges rendezvous messages on devices, with a small symmetric heap and with the usual one, and with a
+// rank that never comes. Ranks that share a device have no rendezvous messages: their messages go by streams.
 func TestGPUSendRecvs(t *testing.T) {
 	d, n := gpus(t)
 	for _, size := range sizes(n) {

@@ -8,7 +8,7 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// Sentinel goes from rank to rank with no flags: a receiver sees that 16 bytes have come because they are no longer the
+// Sentinel goes from rank to rank with no flags. A receiver sees that 16 bytes have come because they are no longer the
 // group's random sentinel. It relies on NVLink, by which 16 bytes arrive together. An all-reduce goes round the ring, so its
 // sums are in the order of package ring, and each of n ranks stores 2(n-1)/n·B bytes. A broadcast goes from the root on.
 const Sentinel Algorithm = "sentinel"
@@ -30,12 +30,12 @@ var (
 
 func prepareSentinel(x *launcher, g ptx.GroupArgs) {
 	l, h := x.layout, x.heap
-	x.args.sentinel = ptx.SentinelArgs{Group: g, Memory: uint64(h.Place(l.Sentinel)), Counts: uint64(h.Place(l.Counts)),
-		Credits: uint64(h.Place(l.Credits)), Sentinel: h.Sentinel, Slots: uint32(l.SentinelSlots), Blocks: uint32(l.SentinelBlocks),
+	x.args.sentinel = ptx.SentinelArgs{Group: g, Memory: uint64(h.Address(l.Sentinel)), Counts: uint64(h.Address(l.Counts)),
+		Credits: uint64(h.Address(l.Credits)), Sentinel: h.Sentinel, Slots: uint32(l.SentinelSlots), Blocks: uint32(l.SentinelBlocks),
 		Before: uint32(x.size - 1), After: 1}
 	if x.size > 1 {
-		x.args.sentinel.Next = uint64(h.PeerPlace(x.after(), l.Sentinel))
-		x.args.sentinel.PrevCredits = uint64(h.PeerPlace(x.before(), l.Credits))
+		x.args.sentinel.Next = uint64(h.PeerAddress(x.after(), l.Sentinel))
+		x.args.sentinel.PrevCredits = uint64(h.PeerAddress(x.before(), l.Credits))
 	}
 }
 

@@ -88,8 +88,9 @@ func TestSentinelNumbersWrap(t *testing.T) {
 	}
 }
 
-// TestSentinelUnwatched enqueues operations by the sentinel protocol in an order that a seed picks, of one iteration and of several, with no host between
-// them, on all warps and on some, some in a graph that is replayed. The last one's result is looked at.
+// TestSentinelUnwatched enqueues operations by the sentinel protocol in an order that a seed picks. They are of one iteration
+// and of several, on all warps and on some. No host is between them, and some are in a graph that is replayed. The test looks
+// at the last one's result.
 func TestSentinelUnwatched(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4, 5, 8) {

@@ -25,7 +25,7 @@ func simulated(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim 
 	return sim
 }
 
-// seeded is simulated with a seed of its own.
+// seeded makes a machine with a seed of its own, and with the kernels of some reductions.
 func seeded(t testing.TB, devices int, seed uint64, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := kerneled(t, cudasim.Config{Devices: devices, Seed: seed}, reductions...)
@@ -33,7 +33,8 @@ func seeded(t testing.TB, devices int, seed uint64, reductions ...reduction) *cu
 	return sim
 }
 
-// abortable is simulated for tests that stop kernels: what those do then is in no order, but nothing else is forgiven.
+// abortable makes a machine for tests that stop kernels. Stopped kernels access memory in no order, so races are forgiven,
+// but nothing else is.
 func abortable(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := machine(t, devices, reductions...)
@@ -146,7 +147,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// fewer are the sizes of groups to test. What Go's race detector sees in a large one it sees in a small one, too.
+// fewer are the sizes of groups to test. Go's race detector sees in a small group all that it sees in a large one.
 func fewer(sizes ...int) []int {
 	if underRace {
 		return sizes[1:3]

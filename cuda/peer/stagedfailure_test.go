@@ -18,7 +18,8 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// parted is apart for groups that fail: what their streams do then is in no order, but nothing else is forgiven.
+// parted is a crew whose devices do not reach each other, for groups that fail. Their streams then run in no order, so races
+// are forgiven, but nothing else is.
 func parted(t testing.TB, devices int, o Options) crew {
 	t.Helper()
 	sim := islands(t, devices, nil)

@@ -64,8 +64,8 @@ func TestGPUStagedFailure(t *testing.T) {
 	})
 }
 
-// BenchmarkStaged times float32 sums back to back on two devices that are made to stage, on simulated ones without
-// COLLIGO_GPU: then copies are the machine's own, and the time is that of the host.
+// BenchmarkStaged times float32 sums back to back on two devices that are made to stage. Without COLLIGO_GPU the devices are
+// simulated: then copies are the machine's own, and the time is that of the host.
 func BenchmarkStaged(b *testing.B) {
 	for _, bytes := range []int{1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20} {
 		b.Run(fmt.Sprintf("ranks=2/bytes=%d", bytes), func(b *testing.B) {

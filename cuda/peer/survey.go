@@ -22,8 +22,8 @@ type site struct {
 	Blocking bool // each launch waits for its kernel
 }
 
-// survey returns why the ranks cannot reach each other's memory, as far as that is known before they have tried, the same
-// on all of them. No rank returns before all have called it.
+// survey returns why the ranks cannot reach each other's memory, as far as that is known before they have tried. The answer
+// is the same on all ranks. No rank returns before all have called it.
 func (b *backend) survey(ctx context.Context) (why string, err error) {
 	own := &site{Host: b.options.host, Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
 	if own.Host == "" {

@@ -69,8 +69,8 @@ const leastThreads = 64
 // leastTile is the smallest piece for which a block is worth its barriers, in bytes.
 const leastTile = 2 << 10
 
-// twoPhaseGrid is tileGrid for an all-reduce. Each block gets two tiles at least, if they are not small: its second one is on
-// its way while it folds the first.
+// twoPhaseGrid returns grid and tile for an all-reduce. Each block gets two tiles at least, if they are not small: the second
+// is on its way while the block folds the first.
 func (x *launcher) twoPhaseGrid(r *Rule, part int) (cuda.Grid, uint32) {
 	half := up((part+2*r.Blocks-1)/(2*r.Blocks), 512)
 	return r.tileGrid(min(x.layout.TileSlot, max(half, 8<<10)), part)

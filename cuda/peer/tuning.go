@@ -30,11 +30,11 @@ func lastRule(c plan.Coll) *tuned {
 	return &tuned{Rule{Coll: c, Algorithm: Tiles, Blocks: symheap.MaxBlocks, Threads: 256}, []*algorithm{tiles}}
 }
 
-// DefaultRules is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a process
-// for each, with float32; more ranks follow from four. Beyond 128 MiB copy engines take over an all_reduce, for they are
-// faster than kernels' stores where slices are long. By bench -tune, 1 GiB on two H200 takes 2,779 µs with a kernel behind
-// them, 2,887 with one for each slice, 3,001 by the sentinel protocol. Rules that follow others of the same sizes are for
-// devices without NVLink, which the first ones need.
+// DefaultRules is the table for GPUs linked by NVLink (H100, H200). It was tuned on two H200 and on four, driver 580, a
+// process for each, with float32; more ranks follow from four. Beyond 128 MiB copy engines take over an all_reduce, for they
+// are faster than kernels' stores where slices are long. By bench -tune, 1 GiB on two H200 takes 2,779 µs with a kernel
+// behind them. It takes 2,887 with one for each slice, and 3,001 by the sentinel protocol. Rules that follow others of the
+// same sizes are for devices without NVLink, which the first ones need.
 func DefaultRules() []Rule {
 	all := []Rule{
 		{Coll: plan.AllReduce, MaxBytes: 16 << 10, Algorithm: LL, Blocks: 8, Threads: 128},

@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// anyAlgorithms is allAlgorithms with every kernel that is left, on grids and tiles that differ from line to line.
+// anyAlgorithms adds all kernels that allAlgorithms leaves out, on grids and tiles that differ from rule to rule.
 func anyAlgorithms(seed uint64, size int) Options {
 	o := allAlgorithms()
 	random := rand.New(rand.NewPCG(seed, 7))
@@ -37,8 +37,8 @@ func anyAlgorithms(seed uint64, size int) Options {
 	return o
 }
 
-// TestAnyOrderUnwatched enqueues operations by all algorithms in an order that a seed picks, with no host between them, so that
-// only what kernels and streams say orders them. Some are in a graph that is replayed. What comes out does not matter.
+// TestAnyOrderUnwatched enqueues operations by all algorithms in an order that a seed picks, with no host between them. So
+// only kernels and streams order them. Some are in a graph that is replayed. The results do not matter.
 func TestAnyOrderUnwatched(t *testing.T) {
 	t.Parallel()
 	for _, size := range fewer(2, 3, 4) {

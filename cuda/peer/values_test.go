@@ -10,8 +10,8 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// values returns n elements of a rank's input: small numbers of which sums, and powers of two of which products, are
-// exact in every type, whatever the order. Rank and position show in them. The bytes are not the caller's to change.
+// values returns n elements of a rank's input: small numbers for sums, and powers of two for products. So results are exact
+// in every type, whatever the order. Rank and position show in them. The bytes are not the caller's to change.
 func values(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
 	if n > mostMade {
 		return makeValues(d, k, rank, n)

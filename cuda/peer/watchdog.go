@@ -75,8 +75,8 @@ func (w *watchdog) timedOut(t cuda.Thread, q streamorder.Queue) error {
 	return fmt.Errorf("the device of rank %d is not done after %v: %s: %w", w.rank, w.limit(), who, colligo.ErrTimeout)
 }
 
-// word returns a word that kernels write. Those from 1 say by rank that a kernel waited for the rank when it was stopped. Those
-// behind say by rank that it means another place of registered memory.
+// word returns a word that kernels write. Words from 1 say by rank that a kernel waited for the rank when it was stopped. The
+// words behind say by rank that it means another place of registered memory.
 func (w *watchdog) word(i int) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&w.told.Bytes[4*i])))
 }
@@ -150,7 +150,7 @@ func (w *words) get(at int) uint32 { return binary.LittleEndian.Uint32(w.b[at-w.
 // there is nothing to see.
 func (w *watchdog) read(t cuda.Thread) *words {
 	s, at := w.order.Setup.Stream, w.layout.Words
-	if w.blind || t.Copy(w.flags.Device, w.heap.Place(at), len(w.flags.Bytes), s) != nil {
+	if w.blind || t.Copy(w.flags.Device, w.heap.Address(at), len(w.flags.Bytes), s) != nil {
 		return nil
 	}
 	for n, end := 0, time.Now().Add(briefly); ; n++ {

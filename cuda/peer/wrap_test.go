@@ -17,7 +17,7 @@ func (r *rank) setWords(b *backend, at, n int, value uint32) error {
 		return err
 	}
 	defer t.Leave()
-	return first(t.Set32(b.heap.Place(at), value, n, r.stream), t.Synchronize(r.stream))
+	return first(t.Set32(b.heap.Address(at), value, n, r.stream), t.Synchronize(r.stream))
 }
 
 // backend returns the rank's backend.
@@ -92,8 +92,8 @@ func TestLL128RoundsWrap(t *testing.T) {
 	}
 }
 
-// sent has so many tiles been sent one way: by all ranks to all, or by rank 0 to rank 1. What nobody posted then stays as it
-// is: words of phase 1, or those of the other way.
+// sent has so many tiles been sent one way: by all ranks to all, or by rank 0 to rank 1. Words that nobody posts then stay as
+// they are: the words of phase 1, or of the other way.
 func (r *rank) sent(n uint32, chain bool) error {
 	b, err := r.backend()
 	if err != nil {
@@ -122,8 +122,8 @@ func TestOneWayOnly(t *testing.T) {
 				if err := r.put(in, make([]byte, in.Size())); err != nil {
 					return err
 				}
-				for turn := range uint32(4) {
-					err := r.sent(turn<<30, chain)
+				for quarter := range uint32(4) {
+					err := r.sent(quarter<<30, chain)
 					if err == nil && chain {
 						err = r.g.Broadcast(r.ctx, in, 0)
 					} else if err == nil {

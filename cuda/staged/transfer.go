@@ -49,7 +49,7 @@ func (l *pipeline) newTransfer(c *backend.Call) (*transfer, error) {
 		}
 		x.Op = colligo.PremulSum(factor)
 	}
-	x.place(l.b.rank == c.Root)
+	x.findExtents(l.b.rank == c.Root)
 	apart := 1 // extents of any rank that lie side by side in a slot
 	switch c.Coll {
 	case plan.AllGather:
@@ -69,8 +69,8 @@ func (l *pipeline) newTransfer(c *backend.Call) (*transfer, error) {
 	return x, nil
 }
 
-// place finds the extents of the device.
-func (x *transfer) place(root bool) {
+// findExtents finds the extents of the device.
+func (x *transfer) findExtents(root bool) {
 	elem := x.DType.Size()
 	in, out := devmem.Parts{One: x.In, List: x.Ins, Elem: elem}, devmem.Parts{One: x.Out, List: x.Outs, Elem: elem}
 	switch x.Coll {

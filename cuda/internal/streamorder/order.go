@@ -29,8 +29,8 @@ type Carrier interface {
 
 // Order is the order of a group's operations on a device. It implements Run of backend.Backend, backend.Grouper and backend.Tracker.
 //
-// Locks. mu is held while an operation is enqueued and while queues are looked at. asking is held while ends and timers are
-// recorded or asked. A holder of mu may take asking, and no holder of asking waits for anything.
+// Locks. A call holds mu while it enqueues an operation or looks at queues. It holds asking while it records or asks ends and
+// timers. A holder of mu may take asking, and no holder of asking waits for anything.
 type Order struct {
 	// Setup is the stream of opening, and of releasing waits after a failure.
 	Setup Stream
@@ -93,7 +93,8 @@ func (o *Order) Lock() { o.mu.Lock() }
 // Unlock undoes Lock.
 func (o *Order) Unlock() { o.mu.Unlock() }
 
-// LockWithin is Lock with a limit: a call that enqueues may wait for the throttle as long as the device waits.
+// LockWithin takes the lock unless that lasts longer than a limit, and reports whether it did. A call that enqueues holds the
+// lock while it waits for the throttle, as long as the device waits.
 func (o *Order) LockWithin(limit time.Duration) bool {
 	for n, end := 0, time.Now().Add(limit); !o.mu.TryLock(); n++ {
 		if time.Now().After(end) {

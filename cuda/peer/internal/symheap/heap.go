@@ -72,11 +72,11 @@ func (h *Heap) Use(k Kernels) { h.kernels = k }
 // Peer returns where a rank's heap begins for this device.
 func (h *Heap) Peer(rank int) cuda.Pointer { return h.peers[rank].at }
 
-// Place returns where an offset of the own heap lies.
-func (h *Heap) Place(at int) cuda.Pointer { return h.At + cuda.Pointer(at) }
+// Address returns the address of an offset in this rank's heap.
+func (h *Heap) Address(at int) cuda.Pointer { return h.At + cuda.Pointer(at) }
 
-// PeerPlace returns where an offset of a rank's heap lies.
-func (h *Heap) PeerPlace(rank, at int) cuda.Pointer { return h.peers[rank].at + cuda.Pointer(at) }
+// PeerAddress returns the address on this device of an offset in a rank's heap.
+func (h *Heap) PeerAddress(rank, at int) cuda.Pointer { return h.peers[rank].at + cuda.Pointer(at) }
 
 // FillSentinel enqueues that some bytes of the heap become sentinels, as sentinel memory is while nothing is on its way.
 func (h *Heap) FillSentinel(t cuda.Thread, at, bytes int, s cuda.Stream) error {

@@ -38,16 +38,16 @@ const (
 //	words       flag words that streams wait for
 //	test        what the self-test receives from each rank, then what it sends to each
 //	LL          two halves of one slot for each peer
-//	LL128       the same
+//	LL128       the same for LL128
 //	counts      of the warps of the sentinel protocol, then their credits
 //	fused       counts of the blocks of a fused ring, then how far the next rank has freed its slots
 //	eager       for each peer an eager buffer: a circle of slots, then sentinel memory for long messages
 //	rendezvous  for each peer counts of the warps that send to it and receive from it, then the credits of both
 //
-// Tiles, sentinel and ring share one memory, one after the other, for each is better the more it has. None leaves anything
-// there that an operation after it would read. Tile kernels keep their counters in state and flags. A word of a ring is 0 when
-// the ring is over. A ring that had data in sentinel memory fills it with sentinels again. That the three never meet there,
-// copyring.go of package peer proves.
+// Tiles, sentinel memory and copy-engine rings share one memory in turn, for each is better the more it has. None leaves
+// anything there that an operation after it would read. Tile kernels keep their counters in state and flags. A word of a ring
+// is 0 when the ring is over. A ring that had data in sentinel memory fills it with sentinels again. The comment of copyRing
+// in package peer proves that the three never meet there.
 //
 // LL, LL128 and eager buffers share with nobody: their flags are among the data, or slots stay full from one operation to the
 // next.
@@ -83,7 +83,7 @@ func NewLayout(size, memory int) (Layout, error) {
 	if l.LLSlot < 4<<10 || l.TileSlot < 1<<10 || l.EagerSlot < 1<<10 || size > 1 && l.SentinelBlocks == 0 {
 		return l, fmt.Errorf("%d bytes of heap, less the small parts, are too few for %d ranks", memory, size)
 	}
-	l.place(memory + 64<<10)
+	l.arrange(memory + 64<<10)
 	return l, nil
 }
 
@@ -95,23 +95,23 @@ func (l *Layout) sentinelMemory() int {
 	return l.SentinelBytes() + ptx.CountBytes(l.SentinelBlocks) + ptx.CreditBytes(l.SentinelBlocks)
 }
 
-// place puts the parts one behind the other. Rings come first, with all that is left, so that they begin with a large page.
-// Line memory comes last among them: the second ring slot ends with it, and only large slices fill the slot that far.
-func (l *Layout) place(memory int) {
-	l.placeFrom(0)
-	tiles, lines := up(ptx.TileBytes(l.size, l.TileSlot, MaxBlocks), 4<<10), l.SentinelBytes()
-	room := tiles + lines
+// arrange puts the parts one behind the other. Rings come first, with all that is left, so that they begin with a large page.
+// Sentinel memory comes last among them: the second ring slot ends with it, and only large slices fill the slot that far.
+func (l *Layout) arrange(memory int) {
+	l.arrangeSmall(0)
+	tiles, sentinels := up(ptx.TileBytes(l.size, l.TileSlot, MaxBlocks), 4<<10), l.SentinelBytes()
+	room := tiles + sentinels
 	if l.size > 1 {
 		room = max(down(memory, largePage)-l.Bytes, room)
 	}
 	l.RingSlot = roughly(room/RingSlots, 64<<10, 256<<10)
-	l.Sentinel = max(tiles, RingSlots*l.RingSlot-lines)
-	l.placeFrom(l.Sentinel + lines)
+	l.Sentinel = max(tiles, RingSlots*l.RingSlot-sentinels)
+	l.arrangeSmall(l.Sentinel + sentinels)
 	l.Bytes = up(l.Bytes, largePage)
 }
 
-// placeFrom puts the small parts behind some bytes.
-func (l *Layout) placeFrom(next int) {
+// arrangeSmall puts the small parts behind some bytes.
+func (l *Layout) arrangeSmall(next int) {
 	take := func(at *int, n int) {
 		*at = next
 		next += (n + 4095) &^ 4095

@@ -48,13 +48,13 @@ func (h *Heap) sendPatterns(t cuda.Thread, s cuda.Stream, host *cuda.Host) error
 			host.Bytes[q*testBytes+i] = pattern(h.rank, q, i)
 		}
 	}
-	own := h.Place(h.Layout.test + h.size*testBytes)
+	own := h.Address(h.Layout.test + h.size*testBytes)
 	if err := t.Copy(own, host.Device, len(host.Bytes), s); err != nil {
 		return err
 	}
 	for q := range h.size {
 		src := own + cuda.Pointer(q*testBytes)
-		dst := h.PeerPlace(q, h.Layout.test+h.rank*testBytes)
+		dst := h.PeerAddress(q, h.Layout.test+h.rank*testBytes)
 		word := binary.LittleEndian.Uint32(host.Bytes[q*testBytes+byKernel:])
 		args := &ptx.CopyArgs{Out: uint64(dst + byCopy), In: uint64(src + byCopy), Bytes: byKernel - byCopy}
 		c := streamorder.On(t)
@@ -75,7 +75,7 @@ func (h *Heap) sendPatterns(t cuda.Thread, s cuda.Stream, host *cuda.Host) error
 
 func (h *Heap) verifyPatterns(t cuda.Thread, s cuda.Stream, host *cuda.Host) error {
 	clear(host.Bytes)
-	if err := t.Copy(host.Device, h.Place(h.Layout.test), len(host.Bytes), s); err != nil {
+	if err := t.Copy(host.Device, h.Address(h.Layout.test), len(host.Bytes), s); err != nil {
 		return err
 	}
 	if err := t.Synchronize(s); err != nil {

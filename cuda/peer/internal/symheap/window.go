@@ -134,7 +134,8 @@ func (h *Heap) Window(at cuda.Pointer, bytes int) *Window {
 // PeerAt returns where the tensor that begins at address at on this rank begins on rank q.
 func (w *Window) PeerAt(q int, at cuda.Pointer) cuda.Pointer { return w.bases[q] + (at - w.at) }
 
-// Aligned reports whether a tensor at an address lies at a multiple of n on all ranks; n is a power of two up to 4096.
+// Aligned reports whether a tensor at an address lies at a multiple of n on all ranks. The number n is a power of two up to
+// 4096.
 func (w *Window) Aligned(at cuda.Pointer, n int) bool {
 	return w.align >= n && (at-w.at)%cuda.Pointer(n) == 0
 }
