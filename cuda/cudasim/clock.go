@@ -93,11 +93,16 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 //
 //go:norace
 func (p *sheet) against(o *sheet) (more, less bool) {
-	for i := range p.epochs {
-		more = more || p.epochs[i] > o.epochs[i]
-		less = less || p.epochs[i] < o.epochs[i]
+	if p.epochs == o.epochs {
+		return false, false
 	}
-	return more, less
+	var above, below int64 // their signs count
+	for i := range p.epochs {
+		d := int64(p.epochs[i]) - int64(o.epochs[i])
+		above |= -d
+		below |= d
+	}
+	return above < 0, below < 0
 }
 
 // raise makes o know all that p does.
@@ -143,6 +148,39 @@ type actor struct {
 	fenced      clock // hb at the last fence, which a volatile store publishes
 	fencedEpoch uint32
 	pending     clock // knowledge from volatile loads, which counts from the next fence on
+
+	joined, observed recent
+}
+
+// recent is the stamps that an actor has joined last. An actor that polls a flag finds the same stamp again and again.
+type recent struct {
+	stamps [4]*stamp
+	next   int
+}
+
+// has reports whether s is among the stamps, and puts it there.
+func (r *recent) has(s *stamp) bool {
+	for _, o := range r.stamps {
+		if o == s {
+			return true
+		}
+	}
+	r.stamps[r.next] = s
+	r.next = (r.next + 1) % len(r.stamps)
+	return false
+}
+
+// join is knowledge's, for a stamp that may be known.
+func (a *actor) join(s *stamp) {
+	if !a.joined.has(s) {
+		a.knowledge.join(s)
+	}
+}
+
+// replace makes k all that a knows.
+func (a *actor) replace(k knowledge) {
+	a.knowledge, a.pending = k, clock{}
+	a.joined, a.observed = recent{}, recent{}
 }
 
 // release publishes everything.
@@ -161,6 +199,9 @@ func (a *actor) relaxed() *stamp {
 
 // observe is join for a volatile load or an LL packet.
 func (a *actor) observe(s *stamp) {
+	if a.observed.has(s) { // if a fence has been since, hb has what pending lost
+		return
+	}
 	a.pending.join(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)
 	a.seen.join(s.seen)
@@ -181,8 +222,7 @@ func (a *actor) fork(blocks []*actor) {
 	a.seen.raise(a.slot, a.epoch)
 	a.epoch++
 	for _, b := range blocks {
-		b.knowledge = a.freeze()
-		b.pending = clock{}
+		b.replace(a.freeze())
 		b.fence()
 	}
 }
