@@ -79,6 +79,10 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 		more, less = its.against(c.sheets[i])
 	}
 	switch {
+	case !more && !less:
+		if frozen && c.mark != nil { // equal: one sheet for both is found equal at once
+			c.sheets[i] = its
+		}
 	case !more:
 	case !less && frozen:
 		c.own(i)
