@@ -5,6 +5,9 @@ package cudasim
 type clock struct {
 	sheets []*sheet
 	mark   *mark // on the sheets that are the clock's alone; nil: none are, nor is the slice
+
+	joined     [4]**sheet // where frozen slices begin that the clock has joined last
+	nextJoined int
 }
 
 const sheetSlots = 64
@@ -63,13 +66,35 @@ func (c *clock) raise(slot int, epoch uint32) {
 	}
 }
 
-func (c *clock) join(o clock) {
+func (c *clock) join(o *clock) {
+	if o.mark == nil && c.has(o.sheets) {
+		return
+	}
 	for i, its := range o.sheets {
 		if its == nil || i < len(c.sheets) && c.sheets[i] == its {
 			continue
 		}
 		c.joinSheet(i, its, o.mark == nil)
 	}
+}
+
+// joinFrozen is join of a frozen clock with these sheets.
+func (c *clock) joinFrozen(sheets []*sheet) { c.join(&clock{sheets: sheets}) }
+
+// has reports whether the clock has joined a frozen slice lately, and notes that it does. An actor that polls a flag finds the same
+// slice again and again, and a block publishes one slice until its next fence.
+func (c *clock) has(frozen []*sheet) bool {
+	if len(frozen) == 0 {
+		return true
+	}
+	for _, first := range c.joined {
+		if first == &frozen[0] {
+			return true
+		}
+	}
+	c.joined[c.nextJoined] = &frozen[0]
+	c.nextJoined = (c.nextJoined + 1) % len(c.joined)
+	return false
 }
 
 // joinSheet shares the other sheet, which may be frozen, where it knows all that c's does.
@@ -123,22 +148,22 @@ func (p *sheet) raise(o *sheet) {
 type knowledge struct{ hb, seen clock }
 
 func (k *knowledge) join(s *stamp) {
-	k.hb.join(s.hb)
+	k.hb.joinFrozen(s.hb)
 	k.hb.raise(s.slot, s.hbEpoch)
-	k.seen.join(s.seen)
+	k.seen.joinFrozen(s.seen)
 	k.seen.raise(s.slot, s.seenEpoch)
 }
 
 func (k *knowledge) merge(o knowledge) {
-	k.hb.join(o.hb)
-	k.seen.join(o.seen)
+	k.hb.join(&o.hb)
+	k.seen.join(&o.seen)
 }
 
 func (k *knowledge) freeze() knowledge { return knowledge{k.hb.freeze(), k.seen.freeze()} }
 
 // A stamp is published by an actor: its knowledge and its own position.
 type stamp struct {
-	hb, seen           clock // frozen
+	hb, seen           []*sheet // of frozen clocks
 	slot               int
 	hbEpoch, seenEpoch uint32
 }
@@ -152,68 +177,37 @@ type actor struct {
 	fenced      clock // hb at the last fence, which a volatile store publishes
 	fencedEpoch uint32
 	pending     clock // knowledge from volatile loads, which counts from the next fence on
-
-	joined, observed recent
-}
-
-// recent is the stamps that an actor has joined last. An actor that polls a flag finds the same stamp again and again.
-type recent struct {
-	stamps [4]*stamp
-	next   int
-}
-
-// has reports whether s is among the stamps, and puts it there.
-func (r *recent) has(s *stamp) bool {
-	for _, o := range r.stamps {
-		if o == s {
-			return true
-		}
-	}
-	r.stamps[r.next] = s
-	r.next = (r.next + 1) % len(r.stamps)
-	return false
-}
-
-// join is knowledge's, for a stamp that may be known.
-func (a *actor) join(s *stamp) {
-	if !a.joined.has(s) {
-		a.knowledge.join(s)
-	}
 }
 
 // replace makes k all that a knows.
 func (a *actor) replace(k knowledge) {
 	a.knowledge, a.pending = k, clock{}
-	a.joined, a.observed = recent{}, recent{}
 }
 
 // release publishes everything.
 func (a *actor) release() *stamp {
-	s := &stamp{a.hb.freeze(), a.seen.freeze(), a.slot, a.epoch, a.epoch}
+	s := &stamp{a.hb.freeze().sheets, a.seen.freeze().sheets, a.slot, a.epoch, a.epoch}
 	a.epoch++
 	return s
 }
 
 // relaxed publishes the knowledge that a volatile store or an LL packet carries.
 func (a *actor) relaxed() *stamp {
-	s := &stamp{a.fenced.freeze(), a.seen.freeze(), a.slot, a.fencedEpoch, a.epoch}
+	s := &stamp{a.fenced.freeze().sheets, a.seen.freeze().sheets, a.slot, a.fencedEpoch, a.epoch}
 	a.epoch++
 	return s
 }
 
 // observe is join for a volatile load or an LL packet.
 func (a *actor) observe(s *stamp) {
-	if a.observed.has(s) { // if a fence has been since, hb has what pending lost
-		return
-	}
-	a.pending.join(s.hb)
+	a.pending.joinFrozen(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)
-	a.seen.join(s.seen)
+	a.seen.joinFrozen(s.seen)
 	a.seen.raise(s.slot, s.seenEpoch)
 }
 
 func (a *actor) fence() {
-	a.hb.join(a.pending)
+	a.hb.join(&a.pending)
 	a.pending = clock{}
 	a.fenced = a.hb.freeze()
 	a.fencedEpoch = a.epoch
@@ -234,7 +228,7 @@ func (a *actor) fork(blocks []*actor) {
 // follow is join for an operation that has ended with all its accesses to memory: they count as fenced.
 func (a *actor) follow(s *stamp) {
 	a.join(s)
-	a.fenced.join(s.hb)
+	a.fenced.joinFrozen(s.hb)
 	a.fenced.raise(s.slot, s.hbEpoch)
 }
 

@@ -58,7 +58,7 @@ func (s *Sim) hostStamp() *stamp {
 			k.merge(p.host.know())
 		}
 	}
-	return &stamp{hb: k.hb, seen: k.seen, slot: s.host.slot}
+	return &stamp{hb: k.hb.sheets, seen: k.seen.sheets, slot: s.host.slot}
 }
 
 // A flagPage has the words of a page of memory that were stored as flags.
