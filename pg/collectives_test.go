@@ -19,10 +19,20 @@ import (
 // with rank and position, so that a misplaced element shows.
 func at(rank, i int) float32 { return float32((rank+1)*(i%13+1) + i%5) }
 
+const period = 65 // of at
+
 func filled(rank, n, from int) []float32 {
 	x := make([]float32, n)
-	for i := range x {
+	for i := range min(n, period) {
 		x[i] = at(rank, from+i)
+	}
+	return continued(x)
+}
+
+// continued repeats the first period of x over the rest of it.
+func continued(x []float32) []float32 {
+	for n := period; n < len(x); n *= 2 {
+		copy(x[n:], x[:n])
 	}
 	return x
 }
@@ -31,11 +41,11 @@ func filled(rank, n, from int) []float32 {
 func sum(size, n, from int) []float32 {
 	x := make([]float32, n)
 	for r := range size {
-		for i := range x {
+		for i := range min(n, period) {
 			x[i] += at(r, from+i)
 		}
 	}
-	return x
+	return continued(x)
 }
 
 // equal is require.Equal without its cost where nothing is wrong.
@@ -181,6 +191,7 @@ func TestCollectives(t *testing.T) {
 				for _, algo := range tuning.Algorithms(coll) {
 					t.Run(fmt.Sprintf("transport=%s/size=%d/coll=%v/algo=%s", transport, size, coll, algo), func(t *testing.T) {
 						needs(t, transport)
+						t.Parallel()
 						o := pgtest.Options{Transport: transport, Config: func(_ int, c *pg.Config) {
 							c.Algo = map[string]string{coll.String(): algo}
 						}}

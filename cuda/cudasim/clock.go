@@ -5,6 +5,9 @@ package cudasim
 type clock struct {
 	sheets []*sheet
 	mark   *mark // on the sheets that are the clock's alone; nil: none are, nor is the slice
+
+	joined     [4]**sheet // where frozen slices begin that the clock has joined last
+	nextJoined int
 }
 
 const sheetSlots = 64
@@ -63,13 +66,35 @@ func (c *clock) raise(slot int, epoch uint32) {
 	}
 }
 
-func (c *clock) join(o clock) {
+func (c *clock) join(o *clock) {
+	if o.mark == nil && c.has(o.sheets) {
+		return
+	}
 	for i, its := range o.sheets {
 		if its == nil || i < len(c.sheets) && c.sheets[i] == its {
 			continue
 		}
 		c.joinSheet(i, its, o.mark == nil)
 	}
+}
+
+// joinFrozen takes over what a frozen clock with these sheets has seen.
+func (c *clock) joinFrozen(sheets []*sheet) { c.join(&clock{sheets: sheets}) }
+
+// has reports whether the clock has joined a frozen slice lately, and notes that it does. An actor that polls a flag finds the same
+// slice again and again, and a block publishes one slice until its next fence.
+func (c *clock) has(frozen []*sheet) bool {
+	if len(frozen) == 0 {
+		return true
+	}
+	for _, first := range c.joined {
+		if first == &frozen[0] {
+			return true
+		}
+	}
+	c.joined[c.nextJoined] = &frozen[0]
+	c.nextJoined = (c.nextJoined + 1) % len(c.joined)
+	return false
 }
 
 // joinSheet shares the other sheet, which may be frozen, where it knows all that c's does.
@@ -79,6 +104,10 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 		more, less = its.against(c.sheets[i])
 	}
 	switch {
+	case !more && !less:
+		if frozen && c.mark != nil { // equal: one sheet for both is found equal at once
+			c.sheets[i] = its
+		}
 	case !more:
 	case !less && frozen:
 		c.own(i)
@@ -93,11 +122,16 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 //
 //go:norace
 func (p *sheet) against(o *sheet) (more, less bool) {
-	for i := range p.epochs {
-		more = more || p.epochs[i] > o.epochs[i]
-		less = less || p.epochs[i] < o.epochs[i]
+	if p.epochs == o.epochs {
+		return false, false
 	}
-	return more, less
+	var above, below int64 // their signs count
+	for i := range p.epochs {
+		d := int64(p.epochs[i]) - int64(o.epochs[i])
+		above |= -d
+		below |= d
+	}
+	return above < 0, below < 0
 }
 
 // raise makes o know all that p does.
@@ -115,22 +149,22 @@ func (p *sheet) raise(o *sheet) {
 type knowledge struct{ hb, seen clock }
 
 func (k *knowledge) join(s *stamp) {
-	k.hb.join(s.hb)
+	k.hb.joinFrozen(s.hb)
 	k.hb.raise(s.slot, s.hbEpoch)
-	k.seen.join(s.seen)
+	k.seen.joinFrozen(s.seen)
 	k.seen.raise(s.slot, s.seenEpoch)
 }
 
 func (k *knowledge) merge(o knowledge) {
-	k.hb.join(o.hb)
-	k.seen.join(o.seen)
+	k.hb.join(&o.hb)
+	k.seen.join(&o.seen)
 }
 
 func (k *knowledge) freeze() knowledge { return knowledge{k.hb.freeze(), k.seen.freeze()} }
 
 // A stamp is published by an actor: its knowledge and its own position.
 type stamp struct {
-	hb, seen           clock // frozen
+	hb, seen           []*sheet // of frozen clocks
 	slot               int
 	hbEpoch, seenEpoch uint32
 }
@@ -146,30 +180,35 @@ type actor struct {
 	pending     clock // knowledge from volatile loads, which counts from the next fence on
 }
 
+// replace makes k all that a knows.
+func (a *actor) replace(k knowledge) {
+	a.knowledge, a.pending = k, clock{}
+}
+
 // release publishes everything.
 func (a *actor) release() *stamp {
-	s := &stamp{a.hb.freeze(), a.seen.freeze(), a.slot, a.epoch, a.epoch}
+	s := &stamp{a.hb.freeze().sheets, a.seen.freeze().sheets, a.slot, a.epoch, a.epoch}
 	a.epoch++
 	return s
 }
 
 // relaxed publishes the knowledge that a volatile store or LL data carries.
 func (a *actor) relaxed() *stamp {
-	s := &stamp{a.fenced.freeze(), a.seen.freeze(), a.slot, a.fencedEpoch, a.epoch}
+	s := &stamp{a.fenced.freeze().sheets, a.seen.freeze().sheets, a.slot, a.fencedEpoch, a.epoch}
 	a.epoch++
 	return s
 }
 
 // observe takes over the knowledge that a volatile load or LL data brings.
 func (a *actor) observe(s *stamp) {
-	a.pending.join(s.hb)
+	a.pending.joinFrozen(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)
-	a.seen.join(s.seen)
+	a.seen.joinFrozen(s.seen)
 	a.seen.raise(s.slot, s.seenEpoch)
 }
 
 func (a *actor) fence() {
-	a.hb.join(a.pending)
+	a.hb.join(&a.pending)
 	a.pending = clock{}
 	a.fenced = a.hb.freeze()
 	a.fencedEpoch = a.epoch
@@ -182,8 +221,7 @@ func (a *actor) fork(blocks []*actor) {
 	a.seen.raise(a.slot, a.epoch)
 	a.epoch++
 	for _, b := range blocks {
-		b.knowledge = a.freeze()
-		b.pending = clock{}
+		b.replace(a.freeze())
 		b.fence()
 	}
 }
@@ -191,7 +229,7 @@ func (a *actor) fork(blocks []*actor) {
 // follow takes over the knowledge of an operation that has ended. All its accesses to memory are over, and count as fenced.
 func (a *actor) follow(s *stamp) {
 	a.join(s)
-	a.fenced.join(s.hb)
+	a.fenced.joinFrozen(s.hb)
 	a.fenced.raise(s.slot, s.hbEpoch)
 }
 

@@ -81,7 +81,10 @@ func (s *Sim) wait(p *Process, what string, until func() bool) bool {
 	if s.closed {
 		return false
 	}
-	w := &waiter{process: p, what: what, pcs: callers(), until: until, done: make(chan struct{})}
+	w := &waiter{process: p, what: what, until: until, done: make(chan struct{})}
+	if what != "" { // else it ends when nothing is ready, and stands in no report
+		w.pcs = callers()
+	}
 	s.waiters = append(s.waiters, w)
 	s.kick()
 	s.unlock()
@@ -119,6 +122,7 @@ func (s *Sim) forget() {
 		givePages(b)
 	}
 	s.pages, s.leaks, s.processes, s.ready, s.watched = nil, leaks, nil, nil, nil
+	s.touching = touch{sim: s}
 	for _, d := range s.devices {
 		d.waiting = nil
 	}

@@ -1,7 +1,6 @@
 package cudasim
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -21,7 +20,7 @@ type kernel struct {
 
 // A kernelKey is an entry point, of one image or of any.
 type kernelKey struct {
-	image [sha256.Size]byte
+	image imageSum
 	name  string
 }
 
@@ -31,9 +30,19 @@ func (s *Sim) Register(name string, args uintptr, model Model) {
 	s.register(kernelKey{name: name}, args, model)
 }
 
-// RegisterImage makes model run for the entry point of one image only.
-func (s *Sim) RegisterImage(image []byte, name string, args uintptr, model Model) {
-	s.register(kernelKey{imageSum(image), name}, args, model)
+// An EntryPoint is what Register takes: a name, the bytes of the parameter and the model kernel.
+type EntryPoint struct {
+	Name  string
+	Args  uintptr
+	Model Model
+}
+
+// RegisterImage makes model kernels run for entry points of one image only.
+func (s *Sim) RegisterImage(image []byte, entries ...EntryPoint) {
+	sum := sumOf(image)
+	for _, e := range entries {
+		s.register(kernelKey{sum, e.Name}, e.Args, e.Model)
+	}
 }
 
 func (s *Sim) register(k kernelKey, args uintptr, model Model) {
@@ -245,7 +254,7 @@ func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 		l.crew.lead = &a
 	}
 	a := l.crew.lead
-	a.knowledge, a.pending = o.in.freeze(), clock{}
+	a.replace(o.in.freeze())
 	a.join(o.early)
 	a.fence()
 	return a

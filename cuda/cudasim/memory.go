@@ -16,9 +16,8 @@ type memory struct {
 	process int // that took it
 	data    []byte
 	shadow  shadow
-	flags   map[int]*word // by offset, of words that were stored as flags
-	refs    int           // mappings and allocation handles
-	freed   bool          // by the process that took it with MemAlloc: others may not use it any more
+	refs    int  // mappings and allocation handles
+	freed   bool // by the process that took it with MemAlloc: others may not use it any more
 
 	watchers []watcher
 }
@@ -65,7 +64,7 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 // newMemory takes bytes of a device, or says that there are not so many; for the host, -1, it takes none.
 func (s *Sim) newMemory(p *Process, device, bytes int) *memory {
 	s.lastMemory++
-	m := &memory{id: s.lastMemory, device: device, process: p.id, flags: map[int]*word{}}
+	m := &memory{id: s.lastMemory, device: device, process: p.id}
 	if device < 0 {
 		return m
 	}
@@ -259,7 +258,7 @@ func (c *call) checkUnmapped(m *memory) {
 func (c *call) takeAway(g *mapping) {
 	p := c.process
 	t := touch{sim: c.sim, by: &p.host.actor, memory: g.memory}
-	t.access = access{&origin{name: c.function, process: p.id, device: -1, pcs: callers()}, t.by.slot, t.by.epoch, -1, plain}
+	t.access = access{&origin{name: c.function, process: p.id, device: -1, pcs: callers()}, int32(t.by.slot), t.by.epoch, -1, plain}
 	pending := func(a *access) bool {
 		if a.by == nil || a.by.process != p.id {
 			return false

@@ -2,18 +2,19 @@ package cudasim
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
+	"hash/maphash"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/colligo-go/colligo/cuda"
 )
 
 type module struct {
 	context *context
-	image   []byte
-	sum     [sha256.Size]byte
+	sum     imageSum
+	text    *imageText
 }
 
 type function struct {
@@ -31,15 +32,49 @@ func Image(entries ...string) []byte {
 	return b
 }
 
-// imageSum leaves out the zero byte that ends the image for the driver.
-func imageSum(image []byte) [sha256.Size]byte {
-	return sha256.Sum256(bytes.TrimSuffix(image, []byte{0}))
+// An imageSum tells images apart. It holds in this operating system process only.
+type imageSum [2]uint64
+
+var imageSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+// sumOf leaves out the zero byte that ends the image for the driver.
+func sumOf(image []byte) imageSum {
+	image = bytes.TrimSuffix(image, []byte{0})
+	return imageSum{maphash.Bytes(imageSeeds[0], image), maphash.Bytes(imageSeeds[1], image)}
 }
 
 var (
 	versionLine = regexp.MustCompile(`(?m)^\s*\.version\s+(\d+)\.(\d+)`)
 	targetLine  = regexp.MustCompile(`(?m)^\s*\.target\s+sm_(\d+)`)
+	entryPoint  = regexp.MustCompile(`\.entry\s+([^({]*?)\s*[({]`)
 )
+
+// An imageText is what the simulator reads in PTX.
+type imageText struct {
+	versioned       bool // it has a version and a target
+	version, target int  // each 10 × major + minor
+	entries         map[string]bool
+}
+
+// imageTexts has an imageText for each imageSum: the ranks of all tests load the same images.
+var imageTexts sync.Map
+
+func readImage(image []byte, sum imageSum) *imageText {
+	if t, ok := imageTexts.Load(sum); ok {
+		return t.(*imageText)
+	}
+	t := &imageText{entries: map[string]bool{}}
+	version, target := versionLine.FindSubmatch(image), targetLine.FindSubmatch(image)
+	if version != nil && target != nil {
+		t.versioned = true
+		t.version, t.target = 10*number(version[1])+number(version[2]), number(target[1])
+	}
+	for _, m := range entryPoint.FindAllSubmatch(image, -1) {
+		t.entries[string(m[1])] = true
+	}
+	imageTexts.Store(sum, t)
+	return t
+}
 
 // newestPTX is the newest version that CUDA 13.0's driver compiles.
 const newestPTX = 90
@@ -49,18 +84,19 @@ func (c *call) moduleLoadDataEx(image []byte) (cuda.Module, string, cuda.Result)
 	if len(image) == 0 || image[len(image)-1] != 0 {
 		return 0, "", cuda.InvalidImage
 	}
-	version, target := versionLine.FindSubmatch(image), targetLine.FindSubmatch(image)
-	if version == nil || target == nil {
+	sum := sumOf(image)
+	text := readImage(image, sum)
+	if !text.versioned {
 		return 0, "ptxas fatal : no .version and .target", cuda.InvalidPTX
 	}
-	if v := 10*number(version[1]) + number(version[2]); v > newestPTX {
+	if v := text.version; v > newestPTX {
 		return 0, fmt.Sprintf("ptxas fatal : unsupported .version %d.%d", v/10, v%10), cuda.UnsupportedPTXVersion
 	}
 	have := 10*c.sim.attribute(cuda.ComputeCapabilityMajor) + c.sim.attribute(cuda.ComputeCapabilityMinor)
-	if want := number(target[1]); want > have {
-		return 0, fmt.Sprintf("ptxas fatal : .target sm_%d is above this device's sm_%d", want, have), cuda.InvalidPTX
+	if text.target > have {
+		return 0, fmt.Sprintf("ptxas fatal : .target sm_%d is above this device's sm_%d", text.target, have), cuda.InvalidPTX
 	}
-	m := &module{context: c.context, image: bytes.Clone(image), sum: imageSum(image)}
+	m := &module{context: c.context, sum: sum, text: text}
 	h := cuda.Module(c.sim.handle())
 	c.process.modules[h] = m
 	return h, "", cuda.Success
@@ -93,8 +129,7 @@ func (c *call) moduleGetFunction(h cuda.Module, name string) (cuda.Function, cud
 	if m == nil {
 		return 0, cuda.InvalidHandle
 	}
-	entry := regexp.MustCompile(`\.entry\s+` + regexp.QuoteMeta(name) + `\s*[({]`)
-	if name == "" || !entry.Match(m.image) {
+	if !m.text.entries[name] {
 		return 0, cuda.NotFound
 	}
 	k := c.sim.kernels[kernelKey{m.sum, name}]

@@ -15,6 +15,7 @@ func takePages(bytes int) []byte {
 	if err != nil {
 		panic("cudasim: no memory for a device: " + err.Error())
 	}
+	preferLargePages(b)
 	return b
 }
 

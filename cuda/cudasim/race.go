@@ -69,7 +69,7 @@ func (s *Sim) race(old, now access, oldWrite, nowWrite bool, m *memory, lo, hi i
 }
 
 func side(a access, write bool) Access {
-	return Access{a.by.name, a.by.process, a.by.device, a.by.stream, a.block, write, a.by.pcs}
+	return Access{a.by.name, a.by.process, a.by.device, a.by.stream, int(a.block), write, a.by.pcs}
 }
 
 // A touch is one access to a range of one memory, on its way through the shadow.
@@ -93,19 +93,24 @@ func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write boo
 	if published != nil { // publishing has begun the next epoch
 		epoch--
 	}
-	t := touch{sim: s, by: w.actor, memory: m, write: write,
-		access: access{w.origin, w.actor.slot, epoch, w.block, kind}}
+	t := &s.touching
+	t.begin(w.actor, m, access{w.origin, int32(w.actor.slot), epoch, int32(w.block), kind}, write)
 	if !write {
-		m.shadow.visit(lo, lo+n, t.read)
+		m.shadow.visit(lo, lo+n, s.reads)
 		return
 	}
 	t.fresh = &cell{write: t.access, stamp: published}
-	m.shadow.visit(lo, lo+n, t.overwrite)
+	m.shadow.visit(lo, lo+n, s.writes)
 	if kind != flag {
 		m.forget(lo, lo+n)
 	}
 	s.moved()
 	s.wake(m, lo, lo+n)
+}
+
+func (t *touch) begin(by *actor, m *memory, a access, write bool) {
+	t.by, t.memory, t.access, t.write = by, m, a, write
+	t.fresh, t.old, t.new = nil, nil, nil
 }
 
 func (t *touch) overwrite(c *cell, lo, hi int) *cell {
@@ -147,7 +152,7 @@ func (t *touch) withRead(c *cell) *cell {
 		if r == t.access {
 			return c
 		}
-		known := r.slot == t.by.slot || r.epoch <= t.by.hb.at(r.slot)
+		known := r.slot == t.access.slot || r.epoch <= t.by.hb.at(int(r.slot))
 		if !known || t.access.kind != plain && t.access.kind != r.kind {
 			n.reads = append(n.reads, r)
 		}
@@ -158,30 +163,30 @@ func (t *touch) withRead(c *cell) *cell {
 
 // after reports whether a is ordered before the access, or need not be.
 func (t *touch) after(a *access) bool {
-	if a.slot == t.by.slot || a.kind == flag && t.access.kind == flag {
+	slot := int(a.slot)
+	if a.slot == t.access.slot || a.kind == flag && t.access.kind == flag {
 		return true
 	}
-	if a.kind == clearing && a.epoch <= t.by.pending.at(a.slot) {
+	if a.kind == clearing && a.epoch <= t.by.pending.at(slot) {
 		return true // the actor that stores now has heard from the block after a fence of the block
 	}
-	switch over := a.epoch <= t.by.seen.at(a.slot); {
+	switch {
 	case a.kind == source && t.write, a.kind == copied && (t.access.kind == validated || t.access.kind == clearing):
-		return over
+		return a.epoch <= t.by.seen.at(slot)
 	case a.kind >= flag && a.kind <= validated && t.access.kind >= flag && t.access.kind <= clearing:
-		return over
+		return a.epoch <= t.by.seen.at(slot)
 	}
-	return a.epoch <= t.by.hb.at(a.slot)
+	return a.epoch <= t.by.hb.at(slot)
 }
 
 // stamps calls f for the stamps that the last writes of bytes lo to hi have published.
 func (m *memory) stamps(lo, hi int, f func(*stamp)) {
 	var last *stamp
-	m.shadow.visit(lo, hi, func(c *cell, _, _ int) *cell {
+	m.shadow.look(lo, hi, func(c *cell) {
 		if c != nil && c.stamp != nil && c.stamp != last {
 			f(c.stamp)
 			last = c.stamp
 		}
-		return c
 	})
 }
 

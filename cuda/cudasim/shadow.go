@@ -20,9 +20,9 @@ const (
 // An access is one actor's touch of some bytes.
 type access struct {
 	by    *origin
-	slot  int
+	slot  int32
 	epoch uint32
-	block int // -1 outside blocks
+	block int32 // -1 outside blocks
 	kind  accessKind
 }
 
@@ -40,7 +40,8 @@ type part struct {
 
 type page struct {
 	whole *cell
-	parts []part // ascending, the last ends with the page; nil if whole counts
+	parts []part // ascending, the last ends with the page; empty if whole counts
+	flags *flagPage
 }
 
 type shadow struct{ pages []page }
@@ -53,7 +54,7 @@ func (s *shadow) visit(lo, hi int, f func(*cell, int, int) *cell) {
 		base := lo / pageBytes * pageBytes
 		end := min(hi, base+pageBytes)
 		p := &s.pages[lo/pageBytes]
-		if p.parts == nil && lo == base && end == base+pageBytes {
+		if len(p.parts) == 0 && lo == base && end == base+pageBytes {
 			p.whole = f(p.whole, lo, end)
 		} else {
 			p.visit(base, lo-base, end-base, f)
@@ -63,16 +64,11 @@ func (s *shadow) visit(lo, hi int, f func(*cell, int, int) *cell) {
 }
 
 func (p *page) visit(base, lo, hi int, f func(*cell, int, int) *cell) {
-	if p.parts == nil {
-		p.parts = []part{{pageBytes, p.whole}}
+	if len(p.parts) == 0 {
+		p.parts = append(p.parts, part{pageBytes, p.whole})
 		p.whole = nil
 	}
-	first, _ := slices.BinarySearchFunc(p.parts, lo, func(e part, at int) int {
-		if e.end <= at {
-			return -1
-		}
-		return 1
-	})
+	first := p.at(lo)
 	var room [8]part
 	fresh := room[:0]
 	start := 0
@@ -95,6 +91,38 @@ func (p *page) visit(base, lo, hi int, f func(*cell, int, int) *cell) {
 	p.splice(first, last, fresh)
 }
 
+// at returns the index of the part that has an offset.
+func (p *page) at(offset int) int {
+	lo, hi := 0, len(p.parts)
+	for lo < hi {
+		if mid := (lo + hi) / 2; p.parts[mid].end <= offset {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// look calls f for the cells of [lo, hi). A cell may come more than once.
+func (s *shadow) look(lo, hi int, f func(*cell)) {
+	for lo < hi {
+		base := lo / pageBytes * pageBytes
+		end := min(hi, base+pageBytes)
+		p := &s.pages[lo/pageBytes]
+		if len(p.parts) == 0 {
+			f(p.whole)
+		}
+		for i := p.at(lo - base); i < len(p.parts); i++ {
+			f(p.parts[i].c)
+			if p.parts[i].end >= end-base {
+				break
+			}
+		}
+		lo = end
+	}
+}
+
 // appendPart joins parts of one cell.
 func appendPart(parts []part, e part) []part {
 	if n := len(parts); n > 0 && parts[n-1].c == e.c {
@@ -114,6 +142,8 @@ func (p *page) splice(first, last int, fresh []part) {
 	}
 	p.parts = slices.Replace(p.parts, first, last, fresh...)
 	if len(p.parts) == 1 {
-		p.whole, p.parts = p.parts[0].c, nil
+		p.whole = p.parts[0].c
+		p.parts[0].c = nil
+		p.parts = p.parts[:0] // the array will be needed again
 	}
 }

@@ -24,10 +24,12 @@ type Sim struct {
 	pages     [][]byte           // of devices, until Close
 	host      *host              // of all processes, unless each has its own
 
-	races  raceSet
-	faults []string
-	leaks  []string // of contexts that are gone
-	killed bool     // a process was
+	touching      touch                       // the touch under way, if there is one
+	reads, writes func(*cell, int, int) *cell // of touching
+	races         raceSet
+	faults        []string
+	leaks         []string // of contexts that are gone
+	killed        bool     // a process was
 
 	lastHandle              uintptr
 	lastMemory, lastMapping uint64
@@ -50,6 +52,8 @@ func New(config Config) *Sim {
 		config: config, random: rand.New(rand.NewPCG(config.Seed, 0x636f6c6c69676f)),
 		kernels: map[kernelKey]*kernel{}, exports: map[string]*memory{}, lastHandle: 0x1000,
 	}
+	s.touching.sim = s
+	s.reads, s.writes = s.touching.read, s.touching.overwrite
 	s.races.seen = map[string]bool{}
 	s.executor.init()
 	s.host = s.newHost()

@@ -8,6 +8,7 @@ package cudasim
 // Of host memory a load returns what is there: the host stores and looks without a call. A value that the host has stored
 // publishes what the host knew when the word was next looked at.
 type word struct {
+	at     int      // in its memory
 	values []posted // the first is what was there before the first store
 	first  int      // index of values[0] in the word's life
 	read   map[int]int
@@ -36,10 +37,10 @@ func (w *word) add(value uint32, published *stamp) {
 
 // flagAt returns the word whose value is now. In host memory, what nobody has stored by the table the host has.
 func (s *Sim) flagAt(m *memory, at int, now uint32) *word {
-	w := m.flags[at]
+	w := m.flag(at)
 	if w == nil {
-		w = &word{values: []posted{{now, nil}}, read: map[int]int{}}
-		m.flags[at] = w
+		w = &word{at: at, values: []posted{{now, nil}}, read: map[int]int{}}
+		m.keep(w)
 		if m.host() && now != 0 {
 			w.values[0].published = s.hostStamp()
 		}
@@ -57,20 +58,46 @@ func (s *Sim) hostStamp() *stamp {
 			k.merge(p.host.know())
 		}
 	}
-	return &stamp{hb: k.hb, seen: k.seen, slot: s.host.slot}
+	return &stamp{hb: k.hb.sheets, seen: k.seen.sheets, slot: s.host.slot}
+}
+
+// A flagPage has the words of a page of memory that were stored as flags.
+type flagPage struct {
+	left  int
+	words [pageBytes / 4]*word
+}
+
+// flag returns the word at an offset, nil if it was never stored as a flag.
+func (m *memory) flag(at int) *word {
+	if p := m.shadow.pages[at/pageBytes].flags; p != nil {
+		return p.words[at%pageBytes/4]
+	}
+	return nil
+}
+
+func (m *memory) keep(w *word) {
+	page := &m.shadow.pages[w.at/pageBytes]
+	if page.flags == nil {
+		page.flags = &flagPage{}
+	}
+	page.flags.words[w.at%pageBytes/4] = w
+	page.flags.left++
 }
 
 // forget drops the words among bytes that are written otherwise.
 func (m *memory) forget(lo, hi int) {
-	if hi-lo < 4*len(m.flags) {
-		for at := (lo - 3) &^ 3; at < hi; at += 4 {
-			delete(m.flags, at)
+	lo = max(lo-3, 0) // where a word begins that has the first byte
+	for page := lo / pageBytes; page*pageBytes < hi; page++ {
+		p := m.shadow.pages[page].flags
+		if p == nil || p.left == 0 {
+			continue
 		}
-		return
-	}
-	for at := range m.flags {
-		if at < hi && lo < at+4 {
-			delete(m.flags, at)
+		base := page * pageBytes
+		for i := (max(lo, base) - base) / 4; i < pageBytes/4 && base+4*i < hi; i++ {
+			if w := p.words[i]; w != nil && lo <= w.at && w.at < hi {
+				p.words[i] = nil
+				p.left--
+			}
 		}
 	}
 }
@@ -86,12 +113,12 @@ func (w *word) oldest(a *actor) int {
 	return 0
 }
 
-// word returns the word at an offset, nil if it was never stored as a flag.
+// word returns the word at an offset, nil if it was never stored as a flag. In host memory there is always one.
 func (s *Sim) word(m *memory, at int) *word {
 	if m.host() {
 		return s.flagAt(m, at, m.get(at))
 	}
-	return m.flags[at]
+	return m.flag(at)
 }
 
 // load returns a value for the actor, what its store published, and whether there is no newer one.

@@ -117,12 +117,18 @@ func (m Module) PTX() ([]byte, error) {
 // launched ahead.
 func (m Module) AheadPTX() ([]byte, error) {
 	ptx, err := m.source()
-	for _, r := range [][2]string{{"\t.pragma \"griddepcontrol.wait\";", "\tgriddepcontrol.wait;"},
-		{".version 7.0\n.target sm_80\n", ".version 7.8\n.target sm_90\n"}} {
-		ptx = bytes.ReplaceAll(ptx, []byte(r[0]), []byte(r[1]))
+	ptx = bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";"), []byte("\tgriddepcontrol.wait;")) // a copy
+	if at := bytes.Index(ptx, []byte(header)); at >= 0 {
+		copy(ptx[at:], aheadHeader)
 	}
 	return ptx, err
 }
+
+// The lines that say what a module's source needs, and what it needs as AheadPTX. They are equally long.
+const (
+	header      = ".version 7.0\n.target sm_80\n"
+	aheadHeader = ".version 7.8\n.target sm_90\n"
+)
 
 // source returns the module's source, which is shared and must not be changed.
 func (m Module) source() ([]byte, error) {

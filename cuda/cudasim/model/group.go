@@ -71,7 +71,7 @@ func (m *member) mine(all uint64, f func(first, n uint64)) {
 // read returns n lines of user memory at p. Only left bytes exist, and the others are 0.
 func (m *member) read(p, n, left uint64) []byte {
 	b := make([]byte, n*line)
-	copy(b, bytes.Clone(m.Load(p, int(min(n*line, left)))))
+	copy(b, m.Load(p, int(min(n*line, left))))
 	return b
 }
 
@@ -88,11 +88,12 @@ func fillLines(l *cudasim.Launch) {
 	for _, w := range a.Line {
 		of = binary.NativeEndian.AppendUint32(of, w)
 	}
+	all := bytes.Repeat(of, int(min(uint64(l.Threads), a.Lines)))
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		m := &member{Block: b, grid: l.Grid}
 		m.mine(a.Lines, func(i, n uint64) {
-			m.write(a.Out+i*line, bytes.Repeat(of, int(n)), n*line)
+			m.write(a.Out+i*line, all[:n*line], n*line)
 		})
 	})
 }

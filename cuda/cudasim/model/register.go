@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
@@ -85,21 +86,38 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 
 // image registers a module's entry points. An entry point without a model kernel faults when it is launched.
 func image(s *cudasim.Sim, m ptx.Module, models map[string]cudasim.Model) error {
-	ptx, err := m.PTX()
-	if err != nil {
-		return err
-	}
-	ahead, err := m.AheadPTX()
-	if err != nil {
-		return err
-	}
+	var entries []cudasim.EntryPoint
 	for _, e := range m.Entries() {
 		model := models[e.Name]
 		if model == nil {
 			model = func(l *cudasim.Launch) { panic(fmt.Sprintf("model: %s has no model kernel", l.Name)) }
 		}
-		s.RegisterImage(ptx, e.Name, e.Args, model)
-		s.RegisterImage(ahead, e.Name, e.Args, model)
+		entries = append(entries, cudasim.EntryPoint{Name: e.Name, Args: e.Args, Model: model})
 	}
-	return nil
+	texts, err := textsOf(m)
+	for _, text := range texts {
+		s.RegisterImage(text, entries...)
+	}
+	return err
+}
+
+// texts has the texts of each module that was registered, by name: every test registers the same few.
+var texts sync.Map
+
+// textsOf returns a module's texts, which are shared and must not be changed.
+func textsOf(m ptx.Module) ([][]byte, error) {
+	if all, ok := texts.Load(m.Name()); ok {
+		return all.([][]byte), nil
+	}
+	own, err := m.PTX()
+	if err != nil {
+		return nil, err
+	}
+	ahead, err := m.AheadPTX()
+	if err != nil {
+		return nil, err
+	}
+	all := [][]byte{own, ahead}
+	texts.Store(m.Name(), all)
+	return all, nil
 }
