@@ -202,7 +202,9 @@ func (g *Group) end(o *op.Op, err error) {
 	g.limits.ended(o)
 	g.ops.End(o, err)
 	block, done := o.Rare().Block, o.Done
-	o.Release()
+	if done != nil { // else run reuses it at once
+		o.Release()
+	}
 	if block != nil && block.PartEnded(err) {
 		if block.Single() == nil {
 			g.ops.End(&block.Op, block.Err)
