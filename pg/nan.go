@@ -11,7 +11,7 @@ import (
 
 // refuseNaN fails the group if what a call sends holds a NaN. Ranks that only receive send none.
 func (g *Group) refuseNaN(ctx context.Context, o *op.Op) error {
-	if g.config.Debug.NaNCheck != On || o.Own || !o.DType.Float() && !o.DType.Complex() || o.Coll == plan.Barrier {
+	if o.Own || !o.DType.Float() && !o.DType.Complex() || o.Coll == plan.Barrier {
 		return nil
 	}
 	var found *op.NaN

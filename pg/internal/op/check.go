@@ -5,18 +5,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
-	"github.com/colligo-go/colligo/plan"
 )
-
-// begin makes o, which is zero but for Rank and Size, an operation on a tensor that tells element type and device.
-func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
-	d := t.Device()
-	o.Coll, o.DType, o.Device, o.index = coll, t.DType(), d.Kind, int32(d.Index)
-	if o.Rank == colligo.NoRank {
-		o.More().Wrong = ErrNotMember
-	}
-	o.check(t)
-}
 
 // Failf notes the first thing that is wrong with the arguments.
 func (o *Op) Failf(format string, args ...any) {
@@ -36,39 +25,6 @@ func (o *Op) Fail(err error) {
 func (o *Op) Wrong() error { return o.Rare().Wrong }
 
 func (o *Op) valid() bool { return o.rare == nil || o.rare.Wrong == nil }
-
-// check refuses tensors of another type or device than the first, and on a device tensors that are not contiguous.
-func (o *Op) check(t *colligo.Tensor) {
-	switch {
-	case !t.Valid():
-		o.Failf("invalid tensor")
-	case t.Device() != o.DeviceID():
-		o.Failf("tensors on %v and %v in one call", o.DeviceID(), t.Device())
-	case !o.OnCPU() && !t.Contiguous():
-		o.Failf("%v is not contiguous, as tensors on a device must be", *t)
-	case t.DType() != o.DType:
-		o.Failf("tensors of %v and %v in one call", o.DType, t.DType())
-	}
-}
-
-// reduceWith sets the reduction.
-func (o *Op) reduceWith(by colligo.ReduceOp) {
-	if !o.valid() {
-		return
-	}
-	o.Reduce = by.Kind()
-	if _, err := kernels.Lookup(o.DType, o.Reduce); err != nil {
-		o.Fail(err)
-		return
-	}
-	if o.Reduce != colligo.KindPremulSum {
-		return
-	}
-	o.More().Factor = by
-	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() || f.Device().Kind != colligo.CPU) {
-		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU", f, o.DType.Real())
-	}
-}
 
 // Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
 func (o *Op) Kernel() *kernels.Kernel {
