@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/op"
@@ -20,8 +21,27 @@ import (
 type Batch struct {
 	g     *Group
 	calls []*op.Op
-	room  []op.Op // memory for calls to come
+	room  *room
 	over  bool
+}
+
+// room is memory for the calls of blocks: those of a block whose caller waits for it are used again.
+type room struct {
+	ops  [16]op.Op
+	used int
+	list [16]*op.Op
+}
+
+var rooms = sync.Pool{New: func() any { return new(room) }}
+
+// recycle gives the room back when the block is over.
+func (r *room) recycle() {
+	for i := range r.used {
+		r.ops[i].Reset()
+	}
+	clear(r.list[:])
+	r.used = 0
+	rooms.Put(r)
 }
 
 // Coalesce launches every operation that f gives to the batch as one, and returns when all are done. On a GPU it returns
@@ -37,7 +57,9 @@ type Batch struct {
 // small tensors then cost little more than one. On a device no other operation of the group comes between those of a block.
 // A backend that is a Grouper makes them one launch. c10d: _coalescing_manager.
 func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
-	ops, err := collect(g, f)
+	r := rooms.Get().(*room)
+	defer r.recycle()
+	ops, err := collect(g, r, f)
 	if err != nil {
 		return err
 	}
@@ -47,16 +69,19 @@ func (g *Group) Coalesce(ctx context.Context, f func(b *Batch) error) error {
 // CoalesceAsync starts a Coalesce; f has returned when it does. The Work is done when all operations are, and its results are
 // those of all in their order. c10d: _coalescing_manager with async_ops.
 func (g *Group) CoalesceAsync(ctx context.Context, f func(b *Batch) error) *Work {
-	ops, err := collect(g, f)
+	ops, err := collect(g, nil, f)
 	return g.startAll(ctx, ops, err)
 }
 
-// collect has f fill a batch.
-func collect(g *Group, f func(b *Batch) error) ([]*op.Op, error) {
+// collect has f fill a batch, whose calls lie in a room if there is one.
+func collect(g *Group, r *room, f func(b *Batch) error) ([]*op.Op, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: coalesce: %w", ErrNotMember)
 	}
-	b := &Batch{g: g}
+	b := &Batch{g: g, room: r}
+	if r != nil {
+		b.calls = r.list[:0]
+	}
 	err := f(b)
 	b.over = true
 	if err != nil {
@@ -83,15 +108,19 @@ func (b *Batch) call() *op.Op {
 	if b.over {
 		panic("pg: a batch is used after its block has ended")
 	}
-	const many = 16 // are allocated at once
-	if len(b.room) == 0 {
-		b.room = make([]op.Op, many)
-	}
-	o := &b.room[0]
-	b.room = b.room[1:]
+	o := b.room.take()
 	o.Size, o.Rank = int32(b.g.size), int32(b.g.rank)
 	b.calls = append(b.calls, o)
 	return o
+}
+
+// take returns an operation: of the room while there is one in it, else a new one.
+func (r *room) take() *op.Op {
+	if r == nil || r.used == len(r.ops) {
+		return new(op.Op)
+	}
+	r.used++
+	return &r.ops[r.used-1]
 }
 
 // AllReduce adds a Group.AllReduce. c10d: all_reduce in a _coalescing_manager.

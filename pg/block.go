@@ -187,7 +187,9 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 			}
 			return nil, c.failBlock(o, err)
 		}
-		each = append(each, p)
+		if !grouped {
+			each = append(each, p)
+		}
 	}
 	if !grouped {
 		return each, nil
