@@ -83,7 +83,8 @@ func (b *Backend) expired() bool {
 		late, cause = b.expiredMessage(now)
 	}
 	if l := b.lost.Load(); l != nil && now.Sub(l.at) >= Drain {
-		b.Group.Fail(b.explainPending(Classify(l.err)))
+		at, err := b.explainPending(Classify(l.err))
+		b.Group.Fail(err, at)
 		return true
 	}
 	if late == nil && b.cancelled.Load() {
@@ -117,7 +118,7 @@ func (b *Backend) givenUp() (*op.Op, error) {
 }
 
 // explainPending words a cause that is not about one operation as the failure of the first that is pending.
-func (b *Backend) explainPending(cause error) (error, op.Seq) {
+func (b *Backend) explainPending(cause error) (at op.Seq, err error) {
 	var first *op.Op
 	if len(b.active) > 0 {
 		first = b.active[0]
@@ -125,9 +126,9 @@ func (b *Backend) explainPending(cause error) (error, op.Seq) {
 		first = b.messages[0].Op
 	}
 	if first == nil {
-		return cause, 0
+		return 0, cause
 	}
-	return b.Group.Explain(first, sequence(first), cause, false), collectiveOf(first)
+	return collectiveOf(first), b.Group.Explain(first, sequence(first), cause, false)
 }
 
 // dueMessages returns a time before which no send or receive is late, zero if none is pending. New messages stand at the
