@@ -48,7 +48,7 @@ var arrows = map[string][]string{
 	"pg/internal/oplog":       {"", "plan", "pg/flight", "pg/internal/op"},
 	"pg/internal/ranklist":    {},
 	"pg/internal/watchdog":    {"", "plan", "pg/backend", "pg/flight", "pg/internal/op", "pg/internal/oplog"},
-	"pg/object":               {"", "pg", "pg/backend", "pg/pickle"},
+	"pg/object":               {"", "pg", "pg/backend", "pg/internal/ranklist", "pg/pickle"},
 	"pg/parity":               {},
 	"pg/pgtest":               {"", "pg", "store", "transport", "transport/sim"},
 	"pg/pickle":               {},

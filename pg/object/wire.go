@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
 )
 
 // call is one object collective at work.
@@ -146,7 +147,7 @@ func (o *call) cut(all []byte, sizes []int64, own error) ([][]byte, error) {
 		}
 	}
 	if failed != nil {
-		return nil, fmt.Errorf("%s could not encode an object", rankList(failed))
+		return nil, fmt.Errorf("%s could not encode an object", ranklist.Text(failed))
 	}
 	return parts, nil
 }
