@@ -210,7 +210,7 @@ func (g *Group) end(o *op.Op, err error) {
 	g.limits.ended(o)
 	g.ops.End(o, err)
 	block, done := o.Rare().Block, o.Done
-	if done != nil { // else run reuses it at once
+	if done != nil || block != nil { // else run reuses it at once
 		o.Release()
 	}
 	if block != nil && block.PartEnded(err) {

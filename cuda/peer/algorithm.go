@@ -35,7 +35,7 @@ const (
 	pair                    // two ranks at most
 )
 
-// forms are those of an algorithm, by collective.
+// forms has how an algorithm carries out each collective that it serves.
 type forms [plan.Scatter + 1]form
 
 // Serves reports whether a collective has this algorithm.

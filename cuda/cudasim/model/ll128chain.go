@@ -8,7 +8,7 @@ import (
 // Wait names a wait that a kernel cannot do without. Tests leave it out and expect the simulator to notice. The zero Wait is none.
 type Wait int
 
-// The waits, first those of BroadcastLL128.
+// The waits that a test can have a kernel leave out, first those of BroadcastLL128.
 const (
 	WaitForRoom     Wait = iota + 1 // for the credit that the round before the last was taken
 	WaitForLast                     // for the last credit, before a sender leaves

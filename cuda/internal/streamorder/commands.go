@@ -9,7 +9,7 @@ type Commands struct {
 	Err    error
 }
 
-// On returns commands of a thread.
+// On begins a sequence of driver commands on a thread.
 func On(t cuda.Thread) Commands { return Commands{Thread: t} }
 
 // Do calls f unless a command has failed.
