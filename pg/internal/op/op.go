@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -97,7 +98,23 @@ func (o *Op) More() *Rare {
 	return o.rare
 }
 
-// Reset makes an operation that is over ready for another call.
+// spares are operations of blocking calls that are over, zero but for an empty Rare.
+var spares = sync.Pool{New: func() any { return new(Op) }}
+
+// Spare returns an operation that is zero but for Rank and Size. Recycle takes it back.
+func Spare(size, rank int) *Op {
+	o := spares.Get().(*Op)
+	o.Size, o.Rank = int32(size), int32(rank)
+	return o
+}
+
+// Recycle takes back an operation of a blocking call that is over. Nothing may refer to it any more.
+func (o *Op) Recycle() {
+	o.Reset()
+	spares.Put(o)
+}
+
+// Reset makes an operation that is over zero again, so that a block can use it for another call.
 func (o *Op) Reset() {
 	r := o.rare
 	if r != nil {
