@@ -25,7 +25,7 @@ import (
 // Locks: a device's carrier holds devices.order from step 2 to step 4. So its backend gets calls in the order of their
 // numbers. Step 3 alone holds state.mu.
 func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, error) {
-	o.Ctx, o.Own = ctx, isOwn(ctx)
+	o.Ctx, o.Own = ctx, op.IsOwn(ctx)
 	if err := g.admissible(ctx, o); err != nil { // 1
 		return nil, err
 	}

@@ -281,8 +281,8 @@ func (r *Recorder) placeOf(id ID) (pg int, seq uint64, ok bool) {
 	return int(s.pg), s.seq, true
 }
 
-// Begin is StartAt for a caller that knows the operation's group and its number among the collectives, 0 for a send or
-// receive. Like Conclude it looks at nothing that Add writes.
+// Begin notes that an operation of a group was started. The caller knows its number among the collectives, which is 0 for a
+// send or receive. Like Conclude it looks at nothing that Add writes, and so takes one lock.
 func (r *Recorder) Begin(pg int, id ID, seq uint64, at time.Time) {
 	if r == nil || id < 0 {
 		return
@@ -308,7 +308,7 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 	}
 }
 
-// End is CompleteAt for a caller that knows the operation's group and its number, as for Begin.
+// End notes that an operation was completed. The caller knows its group and number, as for Begin.
 func (r *Recorder) End(pg int, id ID, seq uint64, took time.Duration, at time.Time) {
 	if r == nil || id < 0 {
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -96,16 +95,6 @@ func (o *Op) More() *Rare {
 		o.rare = new(Rare)
 	}
 	return o.rare
-}
-
-// spares are operations of blocking calls that are over, zero but for an empty Rare.
-var spares = sync.Pool{New: func() any { return new(Op) }}
-
-// Spare returns an operation that is zero but for Rank and Size. Recycle takes it back.
-func Spare(size, rank int) *Op {
-	o := spares.Get().(*Op)
-	o.Size, o.Rank = int32(size), int32(rank)
-	return o
 }
 
 // Recycle takes back an operation of a blocking call that is over. Nothing may refer to it any more.
