@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"internal/engine":            {"", "plan"},
 	"internal/house":             {},
+	"internal/gputest":           {},
 	"internal/launch":            {"store/tcpstore"},
 	"kernels":                    {""},
 	"kernels/_gen":               {},
