@@ -25,7 +25,7 @@ func main() {
 
 // run writes all files into dir.
 func run(dir string) error {
-	for _, s := range []set{avx(avx2), avx(avx512)} {
+	for _, s := range []set{avx(avx2), avx(avx512), neon()} {
 		name := filepath.Join(dir, "zz_"+s.name+"_"+s.arch)
 		if err := os.WriteFile(name+".s", []byte(s.assembly()), 0o644); err != nil {
 			return err
