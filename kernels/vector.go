@@ -112,9 +112,15 @@ func (k *Kernel) vectorDivide(dst, src []byte, by int) bool {
 		return false
 	}
 	x, y := uint64(0), uint64(0)
+	if k.scales != nil && by&(by-1) == 0 && by <= 1<<24 { // the reciprocal is exact in every type, and multiplying is faster
+		return k.vectorScale(dst, src, 1/float64(by))
+	}
 	switch k.real {
 	case colligo.Float64:
 		x = math.Float64bits(float64(by))
+	case colligo.Int64:
+		reciprocal, shift := reciprocal64(uint64(by))
+		x, y = reciprocal, uint64(shift)
 	case colligo.Int32:
 		if by > math.MaxInt32 {
 			return false

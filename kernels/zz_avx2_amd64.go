@@ -295,6 +295,9 @@ func avx2DivideBFloat16(dst, src *byte, n int, x, y uint64)
 func avx2ScaleBFloat16(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
+func avx2DivideInt64(dst, src *byte, n int, x, y uint64)
+
+//go:noescape
 func avx2DivideInt32(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
@@ -361,13 +364,14 @@ func avx2Loops(d colligo.DType) vectorLoops {
 		}
 	case colligo.Int64:
 		return vectorLoops{
-			sum:  binaryLoop{avx2SumInt64, avx2SumInt64Fold},
-			prod: binaryLoop{avx2ProdInt64, avx2ProdInt64Fold},
-			min:  binaryLoop{avx2MinInt64, avx2MinInt64Fold},
-			max:  binaryLoop{avx2MaxInt64, avx2MaxInt64Fold},
-			band: binaryLoop{avx2BAndBits, avx2BAndBitsFold},
-			bor:  binaryLoop{avx2BOrBits, avx2BOrBitsFold},
-			bxor: binaryLoop{avx2BXorBits, avx2BXorBitsFold},
+			sum:    binaryLoop{avx2SumInt64, avx2SumInt64Fold},
+			prod:   binaryLoop{avx2ProdInt64, avx2ProdInt64Fold},
+			min:    binaryLoop{avx2MinInt64, avx2MinInt64Fold},
+			max:    binaryLoop{avx2MaxInt64, avx2MaxInt64Fold},
+			band:   binaryLoop{avx2BAndBits, avx2BAndBitsFold},
+			bor:    binaryLoop{avx2BOrBits, avx2BOrBitsFold},
+			bxor:   binaryLoop{avx2BXorBits, avx2BXorBitsFold},
+			divide: avx2DivideInt64,
 		}
 	case colligo.Uint64:
 		return vectorLoops{

@@ -10254,6 +10254,191 @@ streams:
 	VMOVNTDQ     Y2, 32(DI)
 	JMP          stored
 
+// func avx2DivideInt64(dst, src *byte, n int, x, y uint64)
+TEXT ·avx2DivideInt64(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	XORQ         R8, R8
+	MOVQ         x+24(FP), AX
+	VMOVQ        AX, X8
+	VPBROADCASTQ X8, Y8
+	VPSRLQ       $32, Y8, Y9
+	MOVQ         y+32(FP), AX
+	VMOVQ        AX, X10
+	VPBROADCASTQ X10, Y10
+	MOVQ         $0x0, AX
+	VMOVQ        AX, X11
+	VPBROADCASTQ X11, Y11
+	MOVQ         $0xffffffff, AX
+	VMOVQ        AX, X12
+	VPBROADCASTQ X12, Y12
+	VMOVDQU      -32(SI)(CX*1), Y0
+	VPCMPGTQ     Y0, Y11, Y4
+	VPXOR        Y4, Y0, Y0
+	VPSUBQ       Y4, Y0, Y0
+	VPSRLQ       $32, Y0, Y5
+	VPMULUDQ     Y8, Y0, Y6
+	VPSRLQ       $32, Y6, Y6
+	VPMULUDQ     Y8, Y5, Y7
+	VPADDQ       Y6, Y7, Y7
+	VPAND        Y12, Y7, Y6
+	VPSRLQ       $32, Y7, Y7
+	VPMULUDQ     Y9, Y0, Y0
+	VPADDQ       Y6, Y0, Y0
+	VPSRLQ       $32, Y0, Y0
+	VPMULUDQ     Y9, Y5, Y5
+	VPADDQ       Y7, Y0, Y0
+	VPADDQ       Y5, Y0, Y0
+	VPSRLQ       X10, Y0, Y0
+	VPXOR        Y4, Y0, Y0
+	VPSUBQ       Y4, Y0, Y0
+	VMOVDQU      Y0, Y15
+	LEAQ         -32(DI)(CX*1), R12
+	CMPQ         CX, $128
+	JLT          vectors
+
+blocks:
+	VMOVDQU      0(SI), Y0
+	VMOVDQU      32(SI), Y1
+	VMOVDQU      64(SI), Y2
+	VMOVDQU      96(SI), Y3
+	VPCMPGTQ     Y0, Y11, Y4
+	VPXOR        Y4, Y0, Y0
+	VPSUBQ       Y4, Y0, Y0
+	VPSRLQ       $32, Y0, Y5
+	VPMULUDQ     Y8, Y0, Y6
+	VPSRLQ       $32, Y6, Y6
+	VPMULUDQ     Y8, Y5, Y7
+	VPADDQ       Y6, Y7, Y7
+	VPAND        Y12, Y7, Y6
+	VPSRLQ       $32, Y7, Y7
+	VPMULUDQ     Y9, Y0, Y0
+	VPADDQ       Y6, Y0, Y0
+	VPSRLQ       $32, Y0, Y0
+	VPMULUDQ     Y9, Y5, Y5
+	VPADDQ       Y7, Y0, Y0
+	VPADDQ       Y5, Y0, Y0
+	VPSRLQ       X10, Y0, Y0
+	VPXOR        Y4, Y0, Y0
+	VPSUBQ       Y4, Y0, Y0
+	VPCMPGTQ     Y1, Y11, Y4
+	VPXOR        Y4, Y1, Y1
+	VPSUBQ       Y4, Y1, Y1
+	VPSRLQ       $32, Y1, Y5
+	VPMULUDQ     Y8, Y1, Y6
+	VPSRLQ       $32, Y6, Y6
+	VPMULUDQ     Y8, Y5, Y7
+	VPADDQ       Y6, Y7, Y7
+	VPAND        Y12, Y7, Y6
+	VPSRLQ       $32, Y7, Y7
+	VPMULUDQ     Y9, Y1, Y1
+	VPADDQ       Y6, Y1, Y1
+	VPSRLQ       $32, Y1, Y1
+	VPMULUDQ     Y9, Y5, Y5
+	VPADDQ       Y7, Y1, Y1
+	VPADDQ       Y5, Y1, Y1
+	VPSRLQ       X10, Y1, Y1
+	VPXOR        Y4, Y1, Y1
+	VPSUBQ       Y4, Y1, Y1
+	VPCMPGTQ     Y2, Y11, Y4
+	VPXOR        Y4, Y2, Y2
+	VPSUBQ       Y4, Y2, Y2
+	VPSRLQ       $32, Y2, Y5
+	VPMULUDQ     Y8, Y2, Y6
+	VPSRLQ       $32, Y6, Y6
+	VPMULUDQ     Y8, Y5, Y7
+	VPADDQ       Y6, Y7, Y7
+	VPAND        Y12, Y7, Y6
+	VPSRLQ       $32, Y7, Y7
+	VPMULUDQ     Y9, Y2, Y2
+	VPADDQ       Y6, Y2, Y2
+	VPSRLQ       $32, Y2, Y2
+	VPMULUDQ     Y9, Y5, Y5
+	VPADDQ       Y7, Y2, Y2
+	VPADDQ       Y5, Y2, Y2
+	VPSRLQ       X10, Y2, Y2
+	VPXOR        Y4, Y2, Y2
+	VPSUBQ       Y4, Y2, Y2
+	VPCMPGTQ     Y3, Y11, Y4
+	VPXOR        Y4, Y3, Y3
+	VPSUBQ       Y4, Y3, Y3
+	VPSRLQ       $32, Y3, Y5
+	VPMULUDQ     Y8, Y3, Y6
+	VPSRLQ       $32, Y6, Y6
+	VPMULUDQ     Y8, Y5, Y7
+	VPADDQ       Y6, Y7, Y7
+	VPAND        Y12, Y7, Y6
+	VPSRLQ       $32, Y7, Y7
+	VPMULUDQ     Y9, Y3, Y3
+	VPADDQ       Y6, Y3, Y3
+	VPSRLQ       $32, Y3, Y3
+	VPMULUDQ     Y9, Y5, Y5
+	VPADDQ       Y7, Y3, Y3
+	VPADDQ       Y5, Y3, Y3
+	VPSRLQ       X10, Y3, Y3
+	VPXOR        Y4, Y3, Y3
+	VPSUBQ       Y4, Y3, Y3
+	TESTQ        R8, R8
+	JNE          streams
+	VMOVDQU      Y0, 0(DI)
+	VMOVDQU      Y1, 32(DI)
+	VMOVDQU      Y2, 64(DI)
+	VMOVDQU      Y3, 96(DI)
+
+stored:
+	ADDQ         $128, SI
+	ADDQ         $128, DI
+	SUBQ         $128, CX
+	CMPQ         CX, $128
+	JGE          blocks
+
+vectors:
+	CMPQ         CX, $32
+	JLE          rest
+	VMOVDQU      0(SI), Y0
+	VPCMPGTQ     Y0, Y11, Y4
+	VPXOR        Y4, Y0, Y0
+	VPSUBQ       Y4, Y0, Y0
+	VPSRLQ       $32, Y0, Y5
+	VPMULUDQ     Y8, Y0, Y6
+	VPSRLQ       $32, Y6, Y6
+	VPMULUDQ     Y8, Y5, Y7
+	VPADDQ       Y6, Y7, Y7
+	VPAND        Y12, Y7, Y6
+	VPSRLQ       $32, Y7, Y7
+	VPMULUDQ     Y9, Y0, Y0
+	VPADDQ       Y6, Y0, Y0
+	VPSRLQ       $32, Y0, Y0
+	VPMULUDQ     Y9, Y5, Y5
+	VPADDQ       Y7, Y0, Y0
+	VPADDQ       Y5, Y0, Y0
+	VPSRLQ       X10, Y0, Y0
+	VPXOR        Y4, Y0, Y0
+	VPSUBQ       Y4, Y0, Y0
+	VMOVDQU      Y0, (DI)
+	ADDQ         $32, SI
+	ADDQ         $32, DI
+	SUBQ         $32, CX
+	JMP          vectors
+
+rest:
+	VMOVDQU      Y15, (R12)
+	TESTQ        R8, R8
+	JEQ          return
+	SFENCE
+
+return:
+	VZEROUPPER
+	RET
+
+streams:
+	VMOVNTDQ     Y0, 0(DI)
+	VMOVNTDQ     Y1, 32(DI)
+	VMOVNTDQ     Y2, 64(DI)
+	VMOVNTDQ     Y3, 96(DI)
+	JMP          stored
+
 // func avx2DivideInt32(dst, src *byte, n int, x, y uint64)
 TEXT ·avx2DivideInt32(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI

@@ -295,6 +295,9 @@ func avx512DivideBFloat16(dst, src *byte, n int, x, y uint64)
 func avx512ScaleBFloat16(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
+func avx512DivideInt64(dst, src *byte, n int, x, y uint64)
+
+//go:noescape
 func avx512DivideInt32(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
@@ -361,13 +364,14 @@ func avx512Loops(d colligo.DType) vectorLoops {
 		}
 	case colligo.Int64:
 		return vectorLoops{
-			sum:  binaryLoop{avx512SumInt64, avx512SumInt64Fold},
-			prod: binaryLoop{avx512ProdInt64, avx512ProdInt64Fold},
-			min:  binaryLoop{avx512MinInt64, avx512MinInt64Fold},
-			max:  binaryLoop{avx512MaxInt64, avx512MaxInt64Fold},
-			band: binaryLoop{avx512BAndBits, avx512BAndBitsFold},
-			bor:  binaryLoop{avx512BOrBits, avx512BOrBitsFold},
-			bxor: binaryLoop{avx512BXorBits, avx512BXorBitsFold},
+			sum:    binaryLoop{avx512SumInt64, avx512SumInt64Fold},
+			prod:   binaryLoop{avx512ProdInt64, avx512ProdInt64Fold},
+			min:    binaryLoop{avx512MinInt64, avx512MinInt64Fold},
+			max:    binaryLoop{avx512MaxInt64, avx512MaxInt64Fold},
+			band:   binaryLoop{avx512BAndBits, avx512BAndBitsFold},
+			bor:    binaryLoop{avx512BOrBits, avx512BOrBitsFold},
+			bxor:   binaryLoop{avx512BXorBits, avx512BXorBitsFold},
+			divide: avx512DivideInt64,
 		}
 	case colligo.Uint64:
 		return vectorLoops{

@@ -10552,6 +10552,191 @@ streams:
 	VMOVNTDQ     Z2, 64(DI)
 	JMP          stored
 
+// func avx512DivideInt64(dst, src *byte, n int, x, y uint64)
+TEXT ·avx512DivideInt64(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), CX
+	XORQ         R8, R8
+	MOVQ         x+24(FP), AX
+	VPBROADCASTQ AX, Z16
+	VPSRLQ       $32, Z16, Z17
+	MOVQ         y+32(FP), AX
+	VPBROADCASTQ AX, Z18
+	MOVQ         $0xffffffff, AX
+	VPBROADCASTQ AX, Z19
+	CMPQ         CX, $256
+	JLT          vectors
+
+blocks:
+	VMOVDQU64    0(SI), Z0
+	VMOVDQU64    64(SI), Z1
+	VMOVDQU64    128(SI), Z2
+	VMOVDQU64    192(SI), Z3
+	VPSRAQ       $63, Z0, Z8
+	VPXORD       Z8, Z0, Z0
+	VPSUBQ       Z8, Z0, Z0
+	VPSRLQ       $32, Z0, Z9
+	VPMULUDQ     Z16, Z0, Z10
+	VPSRLQ       $32, Z10, Z10
+	VPMULUDQ     Z16, Z9, Z11
+	VPADDQ       Z10, Z11, Z11
+	VPANDD       Z19, Z11, Z10
+	VPSRLQ       $32, Z11, Z11
+	VPMULUDQ     Z17, Z0, Z0
+	VPADDQ       Z10, Z0, Z0
+	VPSRLQ       $32, Z0, Z0
+	VPMULUDQ     Z17, Z9, Z9
+	VPADDQ       Z11, Z0, Z0
+	VPADDQ       Z9, Z0, Z0
+	VPSRLQ       X18, Z0, Z0
+	VPXORD       Z8, Z0, Z0
+	VPSUBQ       Z8, Z0, Z0
+	VPSRAQ       $63, Z1, Z8
+	VPXORD       Z8, Z1, Z1
+	VPSUBQ       Z8, Z1, Z1
+	VPSRLQ       $32, Z1, Z9
+	VPMULUDQ     Z16, Z1, Z10
+	VPSRLQ       $32, Z10, Z10
+	VPMULUDQ     Z16, Z9, Z11
+	VPADDQ       Z10, Z11, Z11
+	VPANDD       Z19, Z11, Z10
+	VPSRLQ       $32, Z11, Z11
+	VPMULUDQ     Z17, Z1, Z1
+	VPADDQ       Z10, Z1, Z1
+	VPSRLQ       $32, Z1, Z1
+	VPMULUDQ     Z17, Z9, Z9
+	VPADDQ       Z11, Z1, Z1
+	VPADDQ       Z9, Z1, Z1
+	VPSRLQ       X18, Z1, Z1
+	VPXORD       Z8, Z1, Z1
+	VPSUBQ       Z8, Z1, Z1
+	VPSRAQ       $63, Z2, Z8
+	VPXORD       Z8, Z2, Z2
+	VPSUBQ       Z8, Z2, Z2
+	VPSRLQ       $32, Z2, Z9
+	VPMULUDQ     Z16, Z2, Z10
+	VPSRLQ       $32, Z10, Z10
+	VPMULUDQ     Z16, Z9, Z11
+	VPADDQ       Z10, Z11, Z11
+	VPANDD       Z19, Z11, Z10
+	VPSRLQ       $32, Z11, Z11
+	VPMULUDQ     Z17, Z2, Z2
+	VPADDQ       Z10, Z2, Z2
+	VPSRLQ       $32, Z2, Z2
+	VPMULUDQ     Z17, Z9, Z9
+	VPADDQ       Z11, Z2, Z2
+	VPADDQ       Z9, Z2, Z2
+	VPSRLQ       X18, Z2, Z2
+	VPXORD       Z8, Z2, Z2
+	VPSUBQ       Z8, Z2, Z2
+	VPSRAQ       $63, Z3, Z8
+	VPXORD       Z8, Z3, Z3
+	VPSUBQ       Z8, Z3, Z3
+	VPSRLQ       $32, Z3, Z9
+	VPMULUDQ     Z16, Z3, Z10
+	VPSRLQ       $32, Z10, Z10
+	VPMULUDQ     Z16, Z9, Z11
+	VPADDQ       Z10, Z11, Z11
+	VPANDD       Z19, Z11, Z10
+	VPSRLQ       $32, Z11, Z11
+	VPMULUDQ     Z17, Z3, Z3
+	VPADDQ       Z10, Z3, Z3
+	VPSRLQ       $32, Z3, Z3
+	VPMULUDQ     Z17, Z9, Z9
+	VPADDQ       Z11, Z3, Z3
+	VPADDQ       Z9, Z3, Z3
+	VPSRLQ       X18, Z3, Z3
+	VPXORD       Z8, Z3, Z3
+	VPSUBQ       Z8, Z3, Z3
+	TESTQ        R8, R8
+	JNE          streams
+	VMOVDQU64    Z0, 0(DI)
+	VMOVDQU64    Z1, 64(DI)
+	VMOVDQU64    Z2, 128(DI)
+	VMOVDQU64    Z3, 192(DI)
+
+stored:
+	ADDQ         $256, SI
+	ADDQ         $256, DI
+	SUBQ         $256, CX
+	CMPQ         CX, $256
+	JGE          blocks
+
+vectors:
+	CMPQ         CX, $64
+	JLT          rest
+	VMOVDQU64    0(SI), Z0
+	VPSRAQ       $63, Z0, Z8
+	VPXORD       Z8, Z0, Z0
+	VPSUBQ       Z8, Z0, Z0
+	VPSRLQ       $32, Z0, Z9
+	VPMULUDQ     Z16, Z0, Z10
+	VPSRLQ       $32, Z10, Z10
+	VPMULUDQ     Z16, Z9, Z11
+	VPADDQ       Z10, Z11, Z11
+	VPANDD       Z19, Z11, Z10
+	VPSRLQ       $32, Z11, Z11
+	VPMULUDQ     Z17, Z0, Z0
+	VPADDQ       Z10, Z0, Z0
+	VPSRLQ       $32, Z0, Z0
+	VPMULUDQ     Z17, Z9, Z9
+	VPADDQ       Z11, Z0, Z0
+	VPADDQ       Z9, Z0, Z0
+	VPSRLQ       X18, Z0, Z0
+	VPXORD       Z8, Z0, Z0
+	VPSUBQ       Z8, Z0, Z0
+	VMOVDQU64    Z0, (DI)
+	ADDQ         $64, SI
+	ADDQ         $64, DI
+	SUBQ         $64, CX
+	JMP          vectors
+
+rest:
+	TESTQ        CX, CX
+	JEQ          done
+	MOVQ         $-1, AX
+	BZHIQ        CX, AX, AX
+	KMOVQ        AX, K1
+	VMOVDQU8.Z   0(SI), K1, Z15
+	VMOVDQU64    Z15, Z0
+	VPSRAQ       $63, Z0, Z8
+	VPXORD       Z8, Z0, Z0
+	VPSUBQ       Z8, Z0, Z0
+	VPSRLQ       $32, Z0, Z9
+	VPMULUDQ     Z16, Z0, Z10
+	VPSRLQ       $32, Z10, Z10
+	VPMULUDQ     Z16, Z9, Z11
+	VPADDQ       Z10, Z11, Z11
+	VPANDD       Z19, Z11, Z10
+	VPSRLQ       $32, Z11, Z11
+	VPMULUDQ     Z17, Z0, Z0
+	VPADDQ       Z10, Z0, Z0
+	VPSRLQ       $32, Z0, Z0
+	VPMULUDQ     Z17, Z9, Z9
+	VPADDQ       Z11, Z0, Z0
+	VPADDQ       Z9, Z0, Z0
+	VPSRLQ       X18, Z0, Z0
+	VPXORD       Z8, Z0, Z0
+	VPSUBQ       Z8, Z0, Z0
+	VMOVDQU8     Z0, K1, (DI)
+
+done:
+	TESTQ        R8, R8
+	JEQ          return
+	SFENCE
+
+return:
+	VZEROUPPER
+	RET
+
+streams:
+	VMOVNTDQ     Z0, 0(DI)
+	VMOVNTDQ     Z1, 64(DI)
+	VMOVNTDQ     Z2, 128(DI)
+	VMOVNTDQ     Z3, 192(DI)
+	JMP          stored
+
 // func avx512DivideInt32(dst, src *byte, n int, x, y uint64)
 TEXT ·avx512DivideInt32(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI

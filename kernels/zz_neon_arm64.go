@@ -109,6 +109,12 @@ func neonSumInt64(dst, a, b *byte, n, stream int)
 func neonSumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
 
 //go:noescape
+func neonProdInt64(dst, a, b *byte, n, stream int)
+
+//go:noescape
+func neonProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+
+//go:noescape
 func neonMinInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
@@ -289,6 +295,9 @@ func neonBXorBool(dst, a, b *byte, n, stream int)
 func neonBXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
 
 //go:noescape
+func neonDivideInt64(dst, src *byte, n int, x, y uint64)
+
+//go:noescape
 func neonDivideInt32(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
@@ -355,16 +364,19 @@ func neonLoops(d colligo.DType) vectorLoops {
 		}
 	case colligo.Int64:
 		return vectorLoops{
-			sum:  binaryLoop{neonSumInt64, neonSumInt64Fold},
-			min:  binaryLoop{neonMinInt64, neonMinInt64Fold},
-			max:  binaryLoop{neonMaxInt64, neonMaxInt64Fold},
-			band: binaryLoop{neonBAndBits, neonBAndBitsFold},
-			bor:  binaryLoop{neonBOrBits, neonBOrBitsFold},
-			bxor: binaryLoop{neonBXorBits, neonBXorBitsFold},
+			sum:    binaryLoop{neonSumInt64, neonSumInt64Fold},
+			prod:   binaryLoop{neonProdInt64, neonProdInt64Fold},
+			min:    binaryLoop{neonMinInt64, neonMinInt64Fold},
+			max:    binaryLoop{neonMaxInt64, neonMaxInt64Fold},
+			band:   binaryLoop{neonBAndBits, neonBAndBitsFold},
+			bor:    binaryLoop{neonBOrBits, neonBOrBitsFold},
+			bxor:   binaryLoop{neonBXorBits, neonBXorBitsFold},
+			divide: neonDivideInt64,
 		}
 	case colligo.Uint64:
 		return vectorLoops{
 			sum:  binaryLoop{neonSumInt64, neonSumInt64Fold},
+			prod: binaryLoop{neonProdInt64, neonProdInt64Fold},
 			min:  binaryLoop{neonMinUint64, neonMinUint64Fold},
 			max:  binaryLoop{neonMaxUint64, neonMaxUint64Fold},
 			band: binaryLoop{neonBAndBits, neonBAndBitsFold},

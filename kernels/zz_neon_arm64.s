@@ -3013,6 +3013,255 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
+// func neonProdInt64(dst, a, b *byte, n, stream int)
+TEXT ·neonProdInt64(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD a+8(FP), R1
+	MOVD b+16(FP), R2
+	MOVD n+24(FP), R3
+	MOVD stream+32(FP), R4
+	ADD R1, R3, R7
+	SUB $16, R7
+	ADD R2, R3, R8
+	SUB $16, R8
+	FMOVQ 0(R7), F0
+	FMOVQ 0(R8), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea09ca5 // mul v5.4s, v5.4s, v0.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e801806 // uzp1 v6.4s, v0.4s, v0.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a0 // shl v0.2d, v5.2d, #32
+	WORD $0x2ea780c0 // umlal v0.2d, v6.2s, v7.2s
+	VMOV V0.B16, V16.B16
+	ADD R0, R3, R6
+	SUB $16, R6
+	CMP $64, R3
+	BLT vectors
+
+blocks:
+	FMOVQ 0(R1), F0
+	FMOVQ 0(R2), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea09ca5 // mul v5.4s, v5.4s, v0.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e801806 // uzp1 v6.4s, v0.4s, v0.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a0 // shl v0.2d, v5.2d, #32
+	WORD $0x2ea780c0 // umlal v0.2d, v6.2s, v7.2s
+	FMOVQ 16(R1), F1
+	FMOVQ 16(R2), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea19ca5 // mul v5.4s, v5.4s, v1.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e811826 // uzp1 v6.4s, v1.4s, v1.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a1 // shl v1.2d, v5.2d, #32
+	WORD $0x2ea780c1 // umlal v1.2d, v6.2s, v7.2s
+	FMOVQ 32(R1), F2
+	FMOVQ 32(R2), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea29ca5 // mul v5.4s, v5.4s, v2.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e821846 // uzp1 v6.4s, v2.4s, v2.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a2 // shl v2.2d, v5.2d, #32
+	WORD $0x2ea780c2 // umlal v2.2d, v6.2s, v7.2s
+	FMOVQ 48(R1), F3
+	FMOVQ 48(R2), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea39ca5 // mul v5.4s, v5.4s, v3.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e831866 // uzp1 v6.4s, v3.4s, v3.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a3 // shl v3.2d, v5.2d, #32
+	WORD $0x2ea780c3 // umlal v3.2d, v6.2s, v7.2s
+	CBNZ R4, streams
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	FMOVQ F3, 48(R0)
+
+stored:
+	ADD $64, R1
+	ADD $64, R2
+	ADD $64, R0
+	SUB $64, R3
+	CMP $64, R3
+	BGE blocks
+
+vectors:
+	CMP $16, R3
+	BLE rest
+	FMOVQ 0(R1), F0
+	FMOVQ 0(R2), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea09ca5 // mul v5.4s, v5.4s, v0.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e801806 // uzp1 v6.4s, v0.4s, v0.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a0 // shl v0.2d, v5.2d, #32
+	WORD $0x2ea780c0 // umlal v0.2d, v6.2s, v7.2s
+	FMOVQ F0, (R0)
+	ADD $16, R1
+	ADD $16, R2
+	ADD $16, R0
+	SUB $16, R3
+	B vectors
+
+rest:
+	FMOVQ F16, (R6)
+	RET
+
+streams:
+	WORD $0xac000400 // stnp q0, q1, [x0, #0]
+	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
+	B stored
+
+// func neonProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+TEXT ·neonProdInt64Fold(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD k+16(FP), R2
+	MOVD from+24(FP), R5
+	MOVD n+32(FP), R3
+	MOVD stream+40(FP), R4
+	ADD R5, R3, R12
+	SUB $16, R12
+	MOVD R1, R7
+	MOVD (R7), R9
+	ADD R12, R9
+	FMOVQ 0(R9), F0
+	MOVD R2, R8
+
+next1:
+	SUB $1, R8
+	CBZ R8, over1
+	ADD $24, R7
+	MOVD (R7), R9
+	ADD R12, R9
+	FMOVQ 0(R9), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea09ca5 // mul v5.4s, v5.4s, v0.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e801806 // uzp1 v6.4s, v0.4s, v0.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a0 // shl v0.2d, v5.2d, #32
+	WORD $0x2ea780c0 // umlal v0.2d, v6.2s, v7.2s
+	B next1
+
+over1:
+	VMOV V0.B16, V16.B16
+	ADD R0, R3, R6
+	SUB $16, R6
+	CMP $64, R3
+	BLT vectors
+
+blocks:
+	MOVD R1, R7
+	MOVD (R7), R9
+	ADD R5, R9
+	FMOVQ 0(R9), F0
+	FMOVQ 16(R9), F1
+	FMOVQ 32(R9), F2
+	FMOVQ 48(R9), F3
+	MOVD R2, R8
+
+next2:
+	SUB $1, R8
+	CBZ R8, over2
+	ADD $24, R7
+	MOVD (R7), R9
+	ADD R5, R9
+	FMOVQ 0(R9), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea09ca5 // mul v5.4s, v5.4s, v0.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e801806 // uzp1 v6.4s, v0.4s, v0.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a0 // shl v0.2d, v5.2d, #32
+	WORD $0x2ea780c0 // umlal v0.2d, v6.2s, v7.2s
+	FMOVQ 16(R9), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea19ca5 // mul v5.4s, v5.4s, v1.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e811826 // uzp1 v6.4s, v1.4s, v1.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a1 // shl v1.2d, v5.2d, #32
+	WORD $0x2ea780c1 // umlal v1.2d, v6.2s, v7.2s
+	FMOVQ 32(R9), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea29ca5 // mul v5.4s, v5.4s, v2.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e821846 // uzp1 v6.4s, v2.4s, v2.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a2 // shl v2.2d, v5.2d, #32
+	WORD $0x2ea780c2 // umlal v2.2d, v6.2s, v7.2s
+	FMOVQ 48(R9), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea39ca5 // mul v5.4s, v5.4s, v3.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e831866 // uzp1 v6.4s, v3.4s, v3.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a3 // shl v3.2d, v5.2d, #32
+	WORD $0x2ea780c3 // umlal v3.2d, v6.2s, v7.2s
+	B next2
+
+over2:
+	CBNZ R4, streams
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	FMOVQ F3, 48(R0)
+
+stored:
+	ADD $64, R5
+	ADD $64, R0
+	SUB $64, R3
+	CMP $64, R3
+	BGE blocks
+
+vectors:
+	CMP $16, R3
+	BLE rest
+	MOVD R1, R7
+	MOVD (R7), R9
+	ADD R5, R9
+	FMOVQ 0(R9), F0
+	MOVD R2, R8
+
+next3:
+	SUB $1, R8
+	CBZ R8, over3
+	ADD $24, R7
+	MOVD (R7), R9
+	ADD R5, R9
+	FMOVQ 0(R9), F4
+	WORD $0x4ea00885 // rev64 v5.4s, v4.4s
+	WORD $0x4ea09ca5 // mul v5.4s, v5.4s, v0.4s
+	WORD $0x6ea028a5 // uaddlp v5.2d, v5.4s
+	WORD $0x4e801806 // uzp1 v6.4s, v0.4s, v0.4s
+	WORD $0x4e841887 // uzp1 v7.4s, v4.4s, v4.4s
+	WORD $0x4f6054a0 // shl v0.2d, v5.2d, #32
+	WORD $0x2ea780c0 // umlal v0.2d, v6.2s, v7.2s
+	B next3
+
+over3:
+	FMOVQ F0, (R0)
+	ADD $16, R5
+	ADD $16, R0
+	SUB $16, R3
+	B vectors
+
+rest:
+	FMOVQ F16, (R6)
+	RET
+
+streams:
+	WORD $0xac000400 // stnp q0, q1, [x0, #0]
+	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
+	B stored
+
 // func neonMinInt64(dst, a, b *byte, n, stream int)
 TEXT ·neonMinInt64(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
@@ -9796,6 +10045,188 @@ next3:
 over3:
 	FMOVQ F0, (R0)
 	ADD $16, R5
+	ADD $16, R0
+	SUB $16, R3
+	B vectors
+
+rest:
+	FMOVQ F16, (R6)
+	RET
+
+streams:
+	WORD $0xac000400 // stnp q0, q1, [x0, #0]
+	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
+	B stored
+
+// func neonDivideInt64(dst, src *byte, n int, x, y uint64)
+TEXT ·neonDivideInt64(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R3
+	MOVD $0, R4
+	MOVD x+24(FP), R11
+	VDUP R11, V17.D2
+	VDUP R11, V18.D2
+	WORD $0x4e915a32 // uzp2 v18.4s, v17.4s, v17.4s
+	WORD $0x4e911a31 // uzp1 v17.4s, v17.4s, v17.4s
+	MOVD y+32(FP), R11
+	VDUP R11, V19.D2
+	WORD $0x6ee0ba73 // neg v19.2d, v19.2d
+	MOVD $0xffffffff, R11
+	VDUP R11, V20.D2
+	ADD R1, R3, R7
+	SUB $16, R7
+	FMOVQ 0(R7), F0
+	WORD $0x4f410404 // sshr v4.2d, v0.2d, #63
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6ee48400 // sub v0.2d, v0.2d, v4.2d
+	WORD $0x4e805805 // uzp2 v5.4s, v0.4s, v0.4s
+	WORD $0x4e801800 // uzp1 v0.4s, v0.4s, v0.4s
+	WORD $0x2eb1c006 // umull v6.2d, v0.2s, v17.2s
+	WORD $0x6f6004c6 // ushr v6.2d, v6.2d, #32
+	WORD $0x2eb1c0a7 // umull v7.2d, v5.2s, v17.2s
+	WORD $0x4ee684e7 // add v7.2d, v7.2d, v6.2d
+	WORD $0x4e341ce6 // and v6.16b, v7.16b, v20.16b
+	WORD $0x6f6004e7 // ushr v7.2d, v7.2d, #32
+	WORD $0x2eb2c000 // umull v0.2d, v0.2s, v18.2s
+	WORD $0x4ee68400 // add v0.2d, v0.2d, v6.2d
+	WORD $0x6f600400 // ushr v0.2d, v0.2d, #32
+	WORD $0x2eb2c0a5 // umull v5.2d, v5.2s, v18.2s
+	WORD $0x4ee78400 // add v0.2d, v0.2d, v7.2d
+	WORD $0x4ee58400 // add v0.2d, v0.2d, v5.2d
+	WORD $0x6ef34400 // ushl v0.2d, v0.2d, v19.2d
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6ee48400 // sub v0.2d, v0.2d, v4.2d
+	VMOV V0.B16, V16.B16
+	ADD R0, R3, R6
+	SUB $16, R6
+	CMP $64, R3
+	BLT vectors
+
+blocks:
+	FMOVQ 0(R1), F0
+	FMOVQ 16(R1), F1
+	FMOVQ 32(R1), F2
+	FMOVQ 48(R1), F3
+	WORD $0x4f410404 // sshr v4.2d, v0.2d, #63
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6ee48400 // sub v0.2d, v0.2d, v4.2d
+	WORD $0x4e805805 // uzp2 v5.4s, v0.4s, v0.4s
+	WORD $0x4e801800 // uzp1 v0.4s, v0.4s, v0.4s
+	WORD $0x2eb1c006 // umull v6.2d, v0.2s, v17.2s
+	WORD $0x6f6004c6 // ushr v6.2d, v6.2d, #32
+	WORD $0x2eb1c0a7 // umull v7.2d, v5.2s, v17.2s
+	WORD $0x4ee684e7 // add v7.2d, v7.2d, v6.2d
+	WORD $0x4e341ce6 // and v6.16b, v7.16b, v20.16b
+	WORD $0x6f6004e7 // ushr v7.2d, v7.2d, #32
+	WORD $0x2eb2c000 // umull v0.2d, v0.2s, v18.2s
+	WORD $0x4ee68400 // add v0.2d, v0.2d, v6.2d
+	WORD $0x6f600400 // ushr v0.2d, v0.2d, #32
+	WORD $0x2eb2c0a5 // umull v5.2d, v5.2s, v18.2s
+	WORD $0x4ee78400 // add v0.2d, v0.2d, v7.2d
+	WORD $0x4ee58400 // add v0.2d, v0.2d, v5.2d
+	WORD $0x6ef34400 // ushl v0.2d, v0.2d, v19.2d
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6ee48400 // sub v0.2d, v0.2d, v4.2d
+	WORD $0x4f410424 // sshr v4.2d, v1.2d, #63
+	WORD $0x6e241c21 // eor v1.16b, v1.16b, v4.16b
+	WORD $0x6ee48421 // sub v1.2d, v1.2d, v4.2d
+	WORD $0x4e815825 // uzp2 v5.4s, v1.4s, v1.4s
+	WORD $0x4e811821 // uzp1 v1.4s, v1.4s, v1.4s
+	WORD $0x2eb1c026 // umull v6.2d, v1.2s, v17.2s
+	WORD $0x6f6004c6 // ushr v6.2d, v6.2d, #32
+	WORD $0x2eb1c0a7 // umull v7.2d, v5.2s, v17.2s
+	WORD $0x4ee684e7 // add v7.2d, v7.2d, v6.2d
+	WORD $0x4e341ce6 // and v6.16b, v7.16b, v20.16b
+	WORD $0x6f6004e7 // ushr v7.2d, v7.2d, #32
+	WORD $0x2eb2c021 // umull v1.2d, v1.2s, v18.2s
+	WORD $0x4ee68421 // add v1.2d, v1.2d, v6.2d
+	WORD $0x6f600421 // ushr v1.2d, v1.2d, #32
+	WORD $0x2eb2c0a5 // umull v5.2d, v5.2s, v18.2s
+	WORD $0x4ee78421 // add v1.2d, v1.2d, v7.2d
+	WORD $0x4ee58421 // add v1.2d, v1.2d, v5.2d
+	WORD $0x6ef34421 // ushl v1.2d, v1.2d, v19.2d
+	WORD $0x6e241c21 // eor v1.16b, v1.16b, v4.16b
+	WORD $0x6ee48421 // sub v1.2d, v1.2d, v4.2d
+	WORD $0x4f410444 // sshr v4.2d, v2.2d, #63
+	WORD $0x6e241c42 // eor v2.16b, v2.16b, v4.16b
+	WORD $0x6ee48442 // sub v2.2d, v2.2d, v4.2d
+	WORD $0x4e825845 // uzp2 v5.4s, v2.4s, v2.4s
+	WORD $0x4e821842 // uzp1 v2.4s, v2.4s, v2.4s
+	WORD $0x2eb1c046 // umull v6.2d, v2.2s, v17.2s
+	WORD $0x6f6004c6 // ushr v6.2d, v6.2d, #32
+	WORD $0x2eb1c0a7 // umull v7.2d, v5.2s, v17.2s
+	WORD $0x4ee684e7 // add v7.2d, v7.2d, v6.2d
+	WORD $0x4e341ce6 // and v6.16b, v7.16b, v20.16b
+	WORD $0x6f6004e7 // ushr v7.2d, v7.2d, #32
+	WORD $0x2eb2c042 // umull v2.2d, v2.2s, v18.2s
+	WORD $0x4ee68442 // add v2.2d, v2.2d, v6.2d
+	WORD $0x6f600442 // ushr v2.2d, v2.2d, #32
+	WORD $0x2eb2c0a5 // umull v5.2d, v5.2s, v18.2s
+	WORD $0x4ee78442 // add v2.2d, v2.2d, v7.2d
+	WORD $0x4ee58442 // add v2.2d, v2.2d, v5.2d
+	WORD $0x6ef34442 // ushl v2.2d, v2.2d, v19.2d
+	WORD $0x6e241c42 // eor v2.16b, v2.16b, v4.16b
+	WORD $0x6ee48442 // sub v2.2d, v2.2d, v4.2d
+	WORD $0x4f410464 // sshr v4.2d, v3.2d, #63
+	WORD $0x6e241c63 // eor v3.16b, v3.16b, v4.16b
+	WORD $0x6ee48463 // sub v3.2d, v3.2d, v4.2d
+	WORD $0x4e835865 // uzp2 v5.4s, v3.4s, v3.4s
+	WORD $0x4e831863 // uzp1 v3.4s, v3.4s, v3.4s
+	WORD $0x2eb1c066 // umull v6.2d, v3.2s, v17.2s
+	WORD $0x6f6004c6 // ushr v6.2d, v6.2d, #32
+	WORD $0x2eb1c0a7 // umull v7.2d, v5.2s, v17.2s
+	WORD $0x4ee684e7 // add v7.2d, v7.2d, v6.2d
+	WORD $0x4e341ce6 // and v6.16b, v7.16b, v20.16b
+	WORD $0x6f6004e7 // ushr v7.2d, v7.2d, #32
+	WORD $0x2eb2c063 // umull v3.2d, v3.2s, v18.2s
+	WORD $0x4ee68463 // add v3.2d, v3.2d, v6.2d
+	WORD $0x6f600463 // ushr v3.2d, v3.2d, #32
+	WORD $0x2eb2c0a5 // umull v5.2d, v5.2s, v18.2s
+	WORD $0x4ee78463 // add v3.2d, v3.2d, v7.2d
+	WORD $0x4ee58463 // add v3.2d, v3.2d, v5.2d
+	WORD $0x6ef34463 // ushl v3.2d, v3.2d, v19.2d
+	WORD $0x6e241c63 // eor v3.16b, v3.16b, v4.16b
+	WORD $0x6ee48463 // sub v3.2d, v3.2d, v4.2d
+	CBNZ R4, streams
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 16(R0)
+	FMOVQ F2, 32(R0)
+	FMOVQ F3, 48(R0)
+
+stored:
+	ADD $64, R1
+	ADD $64, R0
+	SUB $64, R3
+	CMP $64, R3
+	BGE blocks
+
+vectors:
+	CMP $16, R3
+	BLE rest
+	FMOVQ 0(R1), F0
+	WORD $0x4f410404 // sshr v4.2d, v0.2d, #63
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6ee48400 // sub v0.2d, v0.2d, v4.2d
+	WORD $0x4e805805 // uzp2 v5.4s, v0.4s, v0.4s
+	WORD $0x4e801800 // uzp1 v0.4s, v0.4s, v0.4s
+	WORD $0x2eb1c006 // umull v6.2d, v0.2s, v17.2s
+	WORD $0x6f6004c6 // ushr v6.2d, v6.2d, #32
+	WORD $0x2eb1c0a7 // umull v7.2d, v5.2s, v17.2s
+	WORD $0x4ee684e7 // add v7.2d, v7.2d, v6.2d
+	WORD $0x4e341ce6 // and v6.16b, v7.16b, v20.16b
+	WORD $0x6f6004e7 // ushr v7.2d, v7.2d, #32
+	WORD $0x2eb2c000 // umull v0.2d, v0.2s, v18.2s
+	WORD $0x4ee68400 // add v0.2d, v0.2d, v6.2d
+	WORD $0x6f600400 // ushr v0.2d, v0.2d, #32
+	WORD $0x2eb2c0a5 // umull v5.2d, v5.2s, v18.2s
+	WORD $0x4ee78400 // add v0.2d, v0.2d, v7.2d
+	WORD $0x4ee58400 // add v0.2d, v0.2d, v5.2d
+	WORD $0x6ef34400 // ushl v0.2d, v0.2d, v19.2d
+	WORD $0x6e241c00 // eor v0.16b, v0.16b, v4.16b
+	WORD $0x6ee48400 // sub v0.2d, v0.2d, v4.2d
+	FMOVQ F0, (R0)
+	ADD $16, R1
 	ADD $16, R0
 	SUB $16, R3
 	B vectors

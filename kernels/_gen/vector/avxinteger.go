@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // integerProduct multiplies lanes, of which the low half remains.
 func (i isa) integerProduct(lane string) func(g *gen, acc []int, m operand) {
 	switch {
@@ -120,6 +122,46 @@ func (i isa) divideBytes(signed bool) body {
 			return
 		}
 		g.i(g.move(), even, a)
+	}
+	return b
+}
+
+// divideLongs divides int64 as divideWords divides int32. The upper half of a product of 64 bits is put together from four
+// products of 32 bits. The parameters are the reciprocal and the shift, as reciprocal64 in divide.go has them.
+func (i isa) divideLongs() body {
+	b := i.plain(nil)
+	b.inputs = func(g *gen) {
+		low := g.input("Q", "x+24")
+		high := g.fresh("high")
+		fmt.Fprintf(&g.head, "\t%-12s $32, %s, %s\n", "VPSRLQ", g.v(low), g.v(high))
+		g.input("Q", "y+32")
+	}
+	b.finish = func(g *gen, acc []int) {
+		a, sign, high, p, q := acc[0], g.temp(0), g.temp(1), g.temp(2), g.temp(3)
+		ml, mh, shift := g.input("Q", "x+24"), g.input("Q", "high"), g.x(g.input("Q", "y+32"))
+		if g.masks {
+			g.i("VPSRAQ", "$63", a, sign)
+		} else {
+			g.i("VPCMPGTQ", a, g.number("Q", 0), sign)
+		}
+		g.i(g.logic("VPXOR"), sign, a, a)
+		g.i("VPSUBQ", sign, a, a)
+		g.i("VPSRLQ", "$32", a, high)
+		g.i("VPMULUDQ", ml, a, p)
+		g.i("VPSRLQ", "$32", p, p)
+		g.i("VPMULUDQ", ml, high, q)
+		g.i("VPADDQ", p, q, q)
+		g.i(g.logic("VPAND"), g.number("Q", 0xffffffff), q, p)
+		g.i("VPSRLQ", "$32", q, q)
+		g.i("VPMULUDQ", mh, a, a)
+		g.i("VPADDQ", p, a, a)
+		g.i("VPSRLQ", "$32", a, a)
+		g.i("VPMULUDQ", mh, high, high)
+		g.i("VPADDQ", q, a, a)
+		g.i("VPADDQ", high, a, a)
+		g.i("VPSRLQ", shift, a, a)
+		g.i(g.logic("VPXOR"), sign, a, a)
+		g.i("VPSUBQ", sign, a, a)
 	}
 	return b
 }

@@ -118,6 +118,7 @@ func (i isa) unaries() []named {
 		add("Divide", t.name, t.byNumber("VDIVPS"))
 		add("Scale", t.name, t.byNumber("VMULPS"))
 	}
+	add("Divide", "Int64", i.divideLongs())
 	add("Divide", "Int32", i.divideWords())
 	add("Divide", "Int8", i.divideBytes(true))
 	add("Divide", "Uint8", i.divideBytes(false))

@@ -115,6 +115,57 @@ func armDivideBytes(signed bool) armBody {
 		}}
 }
 
+// armLongProduct puts the low 64 bits of a product together from products of 32 bits.
+func armLongProduct() armBody {
+	return armOn(func(g *arm, a, b int) {
+		cross, p, q := g.temp(1), g.temp(2), g.temp(3)
+		g.w("rev64 4s", cross, b)
+		g.w("mul 4s", cross, cross, a)
+		g.w("uaddlp 2d", cross, cross)
+		g.w("uzp1 4s", p, a, a)
+		g.w("uzp1 4s", q, b, b)
+		g.w("shl32 2d", a, cross)
+		g.w("umlal 2d", a, p, q)
+	})
+}
+
+// armDivideLongs divides int64 as divideLongs does on amd64.
+func armDivideLongs() armBody {
+	return armBody{accs: 1, load: armLoad,
+		inputs: func(g *arm) {
+			low := g.input("D2", "x+24")
+			high := g.constant("high", "", "D2")
+			g.head.WriteString(word("uzp2 4s", high, low, low))
+			g.head.WriteString(word("uzp1 4s", low, low, low))
+			r := g.input("D2", "y+32")
+			g.head.WriteString(word("neg 2d", r, r))
+		},
+		finish: func(g *arm, acc []int) {
+			a, sign, high, p, q := acc[0], g.temp(0), g.temp(1), g.temp(2), g.temp(3)
+			ml, mh, shift := g.input("D2", "x+24"), g.input("D2", "high"), g.input("D2", "y+32")
+			g.w("sshr63 2d", sign, a)
+			g.w("eor 16b", a, a, sign)
+			g.w("sub 2d", a, a, sign)
+			g.w("uzp2 4s", high, a, a)
+			g.w("uzp1 4s", a, a, a)
+			g.w("umull 2d", p, a, ml)
+			g.w("ushr32 2d", p, p)
+			g.w("umull 2d", q, high, ml)
+			g.w("add 2d", q, q, p)
+			g.w("and 16b", p, q, g.number("D2", 0xffffffff))
+			g.w("ushr32 2d", q, q)
+			g.w("umull 2d", a, a, mh)
+			g.w("add 2d", a, a, p)
+			g.w("ushr32 2d", a, a)
+			g.w("umull 2d", high, high, mh)
+			g.w("add 2d", a, a, q)
+			g.w("add 2d", a, a, high)
+			g.w("ushl 2d", a, a, shift)
+			g.w("eor 16b", a, a, sign)
+			g.w("sub 2d", a, a, sign)
+		}}
+}
+
 // An armHalf is float16 or bfloat16. Sums and products are computed in float32 and rounded once.
 type armHalf struct {
 	name     string

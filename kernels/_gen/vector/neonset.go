@@ -1,6 +1,6 @@
 package main
 
-// neon lists the functions of arm64. It has no product of 64 bits: Go's loop multiplies as fast.
+// neon lists the functions of arm64.
 func neon() set {
 	s := set{name: "neon", arch: "arm64"}
 	binary := func(name string, types []string, b armBody, fields ...string) {
@@ -37,6 +37,7 @@ func neon() set {
 	binary("Bool", bools, armTruth("orr 16b"), "Sum", "Max", "BOr")
 	binary("Bool", bools, armTruth("and 16b"), "Prod", "Min", "BAnd")
 	binary("Bool", bools, armTruth("eor 16b"), "BXor")
+	divide("Divide", "Int64", armDivideLongs())
 	divide("Divide", "Int32", armDivideWords())
 	divide("Divide", "Int8", armDivideBytes(true))
 	divide("Divide", "Uint8", armDivideBytes(false))
@@ -50,7 +51,9 @@ func neonIntegers(binary func(name string, types []string, b armBody, fields ...
 	for _, lane := range []string{"B", "W", "D", "Q"} {
 		types, lanes := integers[lane], armLanes[lane]
 		binary("Int"+bits[lane], types, armPlain("add "+lanes), "Sum")
-		if lane != "Q" {
+		if lane == "Q" {
+			binary("Int64", types, armLongProduct(), "Prod")
+		} else {
 			binary("Int"+bits[lane], types, armPlain("mul "+lanes), "Prod")
 		}
 		for _, t := range types {

@@ -39,6 +39,7 @@ var opcodes = map[string]opcode{
 	"add 2d":  {0x4ee08400, "add v%[1]d.2d, v%[2]d.2d, v%[3]d.2d"},
 	"sub 16b": {0x6e208400, "sub v%[1]d.16b, v%[2]d.16b, v%[3]d.16b"},
 	"sub 4s":  {0x6ea08400, "sub v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
+	"sub 2d":  {0x6ee08400, "sub v%[1]d.2d, v%[2]d.2d, v%[3]d.2d"},
 	"mul 16b": {0x4e209c00, "mul v%[1]d.16b, v%[2]d.16b, v%[3]d.16b"},
 	"mul 8h":  {0x4e609c00, "mul v%[1]d.8h, v%[2]d.8h, v%[3]d.8h"},
 	"mul 4s":  {0x4ea09c00, "mul v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
@@ -71,6 +72,9 @@ var opcodes = map[string]opcode{
 	"ushr1 8h":  {0x6f1f0400, "ushr v%[1]d.8h, v%[2]d.8h, #1"},
 	"sshr15 8h": {0x4f110400, "sshr v%[1]d.8h, v%[2]d.8h, #15"},
 	"sshr7 16b": {0x4f090400, "sshr v%[1]d.16b, v%[2]d.16b, #7"},
+	"shl32 2d":  {0x4f605400, "shl v%[1]d.2d, v%[2]d.2d, #32"},
+	"ushr32 2d": {0x6f600400, "ushr v%[1]d.2d, v%[2]d.2d, #32"},
+	"sshr63 2d": {0x4f410400, "sshr v%[1]d.2d, v%[2]d.2d, #63"},
 	"sshr31 4s": {0x4f210400, "sshr v%[1]d.4s, v%[2]d.4s, #31"},
 
 	"abs 16b":   {0x4e20b800, "abs v%[1]d.16b, v%[2]d.16b"},
@@ -86,6 +90,10 @@ var opcodes = map[string]opcode{
 	"uzp1 4s":   {0x4e801800, "uzp1 v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
 	"uzp1 16b":  {0x4e001800, "uzp1 v%[1]d.16b, v%[2]d.16b, v%[3]d.16b"},
 	"uzp2 8h":   {0x4e405800, "uzp2 v%[1]d.8h, v%[2]d.8h, v%[3]d.8h"},
+	"uaddlp 2d": {0x6ea02800, "uaddlp v%[1]d.2d, v%[2]d.4s"},
+	"umlal 2d":  {0x2ea08000, "umlal v%[1]d.2d, v%[2]d.2s, v%[3]d.2s"},
+	"rev64 4s":  {0x4ea00800, "rev64 v%[1]d.4s, v%[2]d.4s"},
+	"uzp2 4s":   {0x4e805800, "uzp2 v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
 }
 
 // word is an instruction on registers d, n and perhaps m.
