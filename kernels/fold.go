@@ -1,50 +1,63 @@
 package kernels
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/colligo-go/colligo"
 )
 
-// Fold reduces any number of sources, at least one, into dst in their order, as the GPU kernels do. Sums and products of
-// float16, bfloat16 and float8 are kept in float32 and rounded once, at the end. Only thus does it differ from a chain of
-// Reduce, and only for more than two sources or a divisor. A divisor above 1 divides sums, integers toward zero. All slices
-// have one length; dst may be one of the sources. It returns the error of OpKind.Check.
+// Fold is the method of that name of the kernel that Lookup finds. It returns the error of OpKind.Check.
 func Fold(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, divisor int) error {
 	kernel, err := Lookup(d, k)
 	if err != nil {
 		return err
 	}
+	if divisor > 1 && kernel.sums() {
+		if _, err := Lookup(d, colligo.KindAvg); err != nil {
+			return err
+		}
+	}
+	kernel.Fold(dst, src, divisor)
+	return nil
+}
+
+// Fold reduces any number of sources, at least one, into dst in their order and in one pass, as the GPU kernels do. Sums and
+// products of float16, bfloat16 and float8 are kept in float32 and rounded once, at the end. Only thus does it differ from a
+// chain of Reduce, and only for more than two sources or a divisor. A divisor above 1 divides sums, integers toward zero. All
+// slices have one length; dst may be one of the sources, but must not overlap any partly. It panics if elements that have no
+// average are to be divided.
+func (k *Kernel) Fold(dst []byte, src [][]byte, divisor int) {
 	for _, s := range src {
-		kernel.check("fold", dst, s)
+		k.check("fold", dst, s)
 	}
-	sums := k == colligo.KindSum || k == colligo.KindAvg || k == colligo.KindPremulSum
-	if !sums {
+	if !k.sums() {
 		divisor = 1
+	} else if divisor > 1 && k.finish == nil {
+		panic(fmt.Sprintf("kernels: fold of %s over %d ranks", k.name, divisor))
 	}
-	if w := widths[d]; w.widen != nil && (sums || k == colligo.KindProd) {
-		foldWide(d, k, dst, src, divisor)
-		return nil
+	if k.vector.fold != nil && len(dst) >= k.least {
+		k.vectorFold(dst, src, divisor)
+		return
+	}
+	if k.wide() {
+		k.foldWide(dst, src, divisor)
+		return
 	}
 	acc := make([]byte, len(dst))
 	copy(acc, src[0])
-	if d == colligo.Bool {
+	if k.real == colligo.Bool {
 		for i, b := range acc {
 			acc[i] = min(b, 1)
 		}
 	}
 	for _, s := range src[1:] {
-		kernel.Reduce(acc, acc, s)
+		k.Reduce(acc, acc, s)
 	}
 	if divisor > 1 {
-		finish, err := Lookup(d, colligo.KindAvg)
-		if err != nil {
-			return err
-		}
-		finish.Finish(acc, acc, divisor)
+		k.finish.Finish(acc, acc, divisor)
 	}
 	copy(dst, acc)
-	return nil
 }
 
 // widths has the conversions of the types that are folded in float32.
@@ -81,16 +94,26 @@ func narrow8(f func(float32) uint8) func(unsafe.Pointer, int, float32) {
 	return func(p unsafe.Pointer, i int, v float32) { *(*uint8)(unsafe.Add(p, i)) = f(v) }
 }
 
-func foldWide(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, divisor int) {
-	w := widths[d]
-	for i := range len(dst) / d.Size() {
+// sums reports whether the kernel reduces to sums.
+func (k *Kernel) sums() bool {
+	return k.kind == colligo.KindSum || k.kind == colligo.KindAvg || k.kind == colligo.KindPremulSum
+}
+
+// wide reports whether a fold keeps its elements in float32.
+func (k *Kernel) wide() bool {
+	return widths[k.real].widen != nil && k.kind != colligo.KindMin && k.kind != colligo.KindMax
+}
+
+func (k *Kernel) foldWide(dst []byte, src [][]byte, divisor int) {
+	w := widths[k.real]
+	for i := range len(dst) / k.size {
 		acc := w.widen(unsafe.Pointer(&src[0][0]), i)
 		for _, s := range src[1:] {
 			v := w.widen(unsafe.Pointer(&s[0]), i)
-			if k == colligo.KindProd {
-				acc *= v
+			if k.kind == colligo.KindProd {
+				acc = settled(acc*v, acc, v)
 			} else {
-				acc += v
+				acc = settled(acc+v, acc, v)
 			}
 		}
 		if divisor > 1 {

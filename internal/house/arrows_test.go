@@ -83,7 +83,7 @@ var waiting = []string{"net", "os", "time", "sync", "context"}
 // outside lists the packages that may import a foreign module. Tests may import testify anywhere.
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":  {"cuda", "cuda/nccl"},
-	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
+	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "kernels", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
 	"github.com/klauspost/compress": {"kernels/ptx", "transport/tcp"},
 	"github.com/stretchr/testify":   {"store/storetest"},
 }
