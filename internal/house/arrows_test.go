@@ -27,6 +27,7 @@ var arrows = map[string][]string{
 	"examples/digits":            {"", "pg"},
 	"examples/hello":             {"", "pg"},
 	"examples/torch":             {"", "pg", "pg/flight"},
+	"gloo":                       {"plan"},
 	"internal/engine":            {"", "plan"},
 	"internal/house":             {},
 	"internal/launch":            {"store/tcpstore"},
@@ -76,7 +77,7 @@ var arrows = map[string][]string{
 const generators = "kernels/_gen"
 
 // pure packages compute: they import none of waiting, and no package below these either.
-var pure = []string{".", "plan", "ring", "tree", "internal/engine", "pg/internal/diagnose"}
+var pure = []string{".", "gloo", "plan", "ring", "tree", "internal/engine", "pg/internal/diagnose"}
 
 var waiting = []string{"net", "os", "time", "sync", "context"}
 
