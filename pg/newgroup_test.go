@@ -218,11 +218,35 @@ func TestManyGroups(t *testing.T) {
 				}
 				alone(func() {
 					require.Empty(t, holdings().beyond(before))
-					require.Less(t, live(), memory+4<<20, "besides the flight recorder nothing grows")
+					require.Less(t, live(), memory+4<<20, "nothing grows, but the flight recorder up to its capacity")
 				})
 			})
 		})
 	}
+}
+
+// TestRecorderForgetsGroups has dumps list no more closed groups than the recorder has operations, besides a few.
+func TestRecorderForgetsGroups(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = 10 }}
+	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
+		name := ""
+		for range 300 {
+			n, err := g.NewGroup(t.Context(), []int{0, 1})
+			require.NoError(t, err)
+			require.NoError(t, n.Barrier(t.Context()))
+			require.NoError(t, n.Close())
+			name = n.Name()
+		}
+		d := g.Dump(everything)
+		require.LessOrEqual(t, len(d.Groups), 1+10+64+1)
+		require.Equal(t, len(d.Groups), len(d.Status))
+		require.Contains(t, d.Groups, "0")
+		require.Contains(t, d.Groups, name)
+		require.Len(t, d.Entries, 10)
+		for _, e := range d.Entries {
+			require.Contains(t, d.Groups, e.Group)
+		}
+	})
 }
 
 // live is the bytes of what this process's heap holds.

@@ -90,6 +90,7 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 // simulated makes a machine of n devices with the kernels of the reductions that tests use.
 func simulated(t *testing.T, n int) *cuda.Driver {
 	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
+	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	for _, err := range []error{
 		model.RegisterReduction(sim, colligo.Float32, colligo.KindSum),
