@@ -90,11 +90,11 @@ func giveUp(t *testing.T) {
 	all, _ := formations(t, s, 2)
 	mine := all[1].info()
 	require.NoError(t, all[1].register(t.Context(), mine))
-	all[1].GiveUp("no memory")
+	all[1].GiveUp("no memory", false)
 	_, _, err := all[0].Agree(t.Context())
 	require.ErrorContains(t, err, "rank 1 (process ")
 	require.ErrorContains(t, err, ") has given up: no memory")
-	all[0].GiveUp("so")
+	all[0].GiveUp("so", false)
 	again, _ := formations(t, s, 2)
 	for _, err := range each(2, func(r int) error {
 		_, _, err := again[r].Agree(t.Context())
