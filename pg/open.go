@@ -28,10 +28,11 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 	selected, err := c.backends()
 	g := newGroup(j, c, m, selected)
 	if err == nil {
-		err = g.join(ctx, how.broken)
+		err = j.Explain(g.join(ctx, how.broken))
 	}
 	if err != nil {
-		g.forming.GiveUp(clip(err.Error()), errors.Is(err, colligo.ErrTimeout))
+		g.forming.GiveUp(err, clip)
+		err = g.forming.FirstCause(err, how.broken)
 		g.handler.end()
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -70,7 +71,7 @@ func (g *Group) meetInStore(ctx context.Context, name string) error {
 	if g.config.InitBarrier != On || g.size == 1 {
 		return nil
 	}
-	return bootstrap.Barrier(ctx, g.forming.Store, name, g.size)
+	return g.job.Explain(bootstrap.Barrier(ctx, g.forming.Store, name, g.size))
 }
 
 func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selection) *Group {

@@ -68,7 +68,7 @@ func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 		if err != nil {
 			e.Abandon()
 			e.Out()
-			return nil, fmt.Errorf("pg: shrink group %s to %s: %w", g.name, e.Name, err)
+			return nil, fmt.Errorf("pg: shrink group %s to %s: %w", g.name, e.Name, g.job.Explain(err))
 		}
 		n, err := openShrunk(ctx, g, e, members)
 		if err == nil {

@@ -208,15 +208,14 @@ func (f *Formation) missing(ended context.Context, cause error) error {
 const giveUpLimit = 250 * time.Millisecond
 
 // GiveUp puts into the store why this rank leaves before the group has formed, for the ranks that look for it there. Its
-// keys are left behind to the job, but for the default group's: they tell the other ranks, and do not hinder another attempt. With
-// late the reason is that the time was up.
-func (f *Formation) GiveUp(why string, late bool) {
+// keys are left behind to the job, but for the default group's: they tell the other ranks, and do not hinder another attempt.
+func (f *Formation) GiveUp(why error, clip func(string) string) {
 	set := f.keys.list()
 	if !slices.Contains(set, rankKey(f.Rank)) {
 		return
 	}
 	mine := f.info()
-	mine.GaveUp, mine.Late, mine.Secret = why, late, nil
+	mine.GaveUp, mine.Late, mine.Heard, mine.Secret = clip(why.Error()), errors.Is(why, colligo.ErrTimeout), consequence(why), nil
 	b, err := json.Marshal(mine)
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
 	defer cancel()

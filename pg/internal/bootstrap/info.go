@@ -27,6 +27,7 @@ type info struct {
 	Secret    []byte `json:",omitempty"` // of the group, in rank 0's
 	GaveUp    string `json:",omitempty"` // why this rank has left before the group had formed
 	Late      bool   `json:",omitempty"` // GaveUp says that the time was up
+	Heard     bool   `json:",omitempty"` // GaveUp says what followed when another rank had given up or died
 }
 
 // Wants is what a rank asks of a group. All ranks must ask for the same.

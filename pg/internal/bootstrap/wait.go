@@ -12,6 +12,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // How often a rank that forms a group looks whether the others can still come.
@@ -79,7 +80,7 @@ func (f *Formation) await(ctx context.Context, keys ...string) error {
 		cancel()
 		switch {
 		case err == nil || ctx.Err() == nil && !sliced:
-			return err
+			return f.storeEnd(err)
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return fmt.Errorf("%w after %v", store.ErrTimeout, time.Since(began).Round(time.Millisecond))
 		case ctx.Err() != nil:
@@ -89,6 +90,17 @@ func (f *Formation) await(ctx context.Context, keys ...string) error {
 			return err
 		}
 	}
+}
+
+// storeEnd ends Linking's context if an error says that the store is gone for good. A medium might try again. It returns the
+// error.
+func (f *Formation) storeEnd(err error) error {
+	f.lookout.mu.Lock()
+	defer f.lookout.mu.Unlock()
+	if f.lookout.end != nil && storeLost(err) {
+		f.lookout.end(err)
+	}
+	return err
 }
 
 // nextLook returns when the next look into the store is due.
@@ -106,9 +118,8 @@ func (f *Formation) nextLook() time.Time {
 // gaveUpKey is where ranks enter themselves, each with a comma behind, that give up to form the group.
 const gaveUpKey = "gaveup"
 
-// look returns an error if a rank has given up. Before it is due it does nothing. A rank of a default group may be there again
-// after its next attempt, for which there is secondChance. An error of the store is not one here: the rank that waits for the
-// store gets it, too.
+// look returns an error if a rank has given up, or if the store is gone for good. Before it is due it does nothing. A rank of a
+// default group may be there again after its next attempt, for which there is secondChance.
 func (f *Formation) look(ctx context.Context) error {
 	if time.Now().Before(f.nextLook()) {
 		return nil
@@ -118,48 +129,88 @@ func (f *Formation) look(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.pause = min(2*l.pause, lastLook)
 	defer func() { l.due = time.Now().Add(l.pause) }()
+	left, err := f.whoGaveUp(ctx)
+	if storeLost(err) && l.end != nil {
+		l.end(err)
+		return err
+	}
+	for _, e := range left {
+		since, known := l.seen[e.Process]
+		if !known {
+			if l.seen == nil {
+				l.seen = map[string]time.Time{}
+			}
+			since = time.Now()
+			l.seen[e.Process] = since
+		}
+		if time.Since(since) >= f.secondChance() && l.end != nil {
+			l.end(e) // a medium might take it for an error of the store, and try again
+			return e
+		}
+	}
+	return nil
+}
+
+// whoGaveUp returns the other ranks that have given up, in the order in which they have said so.
+func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
 	list, there, err := peek(ctx, f.Store, gaveUpKey)
 	if err != nil || !there {
-		return nil
+		return nil, err
 	}
 	for text := range strings.SplitSeq(strings.TrimSuffix(list, ","), ",") {
 		rank, err := strconv.Atoi(text)
 		if err != nil || rank < 0 || rank >= f.size() || rank == f.Rank {
 			continue
 		}
-		if err := f.lookAt(ctx, rank); err != nil {
-			if l.end != nil {
-				l.end(err) // a medium may take the error for one of the store, and try again
+		b, there, err := peek(ctx, f.Store, rankKey(rank))
+		if err != nil || !there {
+			continue
+		}
+		if theirs, err := readInfo(rank, []byte(b)); err == nil && theirs.GaveUp != "" {
+			left = append(left, theirs.left(rank))
+		}
+	}
+	return left, nil
+}
+
+// firstWord is how long a rank that could not form the group because of another rank waits for the first cause. The rank that
+// met it says goodbye to the ranks that it is linked with, and then enters it into the store.
+const firstWord = 1500 * time.Millisecond
+
+// FirstCause returns why the group could not form, where err is only what that meant for this rank: another rank went away. If
+// no rank has said why, and broken does not know, it is err.
+func (f *Formation) FirstCause(err error, broken func() error) error {
+	if !consequence(err) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), firstWord)
+	defer cancel()
+	for {
+		left, failed := f.whoGaveUp(ctx)
+		for _, e := range left {
+			if !e.heard {
+				return e
 			}
+		}
+		if broken != nil {
+			if cause := broken(); cause != nil {
+				return cause
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(secondLook):
+		}
+		if failed != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// lookAt returns an error if a rank has given up, by its bootstrap info. The caller holds lookout.mu.
-func (f *Formation) lookAt(ctx context.Context, rank int) error {
-	b, there, err := peek(ctx, f.Store, rankKey(rank))
-	if err != nil || !there {
-		return nil
-	}
-	theirs, err := readInfo(rank, []byte(b))
-	if err != nil || theirs.GaveUp == "" {
-		return nil
-	}
-	l := &f.lookout
-	since, known := l.seen[theirs.Process]
-	if !known {
-		if l.seen == nil {
-			l.seen = map[string]time.Time{}
-		}
-		since = time.Now()
-		l.seen[theirs.Process] = since
-	}
-	if time.Since(since) < f.secondChance() {
-		return nil
-	}
-	return theirs.left(rank)
+// consequence reports whether a rank could not form its group because another rank went away.
+func consequence(err error) bool {
+	return errors.As(err, new(*GaveUp)) || transport.Gone(err) && !storeLost(err)
 }
 
 // GaveUp is the error of a rank whose group cannot form because another rank has given up.
@@ -168,6 +219,7 @@ type GaveUp struct {
 	Process string // in words
 	Why     string
 	Late    bool // because the time was up
+	heard   bool // because another rank had
 }
 
 // Error says who gave up and why.
@@ -184,7 +236,7 @@ func (e *GaveUp) Unwrap() error {
 }
 
 // left is the error about the rank of this bootstrap info, which has given up.
-func (c *info) left(rank int) error { return &GaveUp{rank, c.Process, c.GaveUp, c.Late} }
+func (c *info) left(rank int) *GaveUp { return &GaveUp{rank, c.Process, c.GaveUp, c.Late, c.Heard} }
 
 // Because adds to an error what has ended the context, if the error does not tell.
 func Because(ctx context.Context, err error) error {
