@@ -11,6 +11,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but for
@@ -140,7 +141,7 @@ func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
 	}
 	text, sum := bootstrap.Describe(lists)
 	mine, all := []int64{sum, int64(len(text))}, make([]int64, 2*g.size)
-	if err := g.AllGatherIntoTensor(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
+	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return err
 	}
 	longest, same := int64(0), true
@@ -153,7 +154,7 @@ func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
 	}
 	own, texts := make([]uint8, longest), make([]uint8, int(longest)*g.size)
 	copy(own, text)
-	if err := g.AllGatherIntoTensor(asOwn(ctx), colligo.Of(texts), colligo.Of(own)); err != nil {
+	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(texts), colligo.Of(own)); err != nil {
 		return err
 	}
 	for rank := range g.size {
@@ -173,7 +174,7 @@ const lastWord = time.Second
 func dismiss(ctx context.Context, g *Group, due time.Time, name string) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, due.Add(lastWord), errConnect)
 	defer cancel()
-	err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{}))
+	err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{}))
 	if err == nil {
 		err = g.meetInStore(ctx, name)
 	}

@@ -56,7 +56,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 // settleIn does what a group that has formed is to do before it is handed out.
 func (g *Group) settleIn(ctx context.Context, barrier bool) error {
 	if d := g.config.Device; d.Kind != colligo.CPU {
-		if _, err := (*onDevice)(g).opened(asOwn(ctx), d); err != nil {
+		if _, err := (*onDevice)(g).opened(&op.Own{Context: ctx}, d); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (g *Group) join(ctx context.Context, broken func() error) error {
 	}
 	g.use(mesh)
 	// Nobody may leave, and take the store along, before everybody is linked.
-	if err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{})); err != nil {
+	if err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{})); err != nil {
 		return errors.Join(err, mesh.Close())
 	}
 	return nil
