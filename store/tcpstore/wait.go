@@ -73,7 +73,7 @@ func (c *Client) takeSpare(ctx context.Context) (*conn, error) {
 	c.mu.Unlock()
 	x, err := c.dialer.once(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDial, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoConnection, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
