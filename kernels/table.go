@@ -32,7 +32,7 @@ func buildTable() *kernelTable {
 			t[d][k] = Kernel{name: k.String() + " " + d.String(), size: d.Size(), align: alignOf(d, k),
 				reduce: f, scale: l.scale}
 			if k == colligo.KindAvg {
-				t[d][k].divide = l.divide
+				t[d][k].divide, t[d][k].weighs = l.divide, l.scale != nil
 			}
 		}
 	}
