@@ -55,7 +55,13 @@ func (f folder) scale(l *cudasim.Launch) {
 	if err != nil {
 		panic(err)
 	}
-	k.Scale(x, x, a.Factor)
+	factor := a.Factor
+	if a.FactorAt != 0 {
+		if factor, err = kernels.Scalar(colligo.Bytes(l.Load(a.FactorAt, f.dtype.Size()), f.dtype)); err != nil {
+			panic(err)
+		}
+	}
+	k.Scale(x, x, factor)
 	copy(l.Store(a.Out, n), x)
 }
 
