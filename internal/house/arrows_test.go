@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 		"pg/internal/control", "pg/internal/diagnose", "pg/internal/host", "pg/internal/op", "pg/internal/oplog",
 		"pg/internal/watchdog", "pg/tuning"},
 	"pg/backend":                {"", "plan"},
-	"pg/ddp":                    {"", "pg", "kernels"},
+	"pg/ddp":                    {"", "pg", "kernels", "pg/sparse"},
 	"pg/debug":                  {"pg", "pg/flight"},
 	"pg/flight":                 {"", "pg/pickle"},
 	"pg/internal/bootstrap":     {"", "store", "store/tcpstore", "store/filestore", "transport", "transport/shm", "transport/tcp", "pg/internal/ranklist"},
