@@ -89,7 +89,7 @@ func (d *devices) close(cause error) error {
 func (d *devices) run(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
 	d.inside.Context = o.Ctx
 	fill(&d.call, o, async)
-	d.call.Timed = timed
+	d.call.Timed = timed && !o.Own
 	d.inCall.Store(now.UnixNano())
 	p, err := b.Run(&d.inside, &d.call)
 	d.inCall.Store(0)

@@ -14,8 +14,9 @@ import (
 // Log is the operation log of one group: its records in the flight recorder, its counts, and the hooks. The group holds its
 // order lock while it calls Admit, AdmitMore and Number; the other methods may be called from any goroutine.
 type Log struct {
-	Hooks   Hooks[Entry]
-	Pending Pending
+	Hooks      Hooks[Entry]
+	Pending    Pending
+	Unfinished Unfinished
 
 	recorder *flight.Recorder
 	group    int // number of the group in the recorder
@@ -137,7 +138,7 @@ func (l *Log) End(o *op.Op, err error) {
 	o.Ended(now)
 	t := o.Type()
 	l.conclude(flight.ID(o.ID), o.Took(), now, err)
-	l.count(t, o.Bytes(), o.Took(), err)
+	l.count(t, o.Number, o.Bytes(), o.Took(), err)
 	if l.Hooks.Any() {
 		l.Hooks.Put(EntryOf(o, err, now))
 	}
@@ -146,6 +147,9 @@ func (l *Log) End(o *op.Op, err error) {
 
 // Conclude notes how an operation has ended that goes on to count as pending.
 func (l *Log) Conclude(e *Entry) {
+	if !e.Began.IsZero() {
+		l.recorder.StartAt(e.ID, e.Began)
+	}
 	l.conclude(e.ID, e.Took, e.Ended, e.Err)
 	l.Count(e)
 	if l.Hooks.Any() {
@@ -167,12 +171,13 @@ func (l *Log) conclude(id flight.ID, took time.Duration, now time.Time, err erro
 }
 
 // Count counts an operation that is over.
-func (l *Log) Count(e *Entry) { l.count(e.Type, e.Bytes, e.Took, e.Err) }
+func (l *Log) Count(e *Entry) { l.count(e.Type, e.Number, e.Bytes, e.Took, e.Err) }
 
-func (l *Log) count(t op.Type, bytes int, took time.Duration, err error) {
+func (l *Log) count(t op.Type, number uint64, bytes int, took time.Duration, err error) {
 	switch {
 	case t >= op.NumTypes:
 	case err != nil:
+		l.Unfinished.add(t, number)
 		l.counters[t].Fail()
 	default:
 		l.counters[t].Done(bytes, took)
