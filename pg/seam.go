@@ -55,7 +55,7 @@ func (s *seam) Do(ctx context.Context, c *backend.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.g.run(asOwn(ctx), o)
+	return s.g.run(&op.Own{Context: ctx}, o)
 }
 
 // opOf makes o the operation of a call on tensors of the CPU.

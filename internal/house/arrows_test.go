@@ -44,7 +44,7 @@ var arrows = map[string][]string{
 	"pg/internal/control":     {"", "pg/internal/diagnose", "pg/internal/ranklist", "transport"},
 	"pg/internal/diagnose":    {"", "plan", "pg/internal/ranklist"},
 	"pg/internal/host":        {"", "plan", "pg/internal/diagnose", "pg/internal/op", "pg/backend", "pg/tuning", "internal/engine", "transport"},
-	"pg/internal/op":          {"", "plan", "kernels"},
+	"pg/internal/op":          {"", "plan", "kernels", "transport"},
 	"pg/internal/oplog":       {"", "plan", "pg/flight", "pg/internal/op"},
 	"pg/internal/ranklist":    {},
 	"pg/internal/watchdog":    {"", "plan", "pg/backend", "pg/flight", "pg/internal/op", "pg/internal/oplog"},
