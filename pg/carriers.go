@@ -190,6 +190,9 @@ var (
 
 // Agree implements host.Group.
 func (e *events) Agree(o *op.Op) (bool, error) {
+	if after := o.Rare().After; after != nil && !after() {
+		return false, nil
+	}
 	if !e.g.detailed() {
 		return true, nil
 	}
@@ -199,7 +202,15 @@ func (e *events) Agree(o *op.Op) (bool, error) {
 // Begin implements host.Group.
 func (e *events) Begin(o *op.Op) {
 	if !o.Own {
-		e.g.ops.Begin(o, time.Now())
+		now := time.Now()
+		e.g.ops.Begin(o, now)
+		switch b := o.Rare().Block; {
+		case b == nil || b.HasStarted():
+		case b.Single() != nil:
+			b.Started(now) // it has no record
+		default:
+			e.g.ops.Begin(&b.Op, now)
+		}
 	}
 	if o.P2P() {
 		e.g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))

@@ -7,7 +7,8 @@ type DebugOptions struct {
 	Level DebugLevel
 	// NaNCheck searches the floating-point inputs of collectives and sends for NaN, and fails the group at the first.
 	NaNCheck Toggle
-	// Desync logs one line for each rank on a timeout, which tells where the rank is.
+	// Desync logs one line for each rank on a timeout, which tells where the rank is. At level DETAIL it is on unless the
+	// program says Off.
 	Desync Toggle
 }
 
@@ -20,6 +21,14 @@ const (
 	DebugInfo              // logs groups as they form
 	DebugDetail            // compares what all ranks call before each collective, which costs a round of messages
 )
+
+// DebugLevelOf returns the debug level of a group, by its configuration and the environment. c10d: get_debug_level.
+func DebugLevelOf(g *Group) DebugLevel {
+	if !g.IsMember() {
+		return DebugOff
+	}
+	return g.config.Debug.Level
+}
 
 // String is the level as the environment has it.
 func (l DebugLevel) String() string {

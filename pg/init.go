@@ -35,10 +35,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 		return nil, fmt.Errorf("pg: init: %w", err)
 	}
 	j := newJob(met, flight.New(max(c.Recorder.Entries, 0), flight.DefaultDepth))
-	ranks := make([]int, id.Size)
-	for r := range ranks {
-		ranks[r] = r
-	}
+	ranks := bootstrap.AllRanks(id.Size)
 	g, err := open(ctx, j, c, bootstrap.Member{Name: c.Name, Rank: id.Rank, Ranks: ranks, Default: true}, true)
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", id.Rank, id.Size, j.Location(), err)

@@ -63,6 +63,9 @@ func (l *Log) Recorder() *flight.Recorder { return l.recorder }
 // Group returns the group's number in the recorder.
 func (l *Log) Group() int { return l.group }
 
+// Collectives returns the number of the last collective. The caller holds the group's order lock.
+func (l *Log) Collectives() uint64 { return l.collectives }
+
 // SetTiming switches whether durations are recorded.
 func (l *Log) SetTiming(on bool) { l.timing.Store(on) }
 
