@@ -56,9 +56,9 @@ func barrierOn(o *op.Op, devices []colligo.Device) *op.Op {
 	return o
 }
 
-// BarrierOnAsync starts a BarrierOn. Its Work is done when the operations enqueued on a device are done on every rank. The
+// BarrierOnAsync starts a Group.BarrierOn. Its Work is done when the operations enqueued on a device are done on every rank. The
 // group's later collectives on the CPU wait for it. c10d: barrier with device_ids and async_op.
-func (g *Group) BarrierOnAsync(ctx context.Context, devices ...colligo.Device) *Work {
+func BarrierOnAsync(ctx context.Context, g *Group, devices ...colligo.Device) *Work {
 	g = g.orOutside()
 	o := barrierOn(g.newCall(), devices)
 	w := g.start(ctx, o)

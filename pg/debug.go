@@ -22,14 +22,6 @@ const (
 	DebugDetail            // compares what all ranks call before each collective, which costs a round of messages
 )
 
-// DebugLevelOf returns the debug level of a group, by its configuration and the environment. c10d: get_debug_level.
-func DebugLevelOf(g *Group) DebugLevel {
-	if !g.IsMember() {
-		return DebugOff
-	}
-	return g.config.Debug.Level
-}
-
 // String is the level as the environment has it.
 func (l DebugLevel) String() string {
 	switch l {

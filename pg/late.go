@@ -109,7 +109,7 @@ func (w *Work) waitBlocking(ctx context.Context) error {
 		return err
 	}
 	if o.Done != nil {
-		g.host.Overdue(o)
+		g.host.Expire(o)
 		return p.Synchronize(context.Background())
 	}
 	return cmp.Or((&events{g}).late(o), g.Err())

@@ -8,8 +8,8 @@ import (
 )
 
 // Timeout returns the limit of an operation whose context has no deadline, from when it can begin to its end. Time that
-// AddEphemeralTimeout adds is not in it. A group that is bound to a device by Config or GroupOptions has that of devices, which
-// is DefaultDeviceTimeout where nobody has set one. c10d: options.timeout of a backend.
+// AddEphemeralTimeout adds is not in it. A group that is bound to a device has that of devices. It is DefaultDeviceTimeout
+// where nobody has set another. c10d: options.timeout of a backend.
 func (g *Group) Timeout() time.Duration {
 	if g == nil {
 		return 0

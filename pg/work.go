@@ -79,9 +79,9 @@ func finishedOp(err error) *op.Op {
 // operation goes on. To limit the operation itself, give the context to the call that started it.
 //
 // For tensors on a GPU, Wait only makes the caller's stream wait for the operation, and returns. With BlockingWait of
-// Config.Watchdog it blocks until the device is done, and no longer than the operation's limit. An operation that is pending at
-// the context's deadline then counts as late, on every device: the group ends with colligo.ErrTimeout. c10d: wait with a
-// timeout, and TORCH_NCCL_BLOCKING_WAIT.
+// Config.Watchdog it blocks until the device is done, and no longer than the operation's limit. The context's deadline is then
+// the operation's, on every device: at it the group ends with colligo.ErrTimeout. c10d: wait with a timeout, and
+// TORCH_NCCL_BLOCKING_WAIT.
 func (w *Work) Wait(ctx context.Context) error {
 	if w.group != nil && w.group.config.Watchdog.BlockingWait == On && (w.op.Done != nil || !w.op.Clocked().IsZero()) {
 		return w.waitBlocking(ctx)

@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -69,7 +70,8 @@ func TestCloseWaitsForHooks(t *testing.T) {
 	})
 }
 
-// TestCloseLetsPendingEnd closes groups under operations whose peer is on its way.
+// TestCloseLetsPendingEnd closes groups under operations whose peer is on its way. On a machine that is too slow for it, Close
+// says which it has not let end.
 func TestCloseLetsPendingEnd(t *testing.T) {
 	each(t, 2, func(r *rank) {
 		r.summed()
@@ -81,11 +83,27 @@ func TestCloseLetsPendingEnd(t *testing.T) {
 		for range 3 {
 			works = append(works, r.AllReduceAsync(r.ctx, x, colligo.Sum))
 		}
-		require.NoError(r.t, r.Close())
-		for _, w := range works {
-			require.True(r.t, w.IsSuccess(), "%v: %v", w, w.Err())
+		began := time.Now()
+		err := r.Close()
+		if errors.Is(err, colligo.ErrClosed) {
+			require.GreaterOrEqual(r.t, time.Since(began), time.Second)
 		}
-		require.Equal(r.t, repeat(100, float32(8)), values[float32](r, x))
+		ok := true
+		for _, w := range works {
+			switch ok = ok && w.IsSuccess(); {
+			case w.IsSuccess():
+			case err == nil: // the group had failed before
+				require.ErrorIs(r.t, w.Err(), colligo.ErrPeerLost)
+			default:
+				require.ErrorContains(r.t, err, named("all_reduce", int(w.Seq())))
+			}
+		}
+		if ok {
+			require.NoError(r.t, err)
+			require.Equal(r.t, repeat(100, float32(8)), values[float32](r, x))
+		}
+		virtual := r.gpu == nil && r.Transport() == "sim"
+		require.True(r.t, ok || !virtual)
 	})
 }
 

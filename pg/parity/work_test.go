@@ -118,10 +118,10 @@ func TestBarrierOnAsync(t *testing.T) {
 		if r.Rank() == 1 {
 			require.NoError(r.t, r.Store().Wait(r.t.Context(), "asked"))
 			require.NoError(r.t, r.AllReduce(r.ctx, x, colligo.Sum))
-			r.waited(r.BarrierOnAsync(r.ctx, on...))
+			r.waited(pg.BarrierOnAsync(r.ctx, r.Group, on...))
 		} else {
 			r.AllReduceAsync(r.ctx, x, colligo.Sum)
-			w := r.BarrierOnAsync(r.ctx, on...)
+			w := pg.BarrierOnAsync(r.ctx, r.Group, on...)
 			time.Sleep(50 * time.Millisecond)
 			require.False(r.t, w.IsCompleted())
 			require.NoError(r.t, r.Store().Set(r.t.Context(), "asked", nil))
@@ -130,7 +130,7 @@ func TestBarrierOnAsync(t *testing.T) {
 		}
 		require.Equal(r.t, repeat(10, float32(2)), values[float32](r, x))
 		require.NoError(r.t, r.Barrier(r.ctx))
-		err := r.BarrierOnAsync(r.ctx, colligo.Device{Kind: colligo.CUDA}, colligo.Device{Kind: colligo.CUDA, Index: 1}).Wait(r.ctx)
+		err := pg.BarrierOnAsync(r.ctx, r.Group, colligo.Device{Kind: colligo.CUDA}, colligo.Device{Kind: colligo.CUDA, Index: 1}).Wait(r.ctx)
 		require.ErrorContains(r.t, err, "a barrier on 2 devices, a rank has one")
 		require.NoError(r.t, r.Err())
 	})

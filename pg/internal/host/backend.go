@@ -55,7 +55,7 @@ type Backend struct {
 
 	fresh     atomic.Bool           // queue is not empty
 	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
-	overdue   atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
+	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
 	beats     atomic.Uint64         // polls of the progress engine
 	abort     atomic.Pointer[abort]
 	lost      atomic.Pointer[loss] // the first peer that died
@@ -159,10 +159,10 @@ func (b *Backend) Start(run bool) {
 	}
 }
 
-// Overdue has an operation count as late at once, or the first pending one of a block that it stands for. If it is over,
+// Expire has an operation count as late at once, or the first pending one of a block that it stands for. If it is over,
 // nothing happens.
-func (b *Backend) Overdue(o *op.Op) {
-	b.overdue.Store(o)
+func (b *Backend) Expire(o *op.Op) {
+	b.expire.Store(o)
 	b.cancelled.Store(true)
 	b.mesh.Wake()
 }

@@ -88,7 +88,7 @@ func (b *Backend) expired() bool {
 		return true
 	}
 	if late == nil && b.cancelled.Load() {
-		if late = b.called(b.overdue.Swap(nil)); late == nil {
+		if late = b.called(b.expire.Swap(nil)); late == nil {
 			late, cause = b.givenUp()
 		}
 	}
