@@ -28,7 +28,7 @@ func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pe
 	case g.size == 1:
 		return (*alone)(g).carryAll(ctx, ops)
 	}
-	b, run, err := (*onHost)(g).enqueueAll(op.Merge(ops), false)
+	b, run, err := (*onHost)(g).enqueueAll(merged(g, ops), false)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}

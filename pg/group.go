@@ -139,6 +139,8 @@ func (g *Group) String() string {
 // sharedJob is what all groups of one Init share: the store in which they form, and what looks after them.
 type sharedJob struct {
 	*bootstrap.Job
+	ranks   int        // ranks of the default group
+	names   torchNames // of groups over Gloo
 	open    openGroups
 	monitor monitor
 	dumper  dumper

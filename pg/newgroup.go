@@ -96,6 +96,9 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	if err != nil {
 		return nil, err
 	}
+	if speaksGloo(g) {
+		return (*onGloo)(g).make(ctx, c, lists, o)
+	}
 	g.forming.NameAll(lists, o.LocalSync)
 	groups := make([]*Group, len(lists))
 	var failed error
