@@ -105,6 +105,9 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	if err != nil {
 		return nil, err
 	}
+	if speaksGloo(g) {
+		return (*onGloo)(g).make(ctx, c, lists, o)
+	}
 	linking, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
 	if !o.LocalSync {
