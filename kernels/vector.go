@@ -13,7 +13,7 @@ import (
 // An instructionSet has vector loops for some element types. The loops take operands at any address.
 type instructionSet struct {
 	name  string
-	least int // bytes that a call must have
+	least int // bytes that a call must have; fewer are reduced as fast in Go
 	loops func(d colligo.DType) vectorLoops
 }
 
@@ -80,8 +80,12 @@ func (k *Kernel) vectorFold(dst []byte, src [][]byte, divisor int) {
 			stream = 1
 		}
 	}
+	most := piece
+	if divisor > 1 {
+		most = foldPiece
+	}
 	for from < len(dst) {
-		n := k.next(len(dst)-from, foldPiece)
+		n := k.next(len(dst)-from, most)
 		k.vector.fold(&dst[from], unsafe.SliceData(src), len(src), from, n, stream, by)
 		if divisor > 1 {
 			k.finish.Finish(dst[from:from+n], dst[from:from+n], divisor)

@@ -16,16 +16,16 @@ type folder struct {
 	without Wait // the wait that sentinel and fused kernels leave out
 }
 
-// fold reduces one operand of each rank, in rank order. A last line may be short, and bytes behind the last element are left out.
+// fold reduces one operand of each rank, in rank order, and rounds once, as the kernels do. A last line may be short, and bytes
+// behind the last element are left out.
 func (f folder) fold(all [][]byte, n uint64, divisor uint32) []byte {
-	acc := bytes.Clone(all[0][:n])
-	for _, x := range all[1:] {
-		f.k.Reduce(acc, acc, x[:n])
+	operands := make([][]byte, len(all))
+	for i, x := range all {
+		operands[i] = x[:n]
 	}
-	if divisor > 1 {
-		f.k.Finish(acc, acc, int(divisor))
-	}
-	return acc
+	result := make([]byte, n)
+	f.k.Fold(result, operands, int(divisor))
+	return result
 }
 
 func (f folder) reduceTwo(l *cudasim.Launch) {

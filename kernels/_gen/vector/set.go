@@ -9,7 +9,6 @@ import (
 // A set is one instruction set and its functions.
 type set struct {
 	name, arch string // such as "avx2" and "amd64"
-	include    string // lines after the marker in the assembly
 	functions  []function
 }
 
