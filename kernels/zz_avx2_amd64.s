@@ -5740,6 +5740,8 @@ TEXT ·avx2SumFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1024(DX)
 	VCVTPH2PS    0(SI), Y0
 	VCVTPH2PS    16(SI), Y1
 	VCVTPH2PS    0(DX), Y4
@@ -6002,6 +6004,8 @@ TEXT ·avx2ProdFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1024(DX)
 	VCVTPH2PS    0(SI), Y0
 	VCVTPH2PS    16(SI), Y1
 	VCVTPH2PS    0(DX), Y4
@@ -6274,6 +6278,10 @@ TEXT ·avx2MinFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1088(SI)
+	PREFETCHT0   1024(DX)
+	PREFETCHT0   1088(DX)
 	VMOVDQU      0(SI), Y0
 	VPSRAW       $15, Y0, Y4
 	VPSRLW       $1, Y4, Y4
@@ -6654,6 +6662,10 @@ TEXT ·avx2MaxFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1088(SI)
+	PREFETCHT0   1024(DX)
+	PREFETCHT0   1088(DX)
 	VMOVDQU      0(SI), Y0
 	VPSRAW       $15, Y0, Y4
 	VPSRLW       $1, Y4, Y4
@@ -7042,6 +7054,8 @@ TEXT ·avx2SumBFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1024(DX)
 	VMOVDQU      0(SI), Y1
 	VPSLLD       $16, Y1, Y0
 	VPAND        Y8, Y1, Y1
@@ -7394,6 +7408,8 @@ TEXT ·avx2ProdBFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1024(DX)
 	VMOVDQU      0(SI), Y1
 	VPSLLD       $16, Y1, Y0
 	VPAND        Y8, Y1, Y1
@@ -7738,6 +7754,10 @@ TEXT ·avx2MinBFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1088(SI)
+	PREFETCHT0   1024(DX)
+	PREFETCHT0   1088(DX)
 	VMOVDQU      0(SI), Y0
 	VPSRAW       $15, Y0, Y4
 	VPSRLW       $1, Y4, Y4
@@ -8118,6 +8138,10 @@ TEXT ·avx2MaxBFloat16(SB), NOSPLIT, $0-40
 	JLT          vectors
 
 blocks:
+	PREFETCHT0   1024(SI)
+	PREFETCHT0   1088(SI)
+	PREFETCHT0   1024(DX)
+	PREFETCHT0   1088(DX)
 	VMOVDQU      0(SI), Y0
 	VPSRAW       $15, Y0, Y4
 	VPSRLW       $1, Y4, Y4

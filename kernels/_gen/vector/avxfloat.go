@@ -45,6 +45,7 @@ func (i isa) halves() []half {
 // arithmetic is a sum or a product, which a fold may divide before it is rounded.
 func (h half) arithmetic(name string) body {
 	b := h.whole
+	b.slow = true
 	b.load = h.widen
 	b.op = func(g *gen, acc []int, m operand) {
 		t := []int{g.temp(0), g.temp(1)}[:len(acc)]
@@ -158,6 +159,7 @@ func (i isa) patternOrder(h half, least bool) body {
 		g.i("VPOR", low, high, high)
 		g.i("VPBLENDVB", high, nan, a, a)
 	})
+	b.slow = true
 	load := b.load
 	b.load = func(g *gen, acc []int, m operand) {
 		load(g, acc, m)

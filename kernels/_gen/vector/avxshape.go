@@ -27,8 +27,9 @@ var (
 
 // A body is what becomes of one vector.
 type body struct {
-	bytes  int // of memory
-	accs   int // registers that hold it while it is reduced
+	bytes  int  // of memory
+	accs   int  // registers that hold it while it is reduced
+	slow   bool // it takes longer than loading
 	load   func(g *gen, acc []int, m operand)
 	op     func(g *gen, acc []int, m operand) // nil in a unary function
 	divide func(g *gen, acc []int)            // of a fold that rounds once; else nil
@@ -258,6 +259,22 @@ func (g *gen) at(base, index string, disp, slot int, masked bool) operand {
 	return o
 }
 
+// distance is how many bytes before their use lines are asked for.
+const distance = 1024
+
+// ahead asks for the lines that a block some time later needs. The processor does so by itself where a block takes little
+// time. Where it takes long, too few of the loads to come are in sight.
+func (g *gen) ahead(bases ...string) {
+	if !g.slow {
+		return
+	}
+	for _, b := range bases {
+		for line := 0; line < g.bytes*g.slots(); line += 64 {
+			g.i("PREFETCHT0", fmt.Sprintf("%d(%s)", distance+line, b))
+		}
+	}
+}
+
 // ends finishes the vectors of a block.
 func (g *gen) ends(slots int) {
 	for s := range slots {
@@ -275,6 +292,9 @@ func reduceText(i isa, b body) string {
 	g.arguments("dst+0", "DI", "a+8", "SI", "b+16", "DX", "n+24", "CX", "stream+32", "R8")
 	g.loops(walk{
 		vectors: func(slots int, index string, disp int, masked bool) {
+			if slots > 1 {
+				g.ahead("SI", "DX")
+			}
 			for s := range slots {
 				g.load(g, g.acc(s), g.at("SI", index, disp, s, masked))
 				g.op(g, g.acc(s), g.at("DX", index, disp, s, masked))
