@@ -5,7 +5,7 @@ import "github.com/colligo-go/colligo"
 func bfloat16Loops() loops {
 	f := format{top: 0x7f80, nan: 0x7fc0}
 	return loops{
-		sum: bfloat16Sum, prod: bfloat16Prod, divide: bfloat16Divide, scale: bfloat16Scale,
+		sum: bfloat16Sum, prod: bfloat16Prod, scale: bfloat16Scale,
 		min: f.bind(leastBits[int16]), max: f.bind(greatestBits[int16]),
 	}
 }
@@ -23,13 +23,6 @@ func bfloat16Prod(dst, a, b []byte) {
 	for i := range d {
 		p, q := colligo.BFloat16ToFloat32(x[i]), colligo.BFloat16ToFloat32(y[i])
 		d[i] = colligo.BFloat16FromFloat32(settled(p*q, p, q))
-	}
-}
-
-func bfloat16Divide(dst, src []byte, by int) {
-	d, x := pair[uint16](dst, src)
-	for i := range d {
-		d[i] = colligo.BFloat16FromFloat32(colligo.BFloat16ToFloat32(x[i]) / float32(by))
 	}
 }
 

@@ -5,7 +5,7 @@ import "github.com/colligo-go/colligo"
 func float16Loops() loops {
 	f := format{top: 0x7c00, nan: 0x7e00}
 	return loops{
-		sum: float16Sum, prod: float16Prod, divide: float16Divide, scale: float16Scale,
+		sum: float16Sum, prod: float16Prod, scale: float16Scale,
 		min: f.bind(leastBits[int16]), max: f.bind(greatestBits[int16]),
 	}
 }
@@ -23,13 +23,6 @@ func float16Prod(dst, a, b []byte) {
 	for i := range d {
 		p, q := colligo.Float16ToFloat32(x[i]), colligo.Float16ToFloat32(y[i])
 		d[i] = colligo.Float16FromFloat32(settled(p*q, p, q))
-	}
-}
-
-func float16Divide(dst, src []byte, by int) {
-	d, x := pair[uint16](dst, src)
-	for i := range d {
-		d[i] = colligo.Float16FromFloat32(colligo.Float16ToFloat32(x[i]) / float32(by))
 	}
 }
 

@@ -15,7 +15,8 @@ type Kernel struct {
 	size   int     // bytes of an element
 	align  uintptr // address multiple that the loops need, a power of two
 	reduce func(dst, a, b []byte)
-	divide func(dst, src []byte, by int)         // only of averages
+	weighs bool                                  // an average that multiplies before it adds
+	divide func(dst, src []byte, by int)         // only of averages of integers
 	scale  func(dst, src []byte, factor float64) // only of floating point types
 
 	kind            colligo.OpKind
@@ -43,7 +44,7 @@ func Lookup(d colligo.DType, k colligo.OpKind) (*Kernel, error) {
 func (k *Kernel) Name() string { return k.name }
 
 // Reduce sets each element of dst to a op b. The three have one length; dst may be a or b, but must not overlap them
-// partly. The average reduces like the sum, Finish completes it; the premultiplied sum too, Scale prepares it.
+// partly. Averages and premultiplied sums reduce like the sum: Scale prepares those of floats, Finish completes those of integers.
 func (k *Kernel) Reduce(dst, a, b []byte) {
 	if len(a) != len(dst) || len(b) != len(dst) || len(dst)%k.size != 0 {
 		panic(fmt.Sprintf("kernels: %s of %d and %d bytes into %d bytes, elements of %d", k.name, len(a), len(b), len(dst), k.size))
@@ -68,8 +69,18 @@ func (k *Kernel) Reduce(dst, a, b []byte) {
 	blocks.Put(buf)
 }
 
-// Finish turns what Reduce has accumulated over all ranks into the result. The average divides by ranks, which is at least 1
-// (integers truncate toward zero). Every other kind copies src to dst. The two have one length; dst may be src, but must not
+// Weight returns the factor by which the input of each of so many ranks is scaled before Reduce. It is 1/ranks for averages of
+// floating point and complex elements, and 1 for all else. So such an average does not overflow where the inputs fit, though
+// their sum may. NCCL does the same.
+func (k *Kernel) Weight(ranks int) float64 {
+	if k.weighs {
+		return 1 / float64(ranks)
+	}
+	return 1
+}
+
+// Finish turns what Reduce has accumulated over all ranks into the result. The average of integers divides by ranks, which is at
+// least 1, and truncates toward zero. Every other kind copies src to dst. The two have one length; dst may be src, but must not
 // overlap it partly.
 func (k *Kernel) Finish(dst, src []byte, ranks int) {
 	k.check("finish", dst, src)

@@ -44,7 +44,7 @@ func buildTable(set instructionSet) *kernelTable {
 				t[d][k].finish = &t[d][colligo.KindAvg]
 			}
 			if kind == colligo.KindAvg {
-				t[d][k].divide, t[d][k].divides = l.divide, v.divide
+				t[d][k].divide, t[d][k].divides, t[d][k].weighs = l.divide, v.divide, l.scale != nil
 			}
 		}
 	}

@@ -53,12 +53,12 @@ type Backend struct {
 	running bool // a goroutine is in progress
 	idle    chan struct{}
 
-	fresh     atomic.Bool   // queue is not empty
-	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle poll from then on
-	beats     atomic.Uint64 // polls of the progress engine
+	fresh     atomic.Bool           // queue is not empty
+	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
+	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
+	beats     atomic.Uint64         // polls of the progress engine
 	abort     atomic.Pointer[abort]
-	lost      atomic.Pointer[loss]  // the first peer that died
-	spare     atomic.Pointer[op.Op] // of a blocking call, reused
+	lost      atomic.Pointer[loss] // the first peer that died
 
 	// Owned by the goroutine that runs the progress engine.
 	active     []*op.Op // collectives in order; only the first advances
@@ -111,24 +111,6 @@ func (b *Backend) Medium() string {
 	return b.mesh.String()
 }
 
-// New returns an operation for a blocking call, one that is over if there is one. Recycle takes it back.
-func (b *Backend) New() *op.Op {
-	if b != nil {
-		if o := b.spare.Swap(nil); o != nil {
-			return o
-		}
-	}
-	return new(op.Op)
-}
-
-// Recycle keeps an operation that is over for another blocking call.
-func (b *Backend) Recycle(o *op.Op) {
-	if b != nil {
-		o.Reset()
-		b.spare.Store(o)
-	}
-}
-
 // Enqueue takes operations, in the order of the group. It reports whether the caller has to run the progress engine, because
 // no other goroutine does. If another goroutine runs it, a single operation gets a Done channel.
 func (b *Backend) Enqueue(o *op.Op) (run bool) {
@@ -175,6 +157,14 @@ func (b *Backend) Start(run bool) {
 	} else {
 		b.mesh.Wake()
 	}
+}
+
+// Expire has an operation count as late at once, or the first pending one of a block that it stands for. If it is over,
+// nothing happens.
+func (b *Backend) Expire(o *op.Op) {
+	b.expire.Store(o)
+	b.cancelled.Store(true)
+	b.mesh.Wake()
 }
 
 // Idle returns a channel that is closed when the progress engine stops, nil if it does not run.
