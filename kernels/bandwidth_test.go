@@ -35,6 +35,8 @@ func works(set string) []work {
 		switch {
 		case d.Real() != d || strings.HasPrefix(d.String(), "float8") || d == colligo.Uint32 || d == colligo.Uint64 || d == colligo.Int16:
 			return // their loops are those of other types, or Go's
+		case op == colligo.KindAvg && !d.Integer():
+			return // scaled, then summed
 		case op == colligo.KindAvg:
 			add(d, name, func(dst, src []byte) { k.Finish(dst, src, 3) })
 		case op == colligo.KindPremulSum:

@@ -199,7 +199,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		k.Reduce(a, a, b)
 		k.Scale(a, a, 2)
 		k.Finish(a, a, 3)
-		k.Fold(a, operands, 2)
+		k.Fold(a, operands, 1)
 	}))
 }
 

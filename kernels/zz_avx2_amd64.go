@@ -10,286 +10,274 @@ import "github.com/colligo-go/colligo"
 func avx2SumInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinUint8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxUint8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinUint32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxUint32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinUint64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxUint64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MinBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2MaxBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2BAndBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2BOrBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2BXorBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2SumBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ProdBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx2ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2BXorBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx2BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-
-//go:noescape
-func avx2DivideFloat32(dst, src *byte, n int, x, y uint64)
+func avx2BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx2ScaleFloat32(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
-func avx2DivideFloat64(dst, src *byte, n int, x, y uint64)
-
-//go:noescape
 func avx2ScaleFloat64(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
-func avx2DivideFloat16(dst, src *byte, n int, x, y uint64)
-
-//go:noescape
 func avx2ScaleFloat16(dst, src *byte, n int, x, y uint64)
-
-//go:noescape
-func avx2DivideBFloat16(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
 func avx2ScaleBFloat16(dst, src *byte, n int, x, y uint64)
@@ -385,39 +373,35 @@ func avx2Loops(d colligo.DType) vectorLoops {
 		}
 	case colligo.Float32:
 		return vectorLoops{
-			sum:    binaryLoop{avx2SumFloat32, avx2SumFloat32Fold},
-			prod:   binaryLoop{avx2ProdFloat32, avx2ProdFloat32Fold},
-			min:    binaryLoop{avx2MinFloat32, avx2MinFloat32Fold},
-			max:    binaryLoop{avx2MaxFloat32, avx2MaxFloat32Fold},
-			divide: avx2DivideFloat32,
-			scale:  avx2ScaleFloat32,
+			sum:   binaryLoop{avx2SumFloat32, avx2SumFloat32Fold},
+			prod:  binaryLoop{avx2ProdFloat32, avx2ProdFloat32Fold},
+			min:   binaryLoop{avx2MinFloat32, avx2MinFloat32Fold},
+			max:   binaryLoop{avx2MaxFloat32, avx2MaxFloat32Fold},
+			scale: avx2ScaleFloat32,
 		}
 	case colligo.Float64:
 		return vectorLoops{
-			sum:    binaryLoop{avx2SumFloat64, avx2SumFloat64Fold},
-			prod:   binaryLoop{avx2ProdFloat64, avx2ProdFloat64Fold},
-			min:    binaryLoop{avx2MinFloat64, avx2MinFloat64Fold},
-			max:    binaryLoop{avx2MaxFloat64, avx2MaxFloat64Fold},
-			divide: avx2DivideFloat64,
-			scale:  avx2ScaleFloat64,
+			sum:   binaryLoop{avx2SumFloat64, avx2SumFloat64Fold},
+			prod:  binaryLoop{avx2ProdFloat64, avx2ProdFloat64Fold},
+			min:   binaryLoop{avx2MinFloat64, avx2MinFloat64Fold},
+			max:   binaryLoop{avx2MaxFloat64, avx2MaxFloat64Fold},
+			scale: avx2ScaleFloat64,
 		}
 	case colligo.Float16:
 		return vectorLoops{
-			sum:    binaryLoop{avx2SumFloat16, avx2SumFloat16Fold},
-			prod:   binaryLoop{avx2ProdFloat16, avx2ProdFloat16Fold},
-			min:    binaryLoop{avx2MinFloat16, avx2MinFloat16Fold},
-			max:    binaryLoop{avx2MaxFloat16, avx2MaxFloat16Fold},
-			divide: avx2DivideFloat16,
-			scale:  avx2ScaleFloat16,
+			sum:   binaryLoop{avx2SumFloat16, avx2SumFloat16Fold},
+			prod:  binaryLoop{avx2ProdFloat16, avx2ProdFloat16Fold},
+			min:   binaryLoop{avx2MinFloat16, avx2MinFloat16Fold},
+			max:   binaryLoop{avx2MaxFloat16, avx2MaxFloat16Fold},
+			scale: avx2ScaleFloat16,
 		}
 	case colligo.BFloat16:
 		return vectorLoops{
-			sum:    binaryLoop{avx2SumBFloat16, avx2SumBFloat16Fold},
-			prod:   binaryLoop{avx2ProdBFloat16, avx2ProdBFloat16Fold},
-			min:    binaryLoop{avx2MinBFloat16, avx2MinBFloat16Fold},
-			max:    binaryLoop{avx2MaxBFloat16, avx2MaxBFloat16Fold},
-			divide: avx2DivideBFloat16,
-			scale:  avx2ScaleBFloat16,
+			sum:   binaryLoop{avx2SumBFloat16, avx2SumBFloat16Fold},
+			prod:  binaryLoop{avx2ProdBFloat16, avx2ProdBFloat16Fold},
+			min:   binaryLoop{avx2MinBFloat16, avx2MinBFloat16Fold},
+			max:   binaryLoop{avx2MaxBFloat16, avx2MaxBFloat16Fold},
+			scale: avx2ScaleBFloat16,
 		}
 	case colligo.Bool:
 		return vectorLoops{

@@ -71,8 +71,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumInt8Fold(SB), NOSPLIT, $0-56
+// func avx2SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -286,8 +286,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdInt8Fold(SB), NOSPLIT, $0-56
+// func avx2ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -501,8 +501,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinUint8Fold(SB), NOSPLIT, $0-56
+// func avx2MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinUint8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -671,8 +671,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxUint8Fold(SB), NOSPLIT, $0-56
+// func avx2MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxUint8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -841,8 +841,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinInt8Fold(SB), NOSPLIT, $0-56
+// func avx2MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1011,8 +1011,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxInt8Fold(SB), NOSPLIT, $0-56
+// func avx2MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1181,8 +1181,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumInt16Fold(SB), NOSPLIT, $0-56
+// func avx2SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1351,8 +1351,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdInt16Fold(SB), NOSPLIT, $0-56
+// func avx2ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1521,8 +1521,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinInt16Fold(SB), NOSPLIT, $0-56
+// func avx2MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1691,8 +1691,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxInt16Fold(SB), NOSPLIT, $0-56
+// func avx2MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1861,8 +1861,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumInt32Fold(SB), NOSPLIT, $0-56
+// func avx2SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2031,8 +2031,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdInt32Fold(SB), NOSPLIT, $0-56
+// func avx2ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2201,8 +2201,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinInt32Fold(SB), NOSPLIT, $0-56
+// func avx2MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2371,8 +2371,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxInt32Fold(SB), NOSPLIT, $0-56
+// func avx2MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2541,8 +2541,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinUint32Fold(SB), NOSPLIT, $0-56
+// func avx2MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinUint32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2711,8 +2711,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxUint32Fold(SB), NOSPLIT, $0-56
+// func avx2MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxUint32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2881,8 +2881,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumInt64Fold(SB), NOSPLIT, $0-56
+// func avx2SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3099,8 +3099,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdInt64Fold(SB), NOSPLIT, $0-56
+// func avx2ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3329,8 +3329,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinInt64Fold(SB), NOSPLIT, $0-56
+// func avx2MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3523,8 +3523,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxInt64Fold(SB), NOSPLIT, $0-56
+// func avx2MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3732,8 +3732,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinUint64Fold(SB), NOSPLIT, $0-56
+// func avx2MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinUint64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3956,8 +3956,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxUint64Fold(SB), NOSPLIT, $0-56
+// func avx2MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxUint64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4153,8 +4153,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumFloat32Fold(SB), NOSPLIT, $0-56
+// func avx2SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4323,8 +4323,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdFloat32Fold(SB), NOSPLIT, $0-56
+// func avx2ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4526,8 +4526,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinFloat32Fold(SB), NOSPLIT, $0-56
+// func avx2MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4762,8 +4762,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxFloat32Fold(SB), NOSPLIT, $0-56
+// func avx2MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4965,8 +4965,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumFloat64Fold(SB), NOSPLIT, $0-56
+// func avx2SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5135,8 +5135,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdFloat64Fold(SB), NOSPLIT, $0-56
+// func avx2ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5338,8 +5338,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinFloat64Fold(SB), NOSPLIT, $0-56
+// func avx2MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5574,8 +5574,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxFloat64Fold(SB), NOSPLIT, $0-56
+// func avx2MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5813,24 +5813,20 @@ streams:
 	VMOVNTDQ     Y2, 32(DI)
 	JMP          stored
 
-// func avx2SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
-	MOVQ         by+48(FP), AX
-	VMOVQ        AX, X8
-	VPBROADCASTD X8, Y8
 	MOVQ         $0x7e00, AX
+	VMOVQ        AX, X8
+	VPBROADCASTW X8, Y8
+	MOVQ         $0xfe00, AX
 	VMOVQ        AX, X9
 	VPBROADCASTW X9, Y9
-	MOVQ         $0xfe00, AX
-	VMOVQ        AX, X10
-	VPBROADCASTW X10, Y10
 	LEAQ         (R11)(CX*1), R12
 	MOVQ         (SI), AX
 	VCVTPH2PS    -32(AX)(R12*1), Y0
@@ -5850,17 +5846,11 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-
-whole1:
 	VCVTPS2PH    $0, Y0, X0
 	VCVTPS2PH    $0, Y1, X1
 	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
+	VPMINSW      Y8, Y0, Y0
+	VPMINUW      Y9, Y0, Y0
 	VMOVDQU      Y0, Y15
 	LEAQ         -32(DI)(CX*1), R12
 	CMPQ         CX, $64
@@ -5891,24 +5881,16 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-
-whole2:
 	VCVTPS2PH    $0, Y0, X0
 	VCVTPS2PH    $0, Y1, X1
 	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
+	VPMINSW      Y8, Y0, Y0
+	VPMINUW      Y9, Y0, Y0
 	VCVTPS2PH    $0, Y2, X2
 	VCVTPS2PH    $0, Y3, X3
 	VINSERTI128  $1, X3, Y2, Y2
-	VPMINSW      Y9, Y2, Y2
-	VPMINUW      Y10, Y2, Y2
+	VPMINSW      Y8, Y2, Y2
+	VPMINUW      Y9, Y2, Y2
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU      Y0, 0(DI)
@@ -5942,17 +5924,11 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-
-whole3:
 	VCVTPS2PH    $0, Y0, X0
 	VCVTPS2PH    $0, Y1, X1
 	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
+	VPMINSW      Y8, Y0, Y0
+	VPMINUW      Y9, Y0, Y0
 	VMOVDQU      Y0, (DI)
 	ADDQ         $32, R11
 	ADDQ         $32, DI
@@ -6077,24 +6053,20 @@ streams:
 	VMOVNTDQ     Y2, 32(DI)
 	JMP          stored
 
-// func avx2ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
-	MOVQ         by+48(FP), AX
-	VMOVQ        AX, X8
-	VPBROADCASTD X8, Y8
 	MOVQ         $0x7e00, AX
+	VMOVQ        AX, X8
+	VPBROADCASTW X8, Y8
+	MOVQ         $0xfe00, AX
 	VMOVQ        AX, X9
 	VPBROADCASTW X9, Y9
-	MOVQ         $0xfe00, AX
-	VMOVQ        AX, X10
-	VPBROADCASTW X10, Y10
 	LEAQ         (R11)(CX*1), R12
 	MOVQ         (SI), AX
 	VCVTPH2PS    -32(AX)(R12*1), Y0
@@ -6114,17 +6086,11 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-
-whole1:
 	VCVTPS2PH    $0, Y0, X0
 	VCVTPS2PH    $0, Y1, X1
 	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
+	VPMINSW      Y8, Y0, Y0
+	VPMINUW      Y9, Y0, Y0
 	VMOVDQU      Y0, Y15
 	LEAQ         -32(DI)(CX*1), R12
 	CMPQ         CX, $64
@@ -6155,24 +6121,16 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-
-whole2:
 	VCVTPS2PH    $0, Y0, X0
 	VCVTPS2PH    $0, Y1, X1
 	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
+	VPMINSW      Y8, Y0, Y0
+	VPMINUW      Y9, Y0, Y0
 	VCVTPS2PH    $0, Y2, X2
 	VCVTPS2PH    $0, Y3, X3
 	VINSERTI128  $1, X3, Y2, Y2
-	VPMINSW      Y9, Y2, Y2
-	VPMINUW      Y10, Y2, Y2
+	VPMINSW      Y8, Y2, Y2
+	VPMINUW      Y9, Y2, Y2
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU      Y0, 0(DI)
@@ -6206,17 +6164,11 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-
-whole3:
 	VCVTPS2PH    $0, Y0, X0
 	VCVTPS2PH    $0, Y1, X1
 	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
+	VPMINSW      Y8, Y0, Y0
+	VPMINUW      Y9, Y0, Y0
 	VMOVDQU      Y0, (DI)
 	ADDQ         $32, R11
 	ADDQ         $32, DI
@@ -6414,8 +6366,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -6798,8 +6750,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -7154,33 +7106,29 @@ streams:
 	VMOVNTDQ     Y2, 32(DI)
 	JMP          stored
 
-// func avx2SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
 	MOVQ         $0xffff0000, AX
 	VMOVQ        AX, X8
 	VPBROADCASTD X8, Y8
-	MOVQ         by+48(FP), AX
+	MOVQ         $0x1, AX
 	VMOVQ        AX, X9
 	VPBROADCASTD X9, Y9
-	MOVQ         $0x1, AX
+	MOVQ         $0x7fff, AX
 	VMOVQ        AX, X10
 	VPBROADCASTD X10, Y10
-	MOVQ         $0x7fff, AX
-	VMOVQ        AX, X11
-	VPBROADCASTD X11, Y11
 	MOVQ         $0x7fc0, AX
+	VMOVQ        AX, X11
+	VPBROADCASTW X11, Y11
+	MOVQ         $0xffc0, AX
 	VMOVQ        AX, X12
 	VPBROADCASTW X12, Y12
-	MOVQ         $0xffc0, AX
-	VMOVQ        AX, X13
-	VPBROADCASTW X13, Y13
 	LEAQ         (R11)(CX*1), R12
 	MOVQ         (SI), AX
 	VMOVDQU      -32(AX)(R12*1), Y1
@@ -7202,24 +7150,18 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Y9, Y0, Y0
-	VDIVPS       Y9, Y1, Y1
-
-whole1:
 	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y0, Y0
 	VPADDD       Y4, Y0, Y0
 	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VPSRLD       $16, Y0, Y0
 	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
+	VPMINSW      Y11, Y0, Y0
+	VPMINUW      Y12, Y0, Y0
 	VMOVDQU      Y0, Y15
 	LEAQ         -32(DI)(CX*1), R12
 	CMPQ         CX, $64
@@ -7254,38 +7196,30 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Y9, Y0, Y0
-	VDIVPS       Y9, Y1, Y1
-	VDIVPS       Y9, Y2, Y2
-	VDIVPS       Y9, Y3, Y3
-
-whole2:
 	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y0, Y0
 	VPADDD       Y4, Y0, Y0
 	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VPSRLD       $16, Y0, Y0
 	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
+	VPMINSW      Y11, Y0, Y0
+	VPMINUW      Y12, Y0, Y0
 	VPSRLD       $16, Y2, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y2, Y2
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y2, Y2
 	VPADDD       Y4, Y2, Y2
 	VPSRLD       $16, Y3, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y3, Y3
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y3, Y3
 	VPADDD       Y5, Y3, Y3
 	VPSRLD       $16, Y2, Y2
 	VPBLENDW     $0xAA, Y3, Y2, Y2
-	VPMINSW      Y12, Y2, Y2
-	VPMINUW      Y13, Y2, Y2
+	VPMINSW      Y11, Y2, Y2
+	VPMINUW      Y12, Y2, Y2
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU      Y0, 0(DI)
@@ -7321,24 +7255,18 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Y9, Y0, Y0
-	VDIVPS       Y9, Y1, Y1
-
-whole3:
 	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y0, Y0
 	VPADDD       Y4, Y0, Y0
 	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VPSRLD       $16, Y0, Y0
 	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
+	VPMINSW      Y11, Y0, Y0
+	VPMINUW      Y12, Y0, Y0
 	VMOVDQU      Y0, (DI)
 	ADDQ         $32, R11
 	ADDQ         $32, DI
@@ -7508,33 +7436,29 @@ streams:
 	VMOVNTDQ     Y2, 32(DI)
 	JMP          stored
 
-// func avx2ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
 	MOVQ         $0xffff0000, AX
 	VMOVQ        AX, X8
 	VPBROADCASTD X8, Y8
-	MOVQ         by+48(FP), AX
+	MOVQ         $0x1, AX
 	VMOVQ        AX, X9
 	VPBROADCASTD X9, Y9
-	MOVQ         $0x1, AX
+	MOVQ         $0x7fff, AX
 	VMOVQ        AX, X10
 	VPBROADCASTD X10, Y10
-	MOVQ         $0x7fff, AX
-	VMOVQ        AX, X11
-	VPBROADCASTD X11, Y11
 	MOVQ         $0x7fc0, AX
+	VMOVQ        AX, X11
+	VPBROADCASTW X11, Y11
+	MOVQ         $0xffc0, AX
 	VMOVQ        AX, X12
 	VPBROADCASTW X12, Y12
-	MOVQ         $0xffc0, AX
-	VMOVQ        AX, X13
-	VPBROADCASTW X13, Y13
 	LEAQ         (R11)(CX*1), R12
 	MOVQ         (SI), AX
 	VMOVDQU      -32(AX)(R12*1), Y1
@@ -7556,24 +7480,18 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Y9, Y0, Y0
-	VDIVPS       Y9, Y1, Y1
-
-whole1:
 	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y0, Y0
 	VPADDD       Y4, Y0, Y0
 	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VPSRLD       $16, Y0, Y0
 	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
+	VPMINSW      Y11, Y0, Y0
+	VPMINUW      Y12, Y0, Y0
 	VMOVDQU      Y0, Y15
 	LEAQ         -32(DI)(CX*1), R12
 	CMPQ         CX, $64
@@ -7608,38 +7526,30 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Y9, Y0, Y0
-	VDIVPS       Y9, Y1, Y1
-	VDIVPS       Y9, Y2, Y2
-	VDIVPS       Y9, Y3, Y3
-
-whole2:
 	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y0, Y0
 	VPADDD       Y4, Y0, Y0
 	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VPSRLD       $16, Y0, Y0
 	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
+	VPMINSW      Y11, Y0, Y0
+	VPMINUW      Y12, Y0, Y0
 	VPSRLD       $16, Y2, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y2, Y2
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y2, Y2
 	VPADDD       Y4, Y2, Y2
 	VPSRLD       $16, Y3, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y3, Y3
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y3, Y3
 	VPADDD       Y5, Y3, Y3
 	VPSRLD       $16, Y2, Y2
 	VPBLENDW     $0xAA, Y3, Y2, Y2
-	VPMINSW      Y12, Y2, Y2
-	VPMINUW      Y13, Y2, Y2
+	VPMINSW      Y11, Y2, Y2
+	VPMINUW      Y12, Y2, Y2
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU      Y0, 0(DI)
@@ -7675,24 +7585,18 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Y9, Y0, Y0
-	VDIVPS       Y9, Y1, Y1
-
-whole3:
 	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
+	VPAND        Y9, Y4, Y4
+	VPADDD       Y10, Y0, Y0
 	VPADDD       Y4, Y0, Y0
 	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
+	VPAND        Y9, Y5, Y5
+	VPADDD       Y10, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VPSRLD       $16, Y0, Y0
 	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
+	VPMINSW      Y11, Y0, Y0
+	VPMINUW      Y12, Y0, Y0
 	VMOVDQU      Y0, (DI)
 	ADDQ         $32, R11
 	ADDQ         $32, DI
@@ -7890,8 +7794,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MinBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MinBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8274,8 +8178,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2MaxBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx2MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2MaxBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8549,8 +8453,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2BAndBitsFold(SB), NOSPLIT, $0-56
+// func avx2BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2BAndBitsFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8719,8 +8623,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2BOrBitsFold(SB), NOSPLIT, $0-56
+// func avx2BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2BOrBitsFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8889,8 +8793,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2BXorBitsFold(SB), NOSPLIT, $0-56
+// func avx2BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2BXorBitsFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9068,8 +8972,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2SumBoolFold(SB), NOSPLIT, $0-56
+// func avx2SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2SumBoolFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9256,8 +9160,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2ProdBoolFold(SB), NOSPLIT, $0-56
+// func avx2ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2ProdBoolFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9444,8 +9348,8 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx2BXorBoolFold(SB), NOSPLIT, $0-56
+// func avx2BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx2BXorBoolFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9556,73 +9460,6 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2DivideFloat32(dst, src *byte, n int, x, y uint64)
-TEXT ·avx2DivideFloat32(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VMOVQ        AX, X8
-	VPBROADCASTD X8, Y8
-	VMOVDQU      -32(SI)(CX*1), Y0
-	VDIVPS       Y8, Y0, Y0
-	VMOVDQU      Y0, Y15
-	LEAQ         -32(DI)(CX*1), R12
-	CMPQ         CX, $128
-	JLT          vectors
-
-blocks:
-	VMOVDQU      0(SI), Y0
-	VMOVDQU      32(SI), Y1
-	VMOVDQU      64(SI), Y2
-	VMOVDQU      96(SI), Y3
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU      Y0, 0(DI)
-	VMOVDQU      Y1, 32(DI)
-	VMOVDQU      Y2, 64(DI)
-	VMOVDQU      Y3, 96(DI)
-
-stored:
-	ADDQ         $128, SI
-	ADDQ         $128, DI
-	SUBQ         $128, CX
-	CMPQ         CX, $128
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $32
-	JLE          rest
-	VMOVDQU      0(SI), Y0
-	VDIVPS       Y8, Y0, Y0
-	VMOVDQU      Y0, (DI)
-	ADDQ         $32, SI
-	ADDQ         $32, DI
-	SUBQ         $32, CX
-	JMP          vectors
-
-rest:
-	VMOVDQU      Y15, (R12)
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Y0, 0(DI)
-	VMOVNTDQ     Y1, 32(DI)
-	VMOVNTDQ     Y2, 64(DI)
-	VMOVNTDQ     Y3, 96(DI)
-	JMP          stored
-
 // func avx2ScaleFloat32(dst, src *byte, n int, x, y uint64)
 TEXT ·avx2ScaleFloat32(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI
@@ -9667,73 +9504,6 @@ vectors:
 	JLE          rest
 	VMOVDQU      0(SI), Y0
 	VMULPS       Y8, Y0, Y0
-	VMOVDQU      Y0, (DI)
-	ADDQ         $32, SI
-	ADDQ         $32, DI
-	SUBQ         $32, CX
-	JMP          vectors
-
-rest:
-	VMOVDQU      Y15, (R12)
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Y0, 0(DI)
-	VMOVNTDQ     Y1, 32(DI)
-	VMOVNTDQ     Y2, 64(DI)
-	VMOVNTDQ     Y3, 96(DI)
-	JMP          stored
-
-// func avx2DivideFloat64(dst, src *byte, n int, x, y uint64)
-TEXT ·avx2DivideFloat64(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VMOVQ        AX, X8
-	VPBROADCASTQ X8, Y8
-	VMOVDQU      -32(SI)(CX*1), Y0
-	VDIVPD       Y8, Y0, Y0
-	VMOVDQU      Y0, Y15
-	LEAQ         -32(DI)(CX*1), R12
-	CMPQ         CX, $128
-	JLT          vectors
-
-blocks:
-	VMOVDQU      0(SI), Y0
-	VMOVDQU      32(SI), Y1
-	VMOVDQU      64(SI), Y2
-	VMOVDQU      96(SI), Y3
-	VDIVPD       Y8, Y0, Y0
-	VDIVPD       Y8, Y1, Y1
-	VDIVPD       Y8, Y2, Y2
-	VDIVPD       Y8, Y3, Y3
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU      Y0, 0(DI)
-	VMOVDQU      Y1, 32(DI)
-	VMOVDQU      Y2, 64(DI)
-	VMOVDQU      Y3, 96(DI)
-
-stored:
-	ADDQ         $128, SI
-	ADDQ         $128, DI
-	SUBQ         $128, CX
-	CMPQ         CX, $128
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $32
-	JLE          rest
-	VMOVDQU      0(SI), Y0
-	VDIVPD       Y8, Y0, Y0
 	VMOVDQU      Y0, (DI)
 	ADDQ         $32, SI
 	ADDQ         $32, DI
@@ -9824,99 +9594,6 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx2DivideFloat16(dst, src *byte, n int, x, y uint64)
-TEXT ·avx2DivideFloat16(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VMOVQ        AX, X8
-	VPBROADCASTD X8, Y8
-	MOVQ         $0x7e00, AX
-	VMOVQ        AX, X9
-	VPBROADCASTW X9, Y9
-	MOVQ         $0xfe00, AX
-	VMOVQ        AX, X10
-	VPBROADCASTW X10, Y10
-	VCVTPH2PS    -32(SI)(CX*1), Y0
-	VCVTPH2PS    -16(SI)(CX*1), Y1
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VCVTPS2PH    $0, Y0, X0
-	VCVTPS2PH    $0, Y1, X1
-	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
-	VMOVDQU      Y0, Y15
-	LEAQ         -32(DI)(CX*1), R12
-	CMPQ         CX, $64
-	JLT          vectors
-
-blocks:
-	VCVTPH2PS    0(SI), Y0
-	VCVTPH2PS    16(SI), Y1
-	VCVTPH2PS    32(SI), Y2
-	VCVTPH2PS    48(SI), Y3
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VCVTPS2PH    $0, Y0, X0
-	VCVTPS2PH    $0, Y1, X1
-	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VCVTPS2PH    $0, Y2, X2
-	VCVTPS2PH    $0, Y3, X3
-	VINSERTI128  $1, X3, Y2, Y2
-	VPMINSW      Y9, Y2, Y2
-	VPMINUW      Y10, Y2, Y2
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU      Y0, 0(DI)
-	VMOVDQU      Y2, 32(DI)
-
-stored:
-	ADDQ         $64, SI
-	ADDQ         $64, DI
-	SUBQ         $64, CX
-	CMPQ         CX, $64
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $32
-	JLE          rest
-	VCVTPH2PS    0(SI), Y0
-	VCVTPH2PS    16(SI), Y1
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VCVTPS2PH    $0, Y0, X0
-	VCVTPS2PH    $0, Y1, X1
-	VINSERTI128  $1, X1, Y0, Y0
-	VPMINSW      Y9, Y0, Y0
-	VPMINUW      Y10, Y0, Y0
-	VMOVDQU      Y0, (DI)
-	ADDQ         $32, SI
-	ADDQ         $32, DI
-	SUBQ         $32, CX
-	JMP          vectors
-
-rest:
-	VMOVDQU      Y15, (R12)
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Y0, 0(DI)
-	VMOVNTDQ     Y2, 32(DI)
-	JMP          stored
-
 // func avx2ScaleFloat16(dst, src *byte, n int, x, y uint64)
 TEXT ·avx2ScaleFloat16(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI
@@ -9989,140 +9666,6 @@ vectors:
 	VINSERTI128  $1, X1, Y0, Y0
 	VPMINSW      Y9, Y0, Y0
 	VPMINUW      Y10, Y0, Y0
-	VMOVDQU      Y0, (DI)
-	ADDQ         $32, SI
-	ADDQ         $32, DI
-	SUBQ         $32, CX
-	JMP          vectors
-
-rest:
-	VMOVDQU      Y15, (R12)
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Y0, 0(DI)
-	VMOVNTDQ     Y2, 32(DI)
-	JMP          stored
-
-// func avx2DivideBFloat16(dst, src *byte, n int, x, y uint64)
-TEXT ·avx2DivideBFloat16(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VMOVQ        AX, X8
-	VPBROADCASTD X8, Y8
-	MOVQ         $0xffff0000, AX
-	VMOVQ        AX, X9
-	VPBROADCASTD X9, Y9
-	MOVQ         $0x1, AX
-	VMOVQ        AX, X10
-	VPBROADCASTD X10, Y10
-	MOVQ         $0x7fff, AX
-	VMOVQ        AX, X11
-	VPBROADCASTD X11, Y11
-	MOVQ         $0x7fc0, AX
-	VMOVQ        AX, X12
-	VPBROADCASTW X12, Y12
-	MOVQ         $0xffc0, AX
-	VMOVQ        AX, X13
-	VPBROADCASTW X13, Y13
-	VMOVDQU      -32(SI)(CX*1), Y1
-	VPSLLD       $16, Y1, Y0
-	VPAND        Y9, Y1, Y1
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
-	VPADDD       Y4, Y0, Y0
-	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
-	VPADDD       Y5, Y1, Y1
-	VPSRLD       $16, Y0, Y0
-	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
-	VMOVDQU      Y0, Y15
-	LEAQ         -32(DI)(CX*1), R12
-	CMPQ         CX, $64
-	JLT          vectors
-
-blocks:
-	VMOVDQU      0(SI), Y1
-	VPSLLD       $16, Y1, Y0
-	VPAND        Y9, Y1, Y1
-	VMOVDQU      32(SI), Y3
-	VPSLLD       $16, Y3, Y2
-	VPAND        Y9, Y3, Y3
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
-	VPADDD       Y4, Y0, Y0
-	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
-	VPADDD       Y5, Y1, Y1
-	VPSRLD       $16, Y0, Y0
-	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
-	VDIVPS       Y8, Y2, Y2
-	VDIVPS       Y8, Y3, Y3
-	VPSRLD       $16, Y2, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y2, Y2
-	VPADDD       Y4, Y2, Y2
-	VPSRLD       $16, Y3, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y3, Y3
-	VPADDD       Y5, Y3, Y3
-	VPSRLD       $16, Y2, Y2
-	VPBLENDW     $0xAA, Y3, Y2, Y2
-	VPMINSW      Y12, Y2, Y2
-	VPMINUW      Y13, Y2, Y2
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU      Y0, 0(DI)
-	VMOVDQU      Y2, 32(DI)
-
-stored:
-	ADDQ         $64, SI
-	ADDQ         $64, DI
-	SUBQ         $64, CX
-	CMPQ         CX, $64
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $32
-	JLE          rest
-	VMOVDQU      0(SI), Y1
-	VPSLLD       $16, Y1, Y0
-	VPAND        Y9, Y1, Y1
-	VDIVPS       Y8, Y0, Y0
-	VDIVPS       Y8, Y1, Y1
-	VPSRLD       $16, Y0, Y4
-	VPAND        Y10, Y4, Y4
-	VPADDD       Y11, Y0, Y0
-	VPADDD       Y4, Y0, Y0
-	VPSRLD       $16, Y1, Y5
-	VPAND        Y10, Y5, Y5
-	VPADDD       Y11, Y1, Y1
-	VPADDD       Y5, Y1, Y1
-	VPSRLD       $16, Y0, Y0
-	VPBLENDW     $0xAA, Y1, Y0, Y0
-	VPMINSW      Y12, Y0, Y0
-	VPMINUW      Y13, Y0, Y0
 	VMOVDQU      Y0, (DI)
 	ADDQ         $32, SI
 	ADDQ         $32, DI

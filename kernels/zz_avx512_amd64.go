@@ -10,286 +10,274 @@ import "github.com/colligo-go/colligo"
 func avx512SumInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinUint8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxUint8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinUint32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxUint32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinUint64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxUint64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MinBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512MaxBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512BAndBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512BOrBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512BXorBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512SumBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ProdBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func avx512ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512BXorBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func avx512BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-
-//go:noescape
-func avx512DivideFloat32(dst, src *byte, n int, x, y uint64)
+func avx512BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func avx512ScaleFloat32(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
-func avx512DivideFloat64(dst, src *byte, n int, x, y uint64)
-
-//go:noescape
 func avx512ScaleFloat64(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
-func avx512DivideFloat16(dst, src *byte, n int, x, y uint64)
-
-//go:noescape
 func avx512ScaleFloat16(dst, src *byte, n int, x, y uint64)
-
-//go:noescape
-func avx512DivideBFloat16(dst, src *byte, n int, x, y uint64)
 
 //go:noescape
 func avx512ScaleBFloat16(dst, src *byte, n int, x, y uint64)
@@ -385,39 +373,35 @@ func avx512Loops(d colligo.DType) vectorLoops {
 		}
 	case colligo.Float32:
 		return vectorLoops{
-			sum:    binaryLoop{avx512SumFloat32, avx512SumFloat32Fold},
-			prod:   binaryLoop{avx512ProdFloat32, avx512ProdFloat32Fold},
-			min:    binaryLoop{avx512MinFloat32, avx512MinFloat32Fold},
-			max:    binaryLoop{avx512MaxFloat32, avx512MaxFloat32Fold},
-			divide: avx512DivideFloat32,
-			scale:  avx512ScaleFloat32,
+			sum:   binaryLoop{avx512SumFloat32, avx512SumFloat32Fold},
+			prod:  binaryLoop{avx512ProdFloat32, avx512ProdFloat32Fold},
+			min:   binaryLoop{avx512MinFloat32, avx512MinFloat32Fold},
+			max:   binaryLoop{avx512MaxFloat32, avx512MaxFloat32Fold},
+			scale: avx512ScaleFloat32,
 		}
 	case colligo.Float64:
 		return vectorLoops{
-			sum:    binaryLoop{avx512SumFloat64, avx512SumFloat64Fold},
-			prod:   binaryLoop{avx512ProdFloat64, avx512ProdFloat64Fold},
-			min:    binaryLoop{avx512MinFloat64, avx512MinFloat64Fold},
-			max:    binaryLoop{avx512MaxFloat64, avx512MaxFloat64Fold},
-			divide: avx512DivideFloat64,
-			scale:  avx512ScaleFloat64,
+			sum:   binaryLoop{avx512SumFloat64, avx512SumFloat64Fold},
+			prod:  binaryLoop{avx512ProdFloat64, avx512ProdFloat64Fold},
+			min:   binaryLoop{avx512MinFloat64, avx512MinFloat64Fold},
+			max:   binaryLoop{avx512MaxFloat64, avx512MaxFloat64Fold},
+			scale: avx512ScaleFloat64,
 		}
 	case colligo.Float16:
 		return vectorLoops{
-			sum:    binaryLoop{avx512SumFloat16, avx512SumFloat16Fold},
-			prod:   binaryLoop{avx512ProdFloat16, avx512ProdFloat16Fold},
-			min:    binaryLoop{avx512MinFloat16, avx512MinFloat16Fold},
-			max:    binaryLoop{avx512MaxFloat16, avx512MaxFloat16Fold},
-			divide: avx512DivideFloat16,
-			scale:  avx512ScaleFloat16,
+			sum:   binaryLoop{avx512SumFloat16, avx512SumFloat16Fold},
+			prod:  binaryLoop{avx512ProdFloat16, avx512ProdFloat16Fold},
+			min:   binaryLoop{avx512MinFloat16, avx512MinFloat16Fold},
+			max:   binaryLoop{avx512MaxFloat16, avx512MaxFloat16Fold},
+			scale: avx512ScaleFloat16,
 		}
 	case colligo.BFloat16:
 		return vectorLoops{
-			sum:    binaryLoop{avx512SumBFloat16, avx512SumBFloat16Fold},
-			prod:   binaryLoop{avx512ProdBFloat16, avx512ProdBFloat16Fold},
-			min:    binaryLoop{avx512MinBFloat16, avx512MinBFloat16Fold},
-			max:    binaryLoop{avx512MaxBFloat16, avx512MaxBFloat16Fold},
-			divide: avx512DivideBFloat16,
-			scale:  avx512ScaleBFloat16,
+			sum:   binaryLoop{avx512SumBFloat16, avx512SumBFloat16Fold},
+			prod:  binaryLoop{avx512ProdBFloat16, avx512ProdBFloat16Fold},
+			min:   binaryLoop{avx512MinBFloat16, avx512MinBFloat16Fold},
+			max:   binaryLoop{avx512MaxBFloat16, avx512MaxBFloat16Fold},
+			scale: avx512ScaleBFloat16,
 		}
 	case colligo.Bool:
 		return vectorLoops{

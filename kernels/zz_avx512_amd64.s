@@ -78,8 +78,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumInt8Fold(SB), NOSPLIT, $0-56
+// func avx512SumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -305,8 +305,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdInt8Fold(SB), NOSPLIT, $0-56
+// func avx512ProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -532,8 +532,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinUint8Fold(SB), NOSPLIT, $0-56
+// func avx512MinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinUint8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -715,8 +715,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxUint8Fold(SB), NOSPLIT, $0-56
+// func avx512MaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxUint8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -898,8 +898,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinInt8Fold(SB), NOSPLIT, $0-56
+// func avx512MinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1081,8 +1081,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxInt8Fold(SB), NOSPLIT, $0-56
+// func avx512MaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxInt8Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1264,8 +1264,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumInt16Fold(SB), NOSPLIT, $0-56
+// func avx512SumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1447,8 +1447,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdInt16Fold(SB), NOSPLIT, $0-56
+// func avx512ProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1630,8 +1630,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinInt16Fold(SB), NOSPLIT, $0-56
+// func avx512MinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1813,8 +1813,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxInt16Fold(SB), NOSPLIT, $0-56
+// func avx512MaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxInt16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -1996,8 +1996,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumInt32Fold(SB), NOSPLIT, $0-56
+// func avx512SumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2179,8 +2179,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdInt32Fold(SB), NOSPLIT, $0-56
+// func avx512ProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2362,8 +2362,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinInt32Fold(SB), NOSPLIT, $0-56
+// func avx512MinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2545,8 +2545,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxInt32Fold(SB), NOSPLIT, $0-56
+// func avx512MaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxInt32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2728,8 +2728,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinUint32Fold(SB), NOSPLIT, $0-56
+// func avx512MinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinUint32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -2911,8 +2911,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxUint32Fold(SB), NOSPLIT, $0-56
+// func avx512MaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxUint32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3094,8 +3094,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumInt64Fold(SB), NOSPLIT, $0-56
+// func avx512SumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3277,8 +3277,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdInt64Fold(SB), NOSPLIT, $0-56
+// func avx512ProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3460,8 +3460,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinInt64Fold(SB), NOSPLIT, $0-56
+// func avx512MinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3643,8 +3643,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxInt64Fold(SB), NOSPLIT, $0-56
+// func avx512MaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxInt64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -3826,8 +3826,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinUint64Fold(SB), NOSPLIT, $0-56
+// func avx512MinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinUint64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4009,8 +4009,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxUint64Fold(SB), NOSPLIT, $0-56
+// func avx512MaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxUint64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4192,8 +4192,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumFloat32Fold(SB), NOSPLIT, $0-56
+// func avx512SumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4375,8 +4375,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdFloat32Fold(SB), NOSPLIT, $0-56
+// func avx512ProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4596,8 +4596,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinFloat32Fold(SB), NOSPLIT, $0-56
+// func avx512MinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -4855,8 +4855,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxFloat32Fold(SB), NOSPLIT, $0-56
+// func avx512MaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxFloat32Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5076,8 +5076,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumFloat64Fold(SB), NOSPLIT, $0-56
+// func avx512SumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5259,8 +5259,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdFloat64Fold(SB), NOSPLIT, $0-56
+// func avx512ProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5480,8 +5480,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinFloat64Fold(SB), NOSPLIT, $0-56
+// func avx512MinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5739,8 +5739,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxFloat64Fold(SB), NOSPLIT, $0-56
+// func avx512MaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxFloat64Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -5992,21 +5992,18 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx512SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512SumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
-	MOVQ         by+48(FP), AX
-	VPBROADCASTD AX, Z16
 	MOVQ         $0x7e00, AX
-	VPBROADCASTW AX, Z17
+	VPBROADCASTW AX, Z16
 	MOVQ         $0xfe00, AX
-	VPBROADCASTW AX, Z18
+	VPBROADCASTW AX, Z17
 	CMPQ         CX, $128
 	JLT          vectors
 
@@ -6035,26 +6032,18 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-
-whole1:
 	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
+	VPMINSW      Y16, Y0, Y0
+	VPMINUW      Y17, Y0, Y0
 	VCVTPS2PH    $0, Z1, Y1
-	VPMINSW      Y17, Y1, Y1
-	VPMINUW      Y18, Y1, Y1
+	VPMINSW      Y16, Y1, Y1
+	VPMINUW      Y17, Y1, Y1
 	VCVTPS2PH    $0, Z2, Y2
-	VPMINSW      Y17, Y2, Y2
-	VPMINUW      Y18, Y2, Y2
+	VPMINSW      Y16, Y2, Y2
+	VPMINUW      Y17, Y2, Y2
 	VCVTPS2PH    $0, Z3, Y3
-	VPMINSW      Y17, Y3, Y3
-	VPMINUW      Y18, Y3, Y3
+	VPMINSW      Y16, Y3, Y3
+	VPMINUW      Y17, Y3, Y3
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU64    Y0, 0(DI)
@@ -6087,14 +6076,9 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Z16, Z0, Z0
-
-whole2:
 	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
+	VPMINSW      Y16, Y0, Y0
+	VPMINUW      Y17, Y0, Y0
 	VMOVDQU64    Y0, (DI)
 	ADDQ         $32, R11
 	ADDQ         $32, DI
@@ -6124,14 +6108,9 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Z16, Z0, Z0
-
-whole3:
 	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
+	VPMINSW      Y16, Y0, Y0
+	VPMINUW      Y17, Y0, Y0
 	VMOVDQU8     Y0, K1, (DI)
 
 done:
@@ -6256,21 +6235,18 @@ streams:
 	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
-// func avx512ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512ProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
-	MOVQ         by+48(FP), AX
-	VPBROADCASTD AX, Z16
 	MOVQ         $0x7e00, AX
-	VPBROADCASTW AX, Z17
+	VPBROADCASTW AX, Z16
 	MOVQ         $0xfe00, AX
-	VPBROADCASTW AX, Z18
+	VPBROADCASTW AX, Z17
 	CMPQ         CX, $128
 	JLT          vectors
 
@@ -6299,26 +6275,18 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-
-whole1:
 	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
+	VPMINSW      Y16, Y0, Y0
+	VPMINUW      Y17, Y0, Y0
 	VCVTPS2PH    $0, Z1, Y1
-	VPMINSW      Y17, Y1, Y1
-	VPMINUW      Y18, Y1, Y1
+	VPMINSW      Y16, Y1, Y1
+	VPMINUW      Y17, Y1, Y1
 	VCVTPS2PH    $0, Z2, Y2
-	VPMINSW      Y17, Y2, Y2
-	VPMINUW      Y18, Y2, Y2
+	VPMINSW      Y16, Y2, Y2
+	VPMINUW      Y17, Y2, Y2
 	VCVTPS2PH    $0, Z3, Y3
-	VPMINSW      Y17, Y3, Y3
-	VPMINUW      Y18, Y3, Y3
+	VPMINSW      Y16, Y3, Y3
+	VPMINUW      Y17, Y3, Y3
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU64    Y0, 0(DI)
@@ -6351,14 +6319,9 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Z16, Z0, Z0
-
-whole2:
 	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
+	VPMINSW      Y16, Y0, Y0
+	VPMINUW      Y17, Y0, Y0
 	VMOVDQU64    Y0, (DI)
 	ADDQ         $32, R11
 	ADDQ         $32, DI
@@ -6388,14 +6351,9 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Z16, Z0, Z0
-
-whole3:
 	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
+	VPMINSW      Y16, Y0, Y0
+	VPMINUW      Y17, Y0, Y0
 	VMOVDQU8     Y0, K1, (DI)
 
 done:
@@ -6598,8 +6556,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512MinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -6993,8 +6951,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512MaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -7356,27 +7314,24 @@ streams:
 	VMOVNTDQ     Z2, 64(DI)
 	JMP          stored
 
-// func avx512SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512SumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
 	MOVQ         $0xffff0000, AX
 	VPBROADCASTD AX, Z16
-	MOVQ         by+48(FP), AX
-	VPBROADCASTD AX, Z17
 	MOVQ         $0x1, AX
-	VPBROADCASTD AX, Z18
+	VPBROADCASTD AX, Z17
 	MOVQ         $0x7fff, AX
-	VPBROADCASTD AX, Z19
+	VPBROADCASTD AX, Z18
 	MOVQ         $0x7fc0, AX
-	VPBROADCASTW AX, Z20
+	VPBROADCASTW AX, Z19
 	MOVQ         $0xffc0, AX
-	VPBROADCASTW AX, Z21
+	VPBROADCASTW AX, Z20
 	CMPQ         CX, $128
 	JLT          vectors
 
@@ -7409,38 +7364,30 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Z17, Z0, Z0
-	VDIVPS       Z17, Z1, Z1
-	VDIVPS       Z17, Z2, Z2
-	VDIVPS       Z17, Z3, Z3
-
-whole1:
 	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z0, Z0
 	VPADDD       Z8, Z0, Z0
 	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z1, Z1
 	VPADDD       Z9, Z1, Z1
 	VPSRLD       $16, Z0, Z0
 	VPTERNLOGD   $0xF8, Z16, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
+	VPMINSW      Z19, Z0, Z0
+	VPMINUW      Z20, Z0, Z0
 	VPSRLD       $16, Z2, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z2, Z2
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z2, Z2
 	VPADDD       Z8, Z2, Z2
 	VPSRLD       $16, Z3, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z3, Z3
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z3, Z3
 	VPADDD       Z9, Z3, Z3
 	VPSRLD       $16, Z2, Z2
 	VPTERNLOGD   $0xF8, Z16, Z3, Z2
-	VPMINSW      Z20, Z2, Z2
-	VPMINUW      Z21, Z2, Z2
+	VPMINSW      Z19, Z2, Z2
+	VPMINUW      Z20, Z2, Z2
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU64    Z0, 0(DI)
@@ -7476,24 +7423,18 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Z17, Z0, Z0
-	VDIVPS       Z17, Z1, Z1
-
-whole2:
 	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z0, Z0
 	VPADDD       Z8, Z0, Z0
 	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z1, Z1
 	VPADDD       Z9, Z1, Z1
 	VPSRLD       $16, Z0, Z0
 	VPTERNLOGD   $0xF8, Z16, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
+	VPMINSW      Z19, Z0, Z0
+	VPMINUW      Z20, Z0, Z0
 	VMOVDQU64    Z0, (DI)
 	ADDQ         $64, R11
 	ADDQ         $64, DI
@@ -7528,24 +7469,18 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Z17, Z0, Z0
-	VDIVPS       Z17, Z1, Z1
-
-whole3:
 	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z0, Z0
 	VPADDD       Z8, Z0, Z0
 	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z1, Z1
 	VPADDD       Z9, Z1, Z1
 	VPSRLD       $16, Z0, Z0
 	VPTERNLOGD   $0xF8, Z16, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
+	VPMINSW      Z19, Z0, Z0
+	VPMINUW      Z20, Z0, Z0
 	VMOVDQU8     Z0, K1, (DI)
 
 done:
@@ -7714,27 +7649,24 @@ streams:
 	VMOVNTDQ     Z2, 64(DI)
 	JMP          stored
 
-// func avx512ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512ProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
 	MOVQ         from+24(FP), R11
 	MOVQ         n+32(FP), CX
 	MOVQ         stream+40(FP), R8
-	MOVQ         by+48(FP), BX
 	MOVQ         $0xffff0000, AX
 	VPBROADCASTD AX, Z16
-	MOVQ         by+48(FP), AX
-	VPBROADCASTD AX, Z17
 	MOVQ         $0x1, AX
-	VPBROADCASTD AX, Z18
+	VPBROADCASTD AX, Z17
 	MOVQ         $0x7fff, AX
-	VPBROADCASTD AX, Z19
+	VPBROADCASTD AX, Z18
 	MOVQ         $0x7fc0, AX
-	VPBROADCASTW AX, Z20
+	VPBROADCASTW AX, Z19
 	MOVQ         $0xffc0, AX
-	VPBROADCASTW AX, Z21
+	VPBROADCASTW AX, Z20
 	CMPQ         CX, $128
 	JLT          vectors
 
@@ -7767,38 +7699,30 @@ next1:
 	JMP          next1
 
 over1:
-	TESTQ        BX, BX
-	JEQ          whole1
-	VDIVPS       Z17, Z0, Z0
-	VDIVPS       Z17, Z1, Z1
-	VDIVPS       Z17, Z2, Z2
-	VDIVPS       Z17, Z3, Z3
-
-whole1:
 	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z0, Z0
 	VPADDD       Z8, Z0, Z0
 	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z1, Z1
 	VPADDD       Z9, Z1, Z1
 	VPSRLD       $16, Z0, Z0
 	VPTERNLOGD   $0xF8, Z16, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
+	VPMINSW      Z19, Z0, Z0
+	VPMINUW      Z20, Z0, Z0
 	VPSRLD       $16, Z2, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z2, Z2
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z2, Z2
 	VPADDD       Z8, Z2, Z2
 	VPSRLD       $16, Z3, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z3, Z3
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z3, Z3
 	VPADDD       Z9, Z3, Z3
 	VPSRLD       $16, Z2, Z2
 	VPTERNLOGD   $0xF8, Z16, Z3, Z2
-	VPMINSW      Z20, Z2, Z2
-	VPMINUW      Z21, Z2, Z2
+	VPMINSW      Z19, Z2, Z2
+	VPMINUW      Z20, Z2, Z2
 	TESTQ        R8, R8
 	JNE          streams
 	VMOVDQU64    Z0, 0(DI)
@@ -7834,24 +7758,18 @@ next2:
 	JMP          next2
 
 over2:
-	TESTQ        BX, BX
-	JEQ          whole2
-	VDIVPS       Z17, Z0, Z0
-	VDIVPS       Z17, Z1, Z1
-
-whole2:
 	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z0, Z0
 	VPADDD       Z8, Z0, Z0
 	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z1, Z1
 	VPADDD       Z9, Z1, Z1
 	VPSRLD       $16, Z0, Z0
 	VPTERNLOGD   $0xF8, Z16, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
+	VPMINSW      Z19, Z0, Z0
+	VPMINUW      Z20, Z0, Z0
 	VMOVDQU64    Z0, (DI)
 	ADDQ         $64, R11
 	ADDQ         $64, DI
@@ -7886,24 +7804,18 @@ next3:
 	JMP          next3
 
 over3:
-	TESTQ        BX, BX
-	JEQ          whole3
-	VDIVPS       Z17, Z0, Z0
-	VDIVPS       Z17, Z1, Z1
-
-whole3:
 	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
+	VPANDD       Z17, Z8, Z8
+	VPADDD       Z18, Z0, Z0
 	VPADDD       Z8, Z0, Z0
 	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
+	VPANDD       Z17, Z9, Z9
+	VPADDD       Z18, Z1, Z1
 	VPADDD       Z9, Z1, Z1
 	VPSRLD       $16, Z0, Z0
 	VPTERNLOGD   $0xF8, Z16, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
+	VPMINSW      Z19, Z0, Z0
+	VPMINUW      Z20, Z0, Z0
 	VMOVDQU8     Z0, K1, (DI)
 
 done:
@@ -8104,8 +8016,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MinBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512MinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MinBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8499,8 +8411,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512MaxBFloat16Fold(SB), NOSPLIT, $0-56
+// func avx512MaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512MaxBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8784,8 +8696,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512BAndBitsFold(SB), NOSPLIT, $0-56
+// func avx512BAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512BAndBitsFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -8967,8 +8879,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512BOrBitsFold(SB), NOSPLIT, $0-56
+// func avx512BOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512BOrBitsFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9150,8 +9062,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512BXorBitsFold(SB), NOSPLIT, $0-56
+// func avx512BXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512BXorBitsFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9341,8 +9253,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512SumBoolFold(SB), NOSPLIT, $0-56
+// func avx512SumBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512SumBoolFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9540,8 +9452,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512ProdBoolFold(SB), NOSPLIT, $0-56
+// func avx512ProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512ProdBoolFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9739,8 +9651,8 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·avx512BXorBoolFold(SB), NOSPLIT, $0-56
+// func avx512BXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·avx512BXorBoolFold(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
 	MOVQ         k+16(FP), R10
@@ -9856,78 +9768,6 @@ streams:
 	VMOVNTDQ     Z3, 192(DI)
 	JMP          stored
 
-// func avx512DivideFloat32(dst, src *byte, n int, x, y uint64)
-TEXT ·avx512DivideFloat32(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VPBROADCASTD AX, Z16
-	CMPQ         CX, $256
-	JLT          vectors
-
-blocks:
-	VMOVDQU64    0(SI), Z0
-	VMOVDQU64    64(SI), Z1
-	VMOVDQU64    128(SI), Z2
-	VMOVDQU64    192(SI), Z3
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU64    Z0, 0(DI)
-	VMOVDQU64    Z1, 64(DI)
-	VMOVDQU64    Z2, 128(DI)
-	VMOVDQU64    Z3, 192(DI)
-
-stored:
-	ADDQ         $256, SI
-	ADDQ         $256, DI
-	SUBQ         $256, CX
-	CMPQ         CX, $256
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $64
-	JLT          rest
-	VMOVDQU64    0(SI), Z0
-	VDIVPS       Z16, Z0, Z0
-	VMOVDQU64    Z0, (DI)
-	ADDQ         $64, SI
-	ADDQ         $64, DI
-	SUBQ         $64, CX
-	JMP          vectors
-
-rest:
-	TESTQ        CX, CX
-	JEQ          done
-	MOVQ         $-1, AX
-	BZHIQ        CX, AX, AX
-	KMOVQ        AX, K1
-	VMOVDQU8.Z   0(SI), K1, Z15
-	VMOVDQU64    Z15, Z0
-	VDIVPS       Z16, Z0, Z0
-	VMOVDQU8     Z0, K1, (DI)
-
-done:
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Z0, 0(DI)
-	VMOVNTDQ     Z1, 64(DI)
-	VMOVNTDQ     Z2, 128(DI)
-	VMOVNTDQ     Z3, 192(DI)
-	JMP          stored
-
 // func avx512ScaleFloat32(dst, src *byte, n int, x, y uint64)
 TEXT ·avx512ScaleFloat32(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), DI
@@ -9982,78 +9822,6 @@ rest:
 	VMOVDQU8.Z   0(SI), K1, Z15
 	VMOVDQU64    Z15, Z0
 	VMULPS       Z16, Z0, Z0
-	VMOVDQU8     Z0, K1, (DI)
-
-done:
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Z0, 0(DI)
-	VMOVNTDQ     Z1, 64(DI)
-	VMOVNTDQ     Z2, 128(DI)
-	VMOVNTDQ     Z3, 192(DI)
-	JMP          stored
-
-// func avx512DivideFloat64(dst, src *byte, n int, x, y uint64)
-TEXT ·avx512DivideFloat64(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VPBROADCASTQ AX, Z16
-	CMPQ         CX, $256
-	JLT          vectors
-
-blocks:
-	VMOVDQU64    0(SI), Z0
-	VMOVDQU64    64(SI), Z1
-	VMOVDQU64    128(SI), Z2
-	VMOVDQU64    192(SI), Z3
-	VDIVPD       Z16, Z0, Z0
-	VDIVPD       Z16, Z1, Z1
-	VDIVPD       Z16, Z2, Z2
-	VDIVPD       Z16, Z3, Z3
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU64    Z0, 0(DI)
-	VMOVDQU64    Z1, 64(DI)
-	VMOVDQU64    Z2, 128(DI)
-	VMOVDQU64    Z3, 192(DI)
-
-stored:
-	ADDQ         $256, SI
-	ADDQ         $256, DI
-	SUBQ         $256, CX
-	CMPQ         CX, $256
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $64
-	JLT          rest
-	VMOVDQU64    0(SI), Z0
-	VDIVPD       Z16, Z0, Z0
-	VMOVDQU64    Z0, (DI)
-	ADDQ         $64, SI
-	ADDQ         $64, DI
-	SUBQ         $64, CX
-	JMP          vectors
-
-rest:
-	TESTQ        CX, CX
-	JEQ          done
-	MOVQ         $-1, AX
-	BZHIQ        CX, AX, AX
-	KMOVQ        AX, K1
-	VMOVDQU8.Z   0(SI), K1, Z15
-	VMOVDQU64    Z15, Z0
-	VDIVPD       Z16, Z0, Z0
 	VMOVDQU8     Z0, K1, (DI)
 
 done:
@@ -10142,100 +9910,6 @@ streams:
 	VMOVNTDQ     Z1, 64(DI)
 	VMOVNTDQ     Z2, 128(DI)
 	VMOVNTDQ     Z3, 192(DI)
-	JMP          stored
-
-// func avx512DivideFloat16(dst, src *byte, n int, x, y uint64)
-TEXT ·avx512DivideFloat16(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VPBROADCASTD AX, Z16
-	MOVQ         $0x7e00, AX
-	VPBROADCASTW AX, Z17
-	MOVQ         $0xfe00, AX
-	VPBROADCASTW AX, Z18
-	CMPQ         CX, $128
-	JLT          vectors
-
-blocks:
-	VCVTPH2PS    0(SI), Z0
-	VCVTPH2PS    32(SI), Z1
-	VCVTPH2PS    64(SI), Z2
-	VCVTPH2PS    96(SI), Z3
-	VDIVPS       Z16, Z0, Z0
-	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
-	VDIVPS       Z16, Z1, Z1
-	VCVTPS2PH    $0, Z1, Y1
-	VPMINSW      Y17, Y1, Y1
-	VPMINUW      Y18, Y1, Y1
-	VDIVPS       Z16, Z2, Z2
-	VCVTPS2PH    $0, Z2, Y2
-	VPMINSW      Y17, Y2, Y2
-	VPMINUW      Y18, Y2, Y2
-	VDIVPS       Z16, Z3, Z3
-	VCVTPS2PH    $0, Z3, Y3
-	VPMINSW      Y17, Y3, Y3
-	VPMINUW      Y18, Y3, Y3
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU64    Y0, 0(DI)
-	VMOVDQU64    Y1, 32(DI)
-	VMOVDQU64    Y2, 64(DI)
-	VMOVDQU64    Y3, 96(DI)
-
-stored:
-	ADDQ         $128, SI
-	ADDQ         $128, DI
-	SUBQ         $128, CX
-	CMPQ         CX, $128
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $32
-	JLT          rest
-	VCVTPH2PS    0(SI), Z0
-	VDIVPS       Z16, Z0, Z0
-	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
-	VMOVDQU64    Y0, (DI)
-	ADDQ         $32, SI
-	ADDQ         $32, DI
-	SUBQ         $32, CX
-	JMP          vectors
-
-rest:
-	TESTQ        CX, CX
-	JEQ          done
-	MOVQ         $-1, AX
-	BZHIQ        CX, AX, AX
-	KMOVQ        AX, K1
-	VMOVDQU8.Z   0(SI), K1, Y15
-	VCVTPH2PS    Y15, Z0
-	VDIVPS       Z16, Z0, Z0
-	VCVTPS2PH    $0, Z0, Y0
-	VPMINSW      Y17, Y0, Y0
-	VPMINUW      Y18, Y0, Y0
-	VMOVDQU8     Y0, K1, (DI)
-
-done:
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Y0, 0(DI)
-	VMOVNTDQ     Y1, 32(DI)
-	VMOVNTDQ     Y2, 64(DI)
-	VMOVNTDQ     Y3, 96(DI)
 	JMP          stored
 
 // func avx512ScaleFloat16(dst, src *byte, n int, x, y uint64)
@@ -10330,140 +10004,6 @@ streams:
 	VMOVNTDQ     Y1, 32(DI)
 	VMOVNTDQ     Y2, 64(DI)
 	VMOVNTDQ     Y3, 96(DI)
-	JMP          stored
-
-// func avx512DivideBFloat16(dst, src *byte, n int, x, y uint64)
-TEXT ·avx512DivideBFloat16(SB), NOSPLIT, $0-40
-	MOVQ         dst+0(FP), DI
-	MOVQ         src+8(FP), SI
-	MOVQ         n+16(FP), CX
-	XORQ         R8, R8
-	MOVQ         x+24(FP), AX
-	VPBROADCASTD AX, Z16
-	MOVQ         $0xffff0000, AX
-	VPBROADCASTD AX, Z17
-	MOVQ         $0x1, AX
-	VPBROADCASTD AX, Z18
-	MOVQ         $0x7fff, AX
-	VPBROADCASTD AX, Z19
-	MOVQ         $0x7fc0, AX
-	VPBROADCASTW AX, Z20
-	MOVQ         $0xffc0, AX
-	VPBROADCASTW AX, Z21
-	CMPQ         CX, $128
-	JLT          vectors
-
-blocks:
-	VMOVDQU64    0(SI), Z1
-	VPSLLD       $16, Z1, Z0
-	VPANDD       Z17, Z1, Z1
-	VMOVDQU64    64(SI), Z3
-	VPSLLD       $16, Z3, Z2
-	VPANDD       Z17, Z3, Z3
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
-	VPADDD       Z8, Z0, Z0
-	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
-	VPADDD       Z9, Z1, Z1
-	VPSRLD       $16, Z0, Z0
-	VPTERNLOGD   $0xF8, Z17, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
-	VDIVPS       Z16, Z2, Z2
-	VDIVPS       Z16, Z3, Z3
-	VPSRLD       $16, Z2, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z2, Z2
-	VPADDD       Z8, Z2, Z2
-	VPSRLD       $16, Z3, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z3, Z3
-	VPADDD       Z9, Z3, Z3
-	VPSRLD       $16, Z2, Z2
-	VPTERNLOGD   $0xF8, Z17, Z3, Z2
-	VPMINSW      Z20, Z2, Z2
-	VPMINUW      Z21, Z2, Z2
-	TESTQ        R8, R8
-	JNE          streams
-	VMOVDQU64    Z0, 0(DI)
-	VMOVDQU64    Z2, 64(DI)
-
-stored:
-	ADDQ         $128, SI
-	ADDQ         $128, DI
-	SUBQ         $128, CX
-	CMPQ         CX, $128
-	JGE          blocks
-
-vectors:
-	CMPQ         CX, $64
-	JLT          rest
-	VMOVDQU64    0(SI), Z1
-	VPSLLD       $16, Z1, Z0
-	VPANDD       Z17, Z1, Z1
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
-	VPADDD       Z8, Z0, Z0
-	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
-	VPADDD       Z9, Z1, Z1
-	VPSRLD       $16, Z0, Z0
-	VPTERNLOGD   $0xF8, Z17, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
-	VMOVDQU64    Z0, (DI)
-	ADDQ         $64, SI
-	ADDQ         $64, DI
-	SUBQ         $64, CX
-	JMP          vectors
-
-rest:
-	TESTQ        CX, CX
-	JEQ          done
-	MOVQ         $-1, AX
-	BZHIQ        CX, AX, AX
-	KMOVQ        AX, K1
-	VMOVDQU8.Z   0(SI), K1, Z15
-	VMOVDQU64    Z15, Z1
-	VPSLLD       $16, Z1, Z0
-	VPANDD       Z17, Z1, Z1
-	VDIVPS       Z16, Z0, Z0
-	VDIVPS       Z16, Z1, Z1
-	VPSRLD       $16, Z0, Z8
-	VPANDD       Z18, Z8, Z8
-	VPADDD       Z19, Z0, Z0
-	VPADDD       Z8, Z0, Z0
-	VPSRLD       $16, Z1, Z9
-	VPANDD       Z18, Z9, Z9
-	VPADDD       Z19, Z1, Z1
-	VPADDD       Z9, Z1, Z1
-	VPSRLD       $16, Z0, Z0
-	VPTERNLOGD   $0xF8, Z17, Z1, Z0
-	VPMINSW      Z20, Z0, Z0
-	VPMINUW      Z21, Z0, Z0
-	VMOVDQU8     Z0, K1, (DI)
-
-done:
-	TESTQ        R8, R8
-	JEQ          return
-	SFENCE
-
-return:
-	VZEROUPPER
-	RET
-
-streams:
-	VMOVNTDQ     Z0, 0(DI)
-	VMOVNTDQ     Z2, 64(DI)
 	JMP          stored
 
 // func avx512ScaleBFloat16(dst, src *byte, n int, x, y uint64)

@@ -10,160 +10,157 @@ import "github.com/colligo-go/colligo"
 func neonSumInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinUint8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxUint8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxInt8(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonSumInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxInt16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonSumInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxInt32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinUint32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxUint32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonSumInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxInt64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinUint64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxUint64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonSumFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxFloat32(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-
-//go:noescape
-func neonDivideFloat32(dst, src *byte, n int, x, y uint64)
+func neonMaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonScaleFloat32(dst, src *byte, n int, x, y uint64)
@@ -172,28 +169,25 @@ func neonScaleFloat32(dst, src *byte, n int, x, y uint64)
 func neonSumFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxFloat64(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-
-//go:noescape
-func neonDivideFloat64(dst, src *byte, n int, x, y uint64)
+func neonMaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonScaleFloat64(dst, src *byte, n int, x, y uint64)
@@ -202,28 +196,25 @@ func neonScaleFloat64(dst, src *byte, n int, x, y uint64)
 func neonSumFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-
-//go:noescape
-func neonDivideFloat16(dst, src *byte, n int, x, y uint64)
+func neonMaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonScaleFloat16(dst, src *byte, n int, x, y uint64)
@@ -232,28 +223,25 @@ func neonScaleFloat16(dst, src *byte, n int, x, y uint64)
 func neonSumBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMinBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonMinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonMaxBFloat16(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonMaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-
-//go:noescape
-func neonDivideBFloat16(dst, src *byte, n int, x, y uint64)
+func neonMaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonScaleBFloat16(dst, src *byte, n int, x, y uint64)
@@ -262,37 +250,37 @@ func neonScaleBFloat16(dst, src *byte, n int, x, y uint64)
 func neonBAndBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonBAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonBAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonBOrBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonBOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonBOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonBXorBits(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonBXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonBXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonSumBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonSumBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonSumBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonProdBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonBXorBool(dst, a, b *byte, n, stream int)
 
 //go:noescape
-func neonBXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+func neonBXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
 
 //go:noescape
 func neonDivideInt64(dst, src *byte, n int, x, y uint64)
@@ -385,39 +373,35 @@ func neonLoops(d colligo.DType) vectorLoops {
 		}
 	case colligo.Float32:
 		return vectorLoops{
-			sum:    binaryLoop{neonSumFloat32, neonSumFloat32Fold},
-			prod:   binaryLoop{neonProdFloat32, neonProdFloat32Fold},
-			min:    binaryLoop{neonMinFloat32, neonMinFloat32Fold},
-			max:    binaryLoop{neonMaxFloat32, neonMaxFloat32Fold},
-			divide: neonDivideFloat32,
-			scale:  neonScaleFloat32,
+			sum:   binaryLoop{neonSumFloat32, neonSumFloat32Fold},
+			prod:  binaryLoop{neonProdFloat32, neonProdFloat32Fold},
+			min:   binaryLoop{neonMinFloat32, neonMinFloat32Fold},
+			max:   binaryLoop{neonMaxFloat32, neonMaxFloat32Fold},
+			scale: neonScaleFloat32,
 		}
 	case colligo.Float64:
 		return vectorLoops{
-			sum:    binaryLoop{neonSumFloat64, neonSumFloat64Fold},
-			prod:   binaryLoop{neonProdFloat64, neonProdFloat64Fold},
-			min:    binaryLoop{neonMinFloat64, neonMinFloat64Fold},
-			max:    binaryLoop{neonMaxFloat64, neonMaxFloat64Fold},
-			divide: neonDivideFloat64,
-			scale:  neonScaleFloat64,
+			sum:   binaryLoop{neonSumFloat64, neonSumFloat64Fold},
+			prod:  binaryLoop{neonProdFloat64, neonProdFloat64Fold},
+			min:   binaryLoop{neonMinFloat64, neonMinFloat64Fold},
+			max:   binaryLoop{neonMaxFloat64, neonMaxFloat64Fold},
+			scale: neonScaleFloat64,
 		}
 	case colligo.Float16:
 		return vectorLoops{
-			sum:    binaryLoop{neonSumFloat16, neonSumFloat16Fold},
-			prod:   binaryLoop{neonProdFloat16, neonProdFloat16Fold},
-			min:    binaryLoop{neonMinFloat16, neonMinFloat16Fold},
-			max:    binaryLoop{neonMaxFloat16, neonMaxFloat16Fold},
-			divide: neonDivideFloat16,
-			scale:  neonScaleFloat16,
+			sum:   binaryLoop{neonSumFloat16, neonSumFloat16Fold},
+			prod:  binaryLoop{neonProdFloat16, neonProdFloat16Fold},
+			min:   binaryLoop{neonMinFloat16, neonMinFloat16Fold},
+			max:   binaryLoop{neonMaxFloat16, neonMaxFloat16Fold},
+			scale: neonScaleFloat16,
 		}
 	case colligo.BFloat16:
 		return vectorLoops{
-			sum:    binaryLoop{neonSumBFloat16, neonSumBFloat16Fold},
-			prod:   binaryLoop{neonProdBFloat16, neonProdBFloat16Fold},
-			min:    binaryLoop{neonMinBFloat16, neonMinBFloat16Fold},
-			max:    binaryLoop{neonMaxBFloat16, neonMaxBFloat16Fold},
-			divide: neonDivideBFloat16,
-			scale:  neonScaleBFloat16,
+			sum:   binaryLoop{neonSumBFloat16, neonSumBFloat16Fold},
+			prod:  binaryLoop{neonProdBFloat16, neonProdBFloat16Fold},
+			min:   binaryLoop{neonMinBFloat16, neonMinBFloat16Fold},
+			max:   binaryLoop{neonMaxBFloat16, neonMaxBFloat16Fold},
+			scale: neonScaleBFloat16,
 		}
 	case colligo.Bool:
 		return vectorLoops{

@@ -73,8 +73,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumInt8Fold(SB), NOSPLIT, $0-56
+// func neonSumInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumInt8Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -250,8 +250,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdInt8Fold(SB), NOSPLIT, $0-56
+// func neonProdInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdInt8Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -427,8 +427,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinUint8Fold(SB), NOSPLIT, $0-56
+// func neonMinUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinUint8Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -604,8 +604,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxUint8Fold(SB), NOSPLIT, $0-56
+// func neonMaxUint8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxUint8Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -781,8 +781,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinInt8Fold(SB), NOSPLIT, $0-56
+// func neonMinInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinInt8Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -958,8 +958,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxInt8Fold(SB), NOSPLIT, $0-56
+// func neonMaxInt8Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxInt8Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -1135,8 +1135,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumInt16Fold(SB), NOSPLIT, $0-56
+// func neonSumInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumInt16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -1312,8 +1312,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdInt16Fold(SB), NOSPLIT, $0-56
+// func neonProdInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdInt16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -1489,8 +1489,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinInt16Fold(SB), NOSPLIT, $0-56
+// func neonMinInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinInt16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -1666,8 +1666,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxInt16Fold(SB), NOSPLIT, $0-56
+// func neonMaxInt16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxInt16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -1843,8 +1843,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumInt32Fold(SB), NOSPLIT, $0-56
+// func neonSumInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumInt32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -2020,8 +2020,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdInt32Fold(SB), NOSPLIT, $0-56
+// func neonProdInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdInt32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -2197,8 +2197,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinInt32Fold(SB), NOSPLIT, $0-56
+// func neonMinInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinInt32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -2374,8 +2374,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxInt32Fold(SB), NOSPLIT, $0-56
+// func neonMaxInt32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxInt32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -2551,8 +2551,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinUint32Fold(SB), NOSPLIT, $0-56
+// func neonMinUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinUint32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -2728,8 +2728,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxUint32Fold(SB), NOSPLIT, $0-56
+// func neonMaxUint32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxUint32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -2905,8 +2905,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumInt64Fold(SB), NOSPLIT, $0-56
+// func neonSumInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumInt64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -3118,8 +3118,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdInt64Fold(SB), NOSPLIT, $0-56
+// func neonProdInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdInt64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -3337,8 +3337,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinInt64Fold(SB), NOSPLIT, $0-56
+// func neonMinInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinInt64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -3526,8 +3526,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxInt64Fold(SB), NOSPLIT, $0-56
+// func neonMaxInt64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxInt64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -3715,8 +3715,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinUint64Fold(SB), NOSPLIT, $0-56
+// func neonMinUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinUint64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -3904,8 +3904,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxUint64Fold(SB), NOSPLIT, $0-56
+// func neonMaxUint64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxUint64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -4087,8 +4087,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumFloat32Fold(SB), NOSPLIT, $0-56
+// func neonSumFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumFloat32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -4264,8 +4264,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdFloat32Fold(SB), NOSPLIT, $0-56
+// func neonProdFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdFloat32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -4455,8 +4455,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinFloat32Fold(SB), NOSPLIT, $0-56
+// func neonMinFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinFloat32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -4660,8 +4660,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxFloat32Fold(SB), NOSPLIT, $0-56
+// func neonMaxFloat32Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxFloat32Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -4769,66 +4769,6 @@ next3:
 over3:
 	FMOVQ F0, (R0)
 	ADD $16, R5
-	ADD $16, R0
-	SUB $16, R3
-	B vectors
-
-rest:
-	FMOVQ F16, (R6)
-	RET
-
-streams:
-	WORD $0xac000400 // stnp q0, q1, [x0, #0]
-	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
-	B stored
-
-// func neonDivideFloat32(dst, src *byte, n int, x, y uint64)
-TEXT ·neonDivideFloat32(SB), NOSPLIT, $0-40
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD n+16(FP), R3
-	MOVD $0, R4
-	MOVD x+24(FP), R11
-	VDUP R11, V17.S4
-	ADD R1, R3, R7
-	SUB $16, R7
-	FMOVQ 0(R7), F0
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	VMOV V0.B16, V16.B16
-	ADD R0, R3, R6
-	SUB $16, R6
-	CMP $64, R3
-	BLT vectors
-
-blocks:
-	FMOVQ 0(R1), F0
-	FMOVQ 16(R1), F1
-	FMOVQ 32(R1), F2
-	FMOVQ 48(R1), F3
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x6e31fc42 // fdiv v2.4s, v2.4s, v17.4s
-	WORD $0x6e31fc63 // fdiv v3.4s, v3.4s, v17.4s
-	CBNZ R4, streams
-	FMOVQ F0, 0(R0)
-	FMOVQ F1, 16(R0)
-	FMOVQ F2, 32(R0)
-	FMOVQ F3, 48(R0)
-
-stored:
-	ADD $64, R1
-	ADD $64, R0
-	SUB $64, R3
-	CMP $64, R3
-	BGE blocks
-
-vectors:
-	CMP $16, R3
-	BLE rest
-	FMOVQ 0(R1), F0
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	FMOVQ F0, (R0)
-	ADD $16, R1
 	ADD $16, R0
 	SUB $16, R3
 	B vectors
@@ -4971,8 +4911,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumFloat64Fold(SB), NOSPLIT, $0-56
+// func neonSumFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumFloat64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -5148,8 +5088,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdFloat64Fold(SB), NOSPLIT, $0-56
+// func neonProdFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdFloat64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -5339,8 +5279,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinFloat64Fold(SB), NOSPLIT, $0-56
+// func neonMinFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinFloat64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -5544,8 +5484,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxFloat64Fold(SB), NOSPLIT, $0-56
+// func neonMaxFloat64Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxFloat64Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -5653,66 +5593,6 @@ next3:
 over3:
 	FMOVQ F0, (R0)
 	ADD $16, R5
-	ADD $16, R0
-	SUB $16, R3
-	B vectors
-
-rest:
-	FMOVQ F16, (R6)
-	RET
-
-streams:
-	WORD $0xac000400 // stnp q0, q1, [x0, #0]
-	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
-	B stored
-
-// func neonDivideFloat64(dst, src *byte, n int, x, y uint64)
-TEXT ·neonDivideFloat64(SB), NOSPLIT, $0-40
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD n+16(FP), R3
-	MOVD $0, R4
-	MOVD x+24(FP), R11
-	VDUP R11, V17.D2
-	ADD R1, R3, R7
-	SUB $16, R7
-	FMOVQ 0(R7), F0
-	WORD $0x6e71fc00 // fdiv v0.2d, v0.2d, v17.2d
-	VMOV V0.B16, V16.B16
-	ADD R0, R3, R6
-	SUB $16, R6
-	CMP $64, R3
-	BLT vectors
-
-blocks:
-	FMOVQ 0(R1), F0
-	FMOVQ 16(R1), F1
-	FMOVQ 32(R1), F2
-	FMOVQ 48(R1), F3
-	WORD $0x6e71fc00 // fdiv v0.2d, v0.2d, v17.2d
-	WORD $0x6e71fc21 // fdiv v1.2d, v1.2d, v17.2d
-	WORD $0x6e71fc42 // fdiv v2.2d, v2.2d, v17.2d
-	WORD $0x6e71fc63 // fdiv v3.2d, v3.2d, v17.2d
-	CBNZ R4, streams
-	FMOVQ F0, 0(R0)
-	FMOVQ F1, 16(R0)
-	FMOVQ F2, 32(R0)
-	FMOVQ F3, 48(R0)
-
-stored:
-	ADD $64, R1
-	ADD $64, R0
-	SUB $64, R3
-	CMP $64, R3
-	BGE blocks
-
-vectors:
-	CMP $16, R3
-	BLE rest
-	FMOVQ 0(R1), F0
-	WORD $0x6e71fc00 // fdiv v0.2d, v0.2d, v17.2d
-	FMOVQ F0, (R0)
-	ADD $16, R1
 	ADD $16, R0
 	SUB $16, R3
 	B vectors
@@ -5886,21 +5766,18 @@ streams:
 	WORD $0xac000800 // stnp q0, q2, [x0, #0]
 	B stored
 
-// func neonSumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumFloat16Fold(SB), NOSPLIT, $0-56
+// func neonSumFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
 	MOVD from+24(FP), R5
 	MOVD n+32(FP), R3
 	MOVD stream+40(FP), R4
-	MOVD by+48(FP), R10
-	MOVD by+48(FP), R11
-	VDUP R11, V17.S4
 	MOVD $0x7e00, R11
-	VDUP R11, V18.H8
+	VDUP R11, V17.H8
 	MOVD $0xfe00, R11
-	VDUP R11, V19.H8
+	VDUP R11, V18.H8
 	ADD R5, R3, R12
 	SUB $16, R12
 	MOVD R1, R7
@@ -5925,15 +5802,10 @@ next1:
 	B next1
 
 over1:
-	CBZ R10, whole1
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-
-whole1:
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
+	WORD $0x4e716c00 // smin v0.8h, v0.8h, v17.8h
+	WORD $0x6e726c00 // umin v0.8h, v0.8h, v18.8h
 	VMOV V0.B16, V16.B16
 	ADD R0, R3, R6
 	SUB $16, R6
@@ -5971,21 +5843,14 @@ next2:
 	B next2
 
 over2:
-	CBZ R10, whole2
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x6e31fc42 // fdiv v2.4s, v2.4s, v17.4s
-	WORD $0x6e31fc63 // fdiv v3.4s, v3.4s, v17.4s
-
-whole2:
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
+	WORD $0x4e716c00 // smin v0.8h, v0.8h, v17.8h
+	WORD $0x6e726c00 // umin v0.8h, v0.8h, v18.8h
 	WORD $0x0e216842 // fcvtn v2.4h, v2.4s
 	WORD $0x4e216862 // fcvtn2 v2.8h, v3.4s
-	WORD $0x4e726c42 // smin v2.8h, v2.8h, v18.8h
-	WORD $0x6e736c42 // umin v2.8h, v2.8h, v19.8h
+	WORD $0x4e716c42 // smin v2.8h, v2.8h, v17.8h
+	WORD $0x6e726c42 // umin v2.8h, v2.8h, v18.8h
 	CBNZ R4, streams
 	FMOVQ F0, 0(R0)
 	FMOVQ F2, 16(R0)
@@ -6022,15 +5887,10 @@ next3:
 	B next3
 
 over3:
-	CBZ R10, whole3
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-
-whole3:
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
+	WORD $0x4e716c00 // smin v0.8h, v0.8h, v17.8h
+	WORD $0x6e726c00 // umin v0.8h, v0.8h, v18.8h
 	FMOVQ F0, (R0)
 	ADD $16, R5
 	ADD $16, R0
@@ -6145,21 +6005,18 @@ streams:
 	WORD $0xac000800 // stnp q0, q2, [x0, #0]
 	B stored
 
-// func neonProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdFloat16Fold(SB), NOSPLIT, $0-56
+// func neonProdFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
 	MOVD from+24(FP), R5
 	MOVD n+32(FP), R3
 	MOVD stream+40(FP), R4
-	MOVD by+48(FP), R10
-	MOVD by+48(FP), R11
-	VDUP R11, V17.S4
 	MOVD $0x7e00, R11
-	VDUP R11, V18.H8
+	VDUP R11, V17.H8
 	MOVD $0xfe00, R11
-	VDUP R11, V19.H8
+	VDUP R11, V18.H8
 	ADD R5, R3, R12
 	SUB $16, R12
 	MOVD R1, R7
@@ -6184,15 +6041,10 @@ next1:
 	B next1
 
 over1:
-	CBZ R10, whole1
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-
-whole1:
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
+	WORD $0x4e716c00 // smin v0.8h, v0.8h, v17.8h
+	WORD $0x6e726c00 // umin v0.8h, v0.8h, v18.8h
 	VMOV V0.B16, V16.B16
 	ADD R0, R3, R6
 	SUB $16, R6
@@ -6230,21 +6082,14 @@ next2:
 	B next2
 
 over2:
-	CBZ R10, whole2
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x6e31fc42 // fdiv v2.4s, v2.4s, v17.4s
-	WORD $0x6e31fc63 // fdiv v3.4s, v3.4s, v17.4s
-
-whole2:
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
+	WORD $0x4e716c00 // smin v0.8h, v0.8h, v17.8h
+	WORD $0x6e726c00 // umin v0.8h, v0.8h, v18.8h
 	WORD $0x0e216842 // fcvtn v2.4h, v2.4s
 	WORD $0x4e216862 // fcvtn2 v2.8h, v3.4s
-	WORD $0x4e726c42 // smin v2.8h, v2.8h, v18.8h
-	WORD $0x6e736c42 // umin v2.8h, v2.8h, v19.8h
+	WORD $0x4e716c42 // smin v2.8h, v2.8h, v17.8h
+	WORD $0x6e726c42 // umin v2.8h, v2.8h, v18.8h
 	CBNZ R4, streams
 	FMOVQ F0, 0(R0)
 	FMOVQ F2, 16(R0)
@@ -6281,15 +6126,10 @@ next3:
 	B next3
 
 over3:
-	CBZ R10, whole3
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-
-whole3:
 	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
 	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
+	WORD $0x4e716c00 // smin v0.8h, v0.8h, v17.8h
+	WORD $0x6e726c00 // umin v0.8h, v0.8h, v18.8h
 	FMOVQ F0, (R0)
 	ADD $16, R5
 	ADD $16, R0
@@ -6469,8 +6309,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinFloat16Fold(SB), NOSPLIT, $0-56
+// func neonMinFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -6838,8 +6678,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxFloat16Fold(SB), NOSPLIT, $0-56
+// func neonMaxFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -7040,91 +6880,6 @@ rest:
 streams:
 	WORD $0xac000400 // stnp q0, q1, [x0, #0]
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
-	B stored
-
-// func neonDivideFloat16(dst, src *byte, n int, x, y uint64)
-TEXT ·neonDivideFloat16(SB), NOSPLIT, $0-40
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD n+16(FP), R3
-	MOVD $0, R4
-	MOVD x+24(FP), R11
-	VDUP R11, V17.S4
-	MOVD $0x7e00, R11
-	VDUP R11, V18.H8
-	MOVD $0xfe00, R11
-	VDUP R11, V19.H8
-	ADD R1, R3, R7
-	SUB $16, R7
-	FMOVQ 0(R7), F0
-	WORD $0x4e217801 // fcvtl2 v1.4s, v0.8h
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
-	VMOV V0.B16, V16.B16
-	ADD R0, R3, R6
-	SUB $16, R6
-	CMP $32, R3
-	BLT vectors
-
-blocks:
-	FMOVQ 0(R1), F0
-	WORD $0x4e217801 // fcvtl2 v1.4s, v0.8h
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	FMOVQ 16(R1), F2
-	WORD $0x4e217843 // fcvtl2 v3.4s, v2.8h
-	WORD $0x0e217842 // fcvtl v2.4s, v2.4h
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
-	WORD $0x6e31fc42 // fdiv v2.4s, v2.4s, v17.4s
-	WORD $0x6e31fc63 // fdiv v3.4s, v3.4s, v17.4s
-	WORD $0x0e216842 // fcvtn v2.4h, v2.4s
-	WORD $0x4e216862 // fcvtn2 v2.8h, v3.4s
-	WORD $0x4e726c42 // smin v2.8h, v2.8h, v18.8h
-	WORD $0x6e736c42 // umin v2.8h, v2.8h, v19.8h
-	CBNZ R4, streams
-	FMOVQ F0, 0(R0)
-	FMOVQ F2, 16(R0)
-
-stored:
-	ADD $32, R1
-	ADD $32, R0
-	SUB $32, R3
-	CMP $32, R3
-	BGE blocks
-
-vectors:
-	CMP $16, R3
-	BLE rest
-	FMOVQ 0(R1), F0
-	WORD $0x4e217801 // fcvtl2 v1.4s, v0.8h
-	WORD $0x0e217800 // fcvtl v0.4s, v0.4h
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x0e216800 // fcvtn v0.4h, v0.4s
-	WORD $0x4e216820 // fcvtn2 v0.8h, v1.4s
-	WORD $0x4e726c00 // smin v0.8h, v0.8h, v18.8h
-	WORD $0x6e736c00 // umin v0.8h, v0.8h, v19.8h
-	FMOVQ F0, (R0)
-	ADD $16, R1
-	ADD $16, R0
-	SUB $16, R3
-	B vectors
-
-rest:
-	FMOVQ F16, (R6)
-	RET
-
-streams:
-	WORD $0xac000800 // stnp q0, q2, [x0, #0]
 	B stored
 
 // func neonScaleFloat16(dst, src *byte, n int, x, y uint64)
@@ -7360,29 +7115,26 @@ streams:
 	WORD $0xac000800 // stnp q0, q2, [x0, #0]
 	B stored
 
-// func neonSumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumBFloat16Fold(SB), NOSPLIT, $0-56
+// func neonSumBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
 	MOVD from+24(FP), R5
 	MOVD n+32(FP), R3
 	MOVD stream+40(FP), R4
-	MOVD by+48(FP), R10
 	MOVD $0xffff0000, R11
 	VDUP R11, V17.S4
 	MOVD $0x3f800000, R11
 	VDUP R11, V18.S4
-	MOVD by+48(FP), R11
-	VDUP R11, V19.S4
 	MOVD $0x1, R11
-	VDUP R11, V20.S4
+	VDUP R11, V19.S4
 	MOVD $0x7fff, R11
-	VDUP R11, V21.S4
+	VDUP R11, V20.S4
 	MOVD $0x7fc0, R11
-	VDUP R11, V22.H8
+	VDUP R11, V21.H8
 	MOVD $0xffc0, R11
-	VDUP R11, V23.H8
+	VDUP R11, V22.H8
 	ADD R5, R3, R12
 	SUB $16, R12
 	MOVD R1, R7
@@ -7409,23 +7161,18 @@ next1:
 	B next1
 
 over1:
-	CBZ R10, whole1
-	WORD $0x6e33fc00 // fdiv v0.4s, v0.4s, v19.4s
-	WORD $0x6e33fc21 // fdiv v1.4s, v1.4s, v19.4s
-
-whole1:
 	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
 	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
 	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48421 // add v1.4s, v1.4s, v20.4s
 	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
 	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
 	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
+	WORD $0x4e756c00 // smin v0.8h, v0.8h, v21.8h
+	WORD $0x6e766c00 // umin v0.8h, v0.8h, v22.8h
 	VMOV V0.B16, V16.B16
 	ADD R0, R3, R6
 	SUB $16, R6
@@ -7467,37 +7214,30 @@ next2:
 	B next2
 
 over2:
-	CBZ R10, whole2
-	WORD $0x6e33fc00 // fdiv v0.4s, v0.4s, v19.4s
-	WORD $0x6e33fc21 // fdiv v1.4s, v1.4s, v19.4s
-	WORD $0x6e33fc42 // fdiv v2.4s, v2.4s, v19.4s
-	WORD $0x6e33fc63 // fdiv v3.4s, v3.4s, v19.4s
-
-whole2:
 	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
 	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
 	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48421 // add v1.4s, v1.4s, v20.4s
 	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
 	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
 	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
+	WORD $0x4e756c00 // smin v0.8h, v0.8h, v21.8h
+	WORD $0x6e766c00 // umin v0.8h, v0.8h, v22.8h
 	WORD $0x6f300444 // ushr v4.4s, v2.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58442 // add v2.4s, v2.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48442 // add v2.4s, v2.4s, v20.4s
 	WORD $0x4ea48442 // add v2.4s, v2.4s, v4.4s
 	WORD $0x6f300465 // ushr v5.4s, v3.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58463 // add v3.4s, v3.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48463 // add v3.4s, v3.4s, v20.4s
 	WORD $0x4ea58463 // add v3.4s, v3.4s, v5.4s
 	WORD $0x6f304443 // sri v3.4s, v2.4s, #16
 	VMOV V3.B16, V2.B16
-	WORD $0x4e766c42 // smin v2.8h, v2.8h, v22.8h
-	WORD $0x6e776c42 // umin v2.8h, v2.8h, v23.8h
+	WORD $0x4e756c42 // smin v2.8h, v2.8h, v21.8h
+	WORD $0x6e766c42 // umin v2.8h, v2.8h, v22.8h
 	CBNZ R4, streams
 	FMOVQ F0, 0(R0)
 	FMOVQ F2, 16(R0)
@@ -7536,23 +7276,18 @@ next3:
 	B next3
 
 over3:
-	CBZ R10, whole3
-	WORD $0x6e33fc00 // fdiv v0.4s, v0.4s, v19.4s
-	WORD $0x6e33fc21 // fdiv v1.4s, v1.4s, v19.4s
-
-whole3:
 	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
 	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
 	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48421 // add v1.4s, v1.4s, v20.4s
 	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
 	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
 	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
+	WORD $0x4e756c00 // smin v0.8h, v0.8h, v21.8h
+	WORD $0x6e766c00 // umin v0.8h, v0.8h, v22.8h
 	FMOVQ F0, (R0)
 	ADD $16, R5
 	ADD $16, R0
@@ -7715,29 +7450,26 @@ streams:
 	WORD $0xac000800 // stnp q0, q2, [x0, #0]
 	B stored
 
-// func neonProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdBFloat16Fold(SB), NOSPLIT, $0-56
+// func neonProdBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
 	MOVD from+24(FP), R5
 	MOVD n+32(FP), R3
 	MOVD stream+40(FP), R4
-	MOVD by+48(FP), R10
 	MOVD $0xffff0000, R11
 	VDUP R11, V17.S4
 	MOVD $0x3f800000, R11
 	VDUP R11, V18.S4
-	MOVD by+48(FP), R11
-	VDUP R11, V19.S4
 	MOVD $0x1, R11
-	VDUP R11, V20.S4
+	VDUP R11, V19.S4
 	MOVD $0x7fff, R11
-	VDUP R11, V21.S4
+	VDUP R11, V20.S4
 	MOVD $0x7fc0, R11
-	VDUP R11, V22.H8
+	VDUP R11, V21.H8
 	MOVD $0xffc0, R11
-	VDUP R11, V23.H8
+	VDUP R11, V22.H8
 	ADD R5, R3, R12
 	SUB $16, R12
 	MOVD R1, R7
@@ -7764,23 +7496,18 @@ next1:
 	B next1
 
 over1:
-	CBZ R10, whole1
-	WORD $0x6e33fc00 // fdiv v0.4s, v0.4s, v19.4s
-	WORD $0x6e33fc21 // fdiv v1.4s, v1.4s, v19.4s
-
-whole1:
 	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
 	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
 	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48421 // add v1.4s, v1.4s, v20.4s
 	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
 	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
 	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
+	WORD $0x4e756c00 // smin v0.8h, v0.8h, v21.8h
+	WORD $0x6e766c00 // umin v0.8h, v0.8h, v22.8h
 	VMOV V0.B16, V16.B16
 	ADD R0, R3, R6
 	SUB $16, R6
@@ -7822,37 +7549,30 @@ next2:
 	B next2
 
 over2:
-	CBZ R10, whole2
-	WORD $0x6e33fc00 // fdiv v0.4s, v0.4s, v19.4s
-	WORD $0x6e33fc21 // fdiv v1.4s, v1.4s, v19.4s
-	WORD $0x6e33fc42 // fdiv v2.4s, v2.4s, v19.4s
-	WORD $0x6e33fc63 // fdiv v3.4s, v3.4s, v19.4s
-
-whole2:
 	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
 	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
 	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48421 // add v1.4s, v1.4s, v20.4s
 	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
 	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
 	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
+	WORD $0x4e756c00 // smin v0.8h, v0.8h, v21.8h
+	WORD $0x6e766c00 // umin v0.8h, v0.8h, v22.8h
 	WORD $0x6f300444 // ushr v4.4s, v2.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58442 // add v2.4s, v2.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48442 // add v2.4s, v2.4s, v20.4s
 	WORD $0x4ea48442 // add v2.4s, v2.4s, v4.4s
 	WORD $0x6f300465 // ushr v5.4s, v3.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58463 // add v3.4s, v3.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48463 // add v3.4s, v3.4s, v20.4s
 	WORD $0x4ea58463 // add v3.4s, v3.4s, v5.4s
 	WORD $0x6f304443 // sri v3.4s, v2.4s, #16
 	VMOV V3.B16, V2.B16
-	WORD $0x4e766c42 // smin v2.8h, v2.8h, v22.8h
-	WORD $0x6e776c42 // umin v2.8h, v2.8h, v23.8h
+	WORD $0x4e756c42 // smin v2.8h, v2.8h, v21.8h
+	WORD $0x6e766c42 // umin v2.8h, v2.8h, v22.8h
 	CBNZ R4, streams
 	FMOVQ F0, 0(R0)
 	FMOVQ F2, 16(R0)
@@ -7891,23 +7611,18 @@ next3:
 	B next3
 
 over3:
-	CBZ R10, whole3
-	WORD $0x6e33fc00 // fdiv v0.4s, v0.4s, v19.4s
-	WORD $0x6e33fc21 // fdiv v1.4s, v1.4s, v19.4s
-
-whole3:
 	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
+	WORD $0x4e331c84 // and v4.16b, v4.16b, v19.16b
+	WORD $0x4eb48400 // add v0.4s, v0.4s, v20.4s
 	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
 	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
+	WORD $0x4e331ca5 // and v5.16b, v5.16b, v19.16b
+	WORD $0x4eb48421 // add v1.4s, v1.4s, v20.4s
 	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
 	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
 	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
+	WORD $0x4e756c00 // smin v0.8h, v0.8h, v21.8h
+	WORD $0x6e766c00 // umin v0.8h, v0.8h, v22.8h
 	FMOVQ F0, (R0)
 	ADD $16, R5
 	ADD $16, R0
@@ -8087,8 +7802,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMinBFloat16Fold(SB), NOSPLIT, $0-56
+// func neonMinBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMinBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -8456,8 +8171,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonMaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonMaxBFloat16Fold(SB), NOSPLIT, $0-56
+// func neonMaxBFloat16Fold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonMaxBFloat16Fold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -8660,132 +8375,6 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonDivideBFloat16(dst, src *byte, n int, x, y uint64)
-TEXT ·neonDivideBFloat16(SB), NOSPLIT, $0-40
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD n+16(FP), R3
-	MOVD $0, R4
-	MOVD x+24(FP), R11
-	VDUP R11, V17.S4
-	MOVD $0x3f800000, R11
-	VDUP R11, V18.S4
-	MOVD $0xffff0000, R11
-	VDUP R11, V19.S4
-	MOVD $0x1, R11
-	VDUP R11, V20.S4
-	MOVD $0x7fff, R11
-	VDUP R11, V21.S4
-	MOVD $0x7fc0, R11
-	VDUP R11, V22.H8
-	MOVD $0xffc0, R11
-	VDUP R11, V23.H8
-	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s
-	ADD R1, R3, R7
-	SUB $16, R7
-	FMOVQ 0(R7), F1
-	WORD $0x4f305420 // shl v0.4s, v1.4s, #16
-	WORD $0x4e331c21 // and v1.16b, v1.16b, v19.16b
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
-	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
-	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
-	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
-	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
-	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
-	VMOV V0.B16, V16.B16
-	ADD R0, R3, R6
-	SUB $16, R6
-	CMP $32, R3
-	BLT vectors
-
-blocks:
-	FMOVQ 0(R1), F1
-	WORD $0x4f305420 // shl v0.4s, v1.4s, #16
-	WORD $0x4e331c21 // and v1.16b, v1.16b, v19.16b
-	FMOVQ 16(R1), F3
-	WORD $0x4f305462 // shl v2.4s, v3.4s, #16
-	WORD $0x4e331c63 // and v3.16b, v3.16b, v19.16b
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
-	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
-	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
-	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
-	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
-	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
-	WORD $0x6e31fc42 // fdiv v2.4s, v2.4s, v17.4s
-	WORD $0x6e31fc63 // fdiv v3.4s, v3.4s, v17.4s
-	WORD $0x6f300444 // ushr v4.4s, v2.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58442 // add v2.4s, v2.4s, v21.4s
-	WORD $0x4ea48442 // add v2.4s, v2.4s, v4.4s
-	WORD $0x6f300465 // ushr v5.4s, v3.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58463 // add v3.4s, v3.4s, v21.4s
-	WORD $0x4ea58463 // add v3.4s, v3.4s, v5.4s
-	WORD $0x6f304443 // sri v3.4s, v2.4s, #16
-	VMOV V3.B16, V2.B16
-	WORD $0x4e766c42 // smin v2.8h, v2.8h, v22.8h
-	WORD $0x6e776c42 // umin v2.8h, v2.8h, v23.8h
-	CBNZ R4, streams
-	FMOVQ F0, 0(R0)
-	FMOVQ F2, 16(R0)
-
-stored:
-	ADD $32, R1
-	ADD $32, R0
-	SUB $32, R3
-	CMP $32, R3
-	BGE blocks
-
-vectors:
-	CMP $16, R3
-	BLE rest
-	FMOVQ 0(R1), F1
-	WORD $0x4f305420 // shl v0.4s, v1.4s, #16
-	WORD $0x4e331c21 // and v1.16b, v1.16b, v19.16b
-	WORD $0x6e31fc00 // fdiv v0.4s, v0.4s, v17.4s
-	WORD $0x6e31fc21 // fdiv v1.4s, v1.4s, v17.4s
-	WORD $0x6f300404 // ushr v4.4s, v0.4s, #16
-	WORD $0x4e341c84 // and v4.16b, v4.16b, v20.16b
-	WORD $0x4eb58400 // add v0.4s, v0.4s, v21.4s
-	WORD $0x4ea48400 // add v0.4s, v0.4s, v4.4s
-	WORD $0x6f300425 // ushr v5.4s, v1.4s, #16
-	WORD $0x4e341ca5 // and v5.16b, v5.16b, v20.16b
-	WORD $0x4eb58421 // add v1.4s, v1.4s, v21.4s
-	WORD $0x4ea58421 // add v1.4s, v1.4s, v5.4s
-	WORD $0x6f304401 // sri v1.4s, v0.4s, #16
-	VMOV V1.B16, V0.B16
-	WORD $0x4e766c00 // smin v0.8h, v0.8h, v22.8h
-	WORD $0x6e776c00 // umin v0.8h, v0.8h, v23.8h
-	FMOVQ F0, (R0)
-	ADD $16, R1
-	ADD $16, R0
-	SUB $16, R3
-	B vectors
-
-rest:
-	FMOVQ F16, (R6)
-	RET
-
-streams:
-	WORD $0xac000800 // stnp q0, q2, [x0, #0]
-	B stored
-
 // func neonScaleBFloat16(dst, src *byte, n int, x, y uint64)
 TEXT ·neonScaleBFloat16(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
@@ -8981,8 +8570,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonBAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonBAndBitsFold(SB), NOSPLIT, $0-56
+// func neonBAndBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonBAndBitsFold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -9158,8 +8747,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonBOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonBOrBitsFold(SB), NOSPLIT, $0-56
+// func neonBOrBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonBOrBitsFold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -9335,8 +8924,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonBXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonBXorBitsFold(SB), NOSPLIT, $0-56
+// func neonBXorBitsFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonBXorBitsFold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -9526,8 +9115,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonSumBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonSumBoolFold(SB), NOSPLIT, $0-56
+// func neonSumBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonSumBoolFold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -9731,8 +9320,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonProdBoolFold(SB), NOSPLIT, $0-56
+// func neonProdBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonProdBoolFold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2
@@ -9936,8 +9525,8 @@ streams:
 	WORD $0xac010c02 // stnp q2, q3, [x0, #32]
 	B stored
 
-// func neonBXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
-TEXT ·neonBXorBoolFold(SB), NOSPLIT, $0-56
+// func neonBXorBoolFold(dst *byte, src *[]byte, k, from, n, stream int)
+TEXT ·neonBXorBoolFold(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD k+16(FP), R2

@@ -42,7 +42,7 @@ func (i isa) halves() []half {
 	return []half{f, b}
 }
 
-// arithmetic is a sum or a product, which a fold may divide before it is rounded.
+// arithmetic is a sum or a product.
 func (h half) arithmetic(name string) body {
 	b := h.whole
 	b.slow = true
@@ -52,11 +52,6 @@ func (h half) arithmetic(name string) body {
 		h.widen(g, t, m)
 		for n := range acc {
 			g.i(name, t[n], acc[n], acc[n])
-		}
-	}
-	b.divide = func(g *gen, acc []int) {
-		for _, a := range acc {
-			g.i("VDIVPS", g.input("D", "by+48"), a, a)
 		}
 	}
 	return b

@@ -32,7 +32,6 @@ type body struct {
 	slow   bool // it takes longer than loading
 	load   func(g *gen, acc []int, m operand)
 	op     func(g *gen, acc []int, m operand) // nil in a unary function
-	divide func(g *gen, acc []int)            // of a fold that rounds once; else nil
 	finish func(g *gen, acc []int)            // brings the result to acc[0]; may be nil
 	inputs func(g *gen)                       // readies the numbers of a unary function
 }
@@ -312,19 +311,15 @@ func reduceText(i isa, b body) string {
 }
 
 // foldText is the shape of any number of operands: R10 slices from SI on, of which R11 says where the next vector is. The
-// register AX has one operand's address, R9 and R13 count the operands. BX is not 0 where sums are divided.
+// register AX has one operand's address, R9 and R13 count the operands.
 func foldText(i isa, b body) string {
 	g := newGen(i, b)
 	g.arguments("dst+0", "DI", "src+8", "SI", "k+16", "R10", "from+24", "R11", "n+32", "CX", "stream+40", "R8")
-	if b.divide != nil {
-		g.arguments("by+48", "BX")
-	}
 	passes := 0
 	g.loops(walk{
 		vectors: func(slots int, index string, disp int, masked bool) {
 			passes++
 			g.operands(slots, index, disp, masked, passes)
-			g.divided(slots, passes)
 			g.ends(slots)
 		},
 		advance: func(bytes int) {
@@ -360,20 +355,6 @@ func (g *gen) operands(slots int, index string, disp int, masked bool, pass int)
 	}
 	g.i("JMP", next)
 	g.label(over)
-}
-
-// divided divides sums before they are rounded, if BX says so.
-func (g *gen) divided(slots, pass int) {
-	if g.divide == nil {
-		return
-	}
-	whole := fmt.Sprintf("whole%d", pass)
-	g.i("TESTQ", "BX", "BX")
-	g.i("JEQ", whole)
-	for s := range slots {
-		g.divide(g, g.acc(s))
-	}
-	g.label(whole)
 }
 
 // unaryText is the shape of one operand, SI.
