@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math"
@@ -17,33 +18,37 @@ var bandwidth = flag.Int("bandwidth", 0, "print the table of docs/performance.md
 // work is one call whose time is measured, of n bytes in the operand that counts.
 type work struct {
 	set, what string
-	bytes     int
+	dtype     colligo.DType
 	run       func(dst, src []byte)
 }
 
 // works lists what a bandwidth is measured of. Reductions are in place: two operands are read, one is written.
 func works(set string) []work {
 	var all []work
-	add := func(what string, run func(dst, src []byte)) { all = append(all, work{set: set, what: what, run: run}) }
+	add := func(d colligo.DType, what string, run func(dst, src []byte)) {
+		all = append(all, work{set, fmt.Sprintf("dtype=%v/op=%s", d, what), d, run})
+	}
 	everyKernel(func(d colligo.DType, op colligo.OpKind, _ *kernels.Kernel) {
 		k := kernels.LookupIn(set, d, op)
-		name := fmt.Sprintf("dtype=%v/op=%v", d, op)
+		name := op.String()
 		bitwise := op == colligo.KindBAnd || op == colligo.KindBOr || op == colligo.KindBXor
 		switch {
 		case d.Real() != d || strings.HasPrefix(d.String(), "float8") || d == colligo.Uint32 || d == colligo.Uint64 || d == colligo.Int16:
 			return // their loops are those of other types, or Go's
+		case op == colligo.KindAvg && !d.Integer():
+			return // scaled, then summed
 		case op == colligo.KindAvg:
-			add(name, func(dst, src []byte) { k.Finish(dst, src, 3) })
+			add(d, name, func(dst, src []byte) { k.Finish(dst, src, 3) })
 		case op == colligo.KindPremulSum:
-			add(name, func(dst, src []byte) { k.Scale(dst, src, 1) })
+			add(d, name, func(dst, src []byte) { k.Scale(dst, src, 1) })
 		case !bitwise || d == colligo.Uint8:
-			add(name, func(dst, src []byte) { k.Reduce(dst, dst, src) })
+			add(d, name, func(dst, src []byte) { k.Reduce(dst, dst, src) })
 		}
 	})
 	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16} {
 		k := kernels.LookupIn(set, d, colligo.KindSum)
 		operands := make([][]byte, 4)
-		add(fmt.Sprintf("dtype=%v/op=sum of 4", d), func(dst, src []byte) {
+		add(d, "sum of 4", func(dst, src []byte) {
 			for i := range operands {
 				operands[i] = src
 			}
@@ -53,17 +58,22 @@ func works(set string) []work {
 	return all
 }
 
+// ones is n bytes of elements that are 1, so that products stay what they are and no loop meets subnormals.
+func ones(d colligo.DType, n int) []byte {
+	return bytes.Repeat(write(d, number{1, 1, 1}), n/d.Size())
+}
+
 func memcpy(dst, src []byte) { copy(dst, src) }
 
 // BenchmarkVectors measures every loop of every instruction set of this machine, and memcpy beside them.
 func BenchmarkVectors(b *testing.B) {
-	all := []work{{set: "go", what: "dtype=uint8/op=memcpy", run: memcpy}}
+	all := []work{{"go", "dtype=uint8/op=memcpy", colligo.Uint8, memcpy}}
 	for _, set := range kernels.InstructionSets() {
 		all = append(all, works(set)...)
 	}
 	for _, n := range []int{16 << 10, 256 << 10, 16 << 20} {
-		dst, src := small(n), small(n)
 		for _, w := range all {
+			dst, src := ones(w.dtype, n), ones(w.dtype, n)
 			b.Run(fmt.Sprintf("set=%s/%s/bytes=%d", w.set, strings.ReplaceAll(w.what, " ", "-"), n), func(b *testing.B) {
 				b.SetBytes(int64(n))
 				for b.Loop() {
@@ -83,7 +93,7 @@ func TestBandwidth(t *testing.T) {
 	sizes := []int{16 << 10, 256 << 10, 16 << 20}
 	sets := kernels.InstructionSets()
 	rows := []string{"memcpy"}
-	cells := map[string][]work{"memcpy": {{run: memcpy}}}
+	cells := map[string][]work{"memcpy": {{dtype: colligo.Uint8, run: memcpy}}}
 	for _, set := range sets {
 		for _, w := range works(set) {
 			if cells[w.what] == nil {
@@ -95,8 +105,8 @@ func TestBandwidth(t *testing.T) {
 	best := map[string]float64{}
 	for range *bandwidth {
 		for _, n := range sizes {
-			dst, src := small(n), small(n)
 			for _, row := range rows {
+				dst, src := ones(cells[row][0].dtype, n), ones(cells[row][0].dtype, n)
 				for i, w := range cells[row] {
 					key := fmt.Sprint(row, n, i)
 					best[key] = max(best[key], rate(w.run, dst, src))
@@ -118,7 +128,14 @@ func TestBandwidth(t *testing.T) {
 		}
 		table.WriteString("|\n")
 	}
-	fmt.Printf("| GB/s of %v, at %v bytes |\n%s", sets, sizes, table.String())
+	head, rule := "| GB/s ", "|---"
+	for _, n := range sizes {
+		for _, set := range sets {
+			head += fmt.Sprintf("| %d Ki %s ", n>>10, set)
+			rule += "|---"
+		}
+	}
+	fmt.Printf("%s|\n%s|\n%s", head, rule, table.String())
 }
 
 // digits prints two significant digits, or whole numbers.

@@ -146,9 +146,12 @@ func (k *Kernel) wide() bool {
 // foldWide folds elements that are widened first.
 func (k *Kernel) foldWide(dst []byte, src [][]byte, s Step) {
 	w := widths[k.real]
-	var word [2]byte
-	w.narrow(unsafe.Pointer(&word), 0, float32(k.Weight(s.Ranks)))
-	weight := w.widen(unsafe.Pointer(&word), 0)
+	weight := float32(k.Weight(s.Ranks))
+	if weight != 1 {
+		var word [2]byte
+		w.narrow(unsafe.Pointer(&word), 0, weight)
+		weight = w.widen(unsafe.Pointer(&word), 0)
+	}
 	value := func(i, of int) float32 {
 		v := w.widen(unsafe.Pointer(&src[of][0]), i)
 		if s.Ranks > 1 && s.isInput(of, len(src)) {

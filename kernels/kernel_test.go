@@ -190,6 +190,7 @@ func TestKernelMisusePanics(t *testing.T) {
 
 func TestKernelsAllocateNothing(t *testing.T) {
 	a, b := make([]byte, 256), make([]byte, 256)
+	operands := [][]byte{a, b, a}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		k, err := kernels.Lookup(colligo.BFloat16, colligo.KindAvg)
 		if err != nil {
@@ -198,6 +199,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		k.Reduce(a, a, b)
 		k.Scale(a, a, 2)
 		k.Finish(a, a, 3)
+		k.Fold(a, operands, 1)
 	}))
 }
 

@@ -13,7 +13,7 @@ import (
 // An instructionSet has vector loops for some element types. The loops take operands at any address.
 type instructionSet struct {
 	name  string
-	least int // bytes that a call must have
+	least int // bytes that a call must have; fewer are reduced as fast in Go
 	loops func(d colligo.DType) vectorLoops
 }
 
@@ -24,11 +24,10 @@ type vectorLoops struct {
 }
 
 // A binaryLoop reduces n bytes, two operands or k of them. If stream is not 0, stores go past the caches, and dst must be a
-// multiple of streamAlign. A fold takes the operands from byte from on. It divides by the float32 whose bits are by, unless
-// that is 0; only sums of float16 and bfloat16 heed it.
+// multiple of streamAlign. A fold takes the operands from byte from on.
 type binaryLoop struct {
 	reduce func(dst, a, b *byte, n, stream int)
-	fold   func(dst *byte, src *[]byte, k, from, n, stream int, by uint64)
+	fold   func(dst *byte, src *[]byte, k, from, n, stream int)
 }
 
 // A unaryLoop changes n bytes by the number or numbers that x and y stand for.
@@ -65,26 +64,30 @@ func (k *Kernel) vectorReduce(dst, a, b []byte) {
 // vectorFold does what Fold does, with a vector loop and for at least as many bytes as that takes. A result whose elements are
 // divided in another pass stays in the caches.
 func (k *Kernel) vectorFold(dst []byte, src [][]byte, divisor int) {
-	raceReduce(dst, src...)
-	by, from, stream := uint64(0), 0, 0
-	if k.wide() && (divisor > 1 || len(src) == 1) { // arithmetic makes even a single operand's NaNs quiet
-		by = uint64(math.Float32bits(float32(max(divisor, 1))))
-		divisor = 1
+	from, stream := 0, 0
+	if k.wide() && len(src) == 1 { // arithmetic makes even a single operand's NaNs quiet
+		k.vectorScale(dst, src[0], 1)
+		return
 	}
 	if len(dst) >= streamBytes && divisor <= 1 && !slices.ContainsFunc(src, func(s []byte) bool { return address(s) == address(dst) }) {
 		if head, ok := k.streamHead(dst); ok && head > 0 {
 			n := head + streamAlign // enough for a call; what follows is still a multiple
-			k.vector.fold(&dst[0], unsafe.SliceData(src), len(src), 0, n, 0, by)
+			k.vector.fold(&dst[0], unsafe.SliceData(src), len(src), 0, n, 0)
 			from, stream = n, 1
 		} else if ok {
 			stream = 1
 		}
 	}
+	raceReduce(dst, src...)
+	most := piece
+	if divisor > 1 {
+		most = foldPiece
+	}
 	for from < len(dst) {
-		n := k.next(len(dst)-from, foldPiece)
-		k.vector.fold(&dst[from], unsafe.SliceData(src), len(src), from, n, stream, by)
+		n := k.next(len(dst)-from, most)
+		k.vector.fold(&dst[from], unsafe.SliceData(src), len(src), from, n, stream)
 		if divisor > 1 {
-			k.finish.Finish(dst[from:from+n], dst[from:from+n], divisor)
+			k.Finish(dst[from:from+n], dst[from:from+n], divisor)
 		}
 		from += n
 	}
@@ -112,12 +115,7 @@ func (k *Kernel) vectorDivide(dst, src []byte, by int) bool {
 		return false
 	}
 	x, y := uint64(0), uint64(0)
-	if k.scales != nil && by&(by-1) == 0 && by <= 1<<24 { // the reciprocal is exact in every type, and multiplying is faster
-		return k.vectorScale(dst, src, 1/float64(by))
-	}
 	switch k.real {
-	case colligo.Float64:
-		x = math.Float64bits(float64(by))
 	case colligo.Int64:
 		reciprocal, shift := reciprocal64(uint64(by))
 		x, y = reciprocal, uint64(shift)
@@ -131,8 +129,6 @@ func (k *Kernel) vectorDivide(dst, src []byte, by int) bool {
 			return false
 		}
 		x = reciprocal8(uint32(by))
-	default:
-		x = uint64(math.Float32bits(float32(by)))
 	}
 	k.vectorUnary(k.divides, dst, src, x, y)
 	return true

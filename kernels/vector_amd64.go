@@ -10,7 +10,7 @@ func instructionSets() []instructionSet {
 	x := &cpu.X86
 	avx2 := x.HasAVX2 && x.HasBMI2 && hasF16C()
 	if avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		all = append(all, instructionSet{"avx512", 1, avx512Loops})
+		all = append(all, instructionSet{"avx512", 32, avx512Loops})
 	}
 	if avx2 {
 		all = append(all, instructionSet{"avx2", 32, avx2Loops})

@@ -42,20 +42,16 @@ func (i isa) halves() []half {
 	return []half{f, b}
 }
 
-// arithmetic is a sum or a product, which a fold may divide before it is rounded.
+// arithmetic is a sum or a product.
 func (h half) arithmetic(name string) body {
 	b := h.whole
+	b.slow = true
 	b.load = h.widen
 	b.op = func(g *gen, acc []int, m operand) {
 		t := []int{g.temp(0), g.temp(1)}[:len(acc)]
 		h.widen(g, t, m)
 		for n := range acc {
 			g.i(name, t[n], acc[n], acc[n])
-		}
-	}
-	b.divide = func(g *gen, acc []int) {
-		for _, a := range acc {
-			g.i("VDIVPS", g.input("D", "by+48"), a, a)
 		}
 	}
 	return b
@@ -158,6 +154,7 @@ func (i isa) patternOrder(h half, least bool) body {
 		g.i("VPOR", low, high, high)
 		g.i("VPBLENDVB", high, nan, a, a)
 	})
+	b.slow = true
 	load := b.load
 	b.load = func(g *gen, acc []int, m operand) {
 		load(g, acc, m)

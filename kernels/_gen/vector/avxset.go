@@ -111,11 +111,9 @@ func (i isa) unaries() []named {
 	var all []named
 	add := func(field, name string, b body) { all = append(all, named{[]string{field}, name, []string{name}, b}) }
 	for _, t := range []struct{ name, suffix, lane string }{{"Float32", "PS", "D"}, {"Float64", "PD", "Q"}} {
-		add("Divide", t.name, i.byNumber("VDIV"+t.suffix, t.lane))
 		add("Scale", t.name, i.byNumber("VMUL"+t.suffix, t.lane))
 	}
 	for _, t := range i.halves() {
-		add("Divide", t.name, t.byNumber("VDIVPS"))
 		add("Scale", t.name, t.byNumber("VMULPS"))
 	}
 	add("Divide", "Int64", i.divideLongs())

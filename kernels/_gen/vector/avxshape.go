@@ -27,11 +27,11 @@ var (
 
 // A body is what becomes of one vector.
 type body struct {
-	bytes  int // of memory
-	accs   int // registers that hold it while it is reduced
+	bytes  int  // of memory
+	accs   int  // registers that hold it while it is reduced
+	slow   bool // it takes longer than loading
 	load   func(g *gen, acc []int, m operand)
 	op     func(g *gen, acc []int, m operand) // nil in a unary function
-	divide func(g *gen, acc []int)            // of a fold that rounds once; else nil
 	finish func(g *gen, acc []int)            // brings the result to acc[0]; may be nil
 	inputs func(g *gen)                       // readies the numbers of a unary function
 }
@@ -258,6 +258,22 @@ func (g *gen) at(base, index string, disp, slot int, masked bool) operand {
 	return o
 }
 
+// distance is how many bytes before their use lines are asked for.
+const distance = 1024
+
+// ahead asks for the lines that a block some time later needs. The processor does so by itself where a block takes little
+// time. Where it takes long, too few of the loads to come are in sight.
+func (g *gen) ahead(bases ...string) {
+	if !g.slow {
+		return
+	}
+	for _, b := range bases {
+		for line := 0; line < g.bytes*g.slots(); line += 64 {
+			g.i("PREFETCHT0", fmt.Sprintf("%d(%s)", distance+line, b))
+		}
+	}
+}
+
 // ends finishes the vectors of a block.
 func (g *gen) ends(slots int) {
 	for s := range slots {
@@ -275,6 +291,9 @@ func reduceText(i isa, b body) string {
 	g.arguments("dst+0", "DI", "a+8", "SI", "b+16", "DX", "n+24", "CX", "stream+32", "R8")
 	g.loops(walk{
 		vectors: func(slots int, index string, disp int, masked bool) {
+			if slots > 1 {
+				g.ahead("SI", "DX")
+			}
 			for s := range slots {
 				g.load(g, g.acc(s), g.at("SI", index, disp, s, masked))
 				g.op(g, g.acc(s), g.at("DX", index, disp, s, masked))
@@ -292,19 +311,15 @@ func reduceText(i isa, b body) string {
 }
 
 // foldText is the shape of any number of operands: R10 slices from SI on, of which R11 says where the next vector is. The
-// register AX has one operand's address, R9 and R13 count the operands. BX is not 0 where sums are divided.
+// register AX has one operand's address, R9 and R13 count the operands.
 func foldText(i isa, b body) string {
 	g := newGen(i, b)
 	g.arguments("dst+0", "DI", "src+8", "SI", "k+16", "R10", "from+24", "R11", "n+32", "CX", "stream+40", "R8")
-	if b.divide != nil {
-		g.arguments("by+48", "BX")
-	}
 	passes := 0
 	g.loops(walk{
 		vectors: func(slots int, index string, disp int, masked bool) {
 			passes++
 			g.operands(slots, index, disp, masked, passes)
-			g.divided(slots, passes)
 			g.ends(slots)
 		},
 		advance: func(bytes int) {
@@ -340,20 +355,6 @@ func (g *gen) operands(slots int, index string, disp int, masked bool, pass int)
 	}
 	g.i("JMP", next)
 	g.label(over)
-}
-
-// divided divides sums before they are rounded, if BX says so.
-func (g *gen) divided(slots, pass int) {
-	if g.divide == nil {
-		return
-	}
-	whole := fmt.Sprintf("whole%d", pass)
-	g.i("TESTQ", "BX", "BX")
-	g.i("JEQ", whole)
-	for s := range slots {
-		g.divide(g, g.acc(s))
-	}
-	g.label(whole)
 }
 
 // unaryText is the shape of one operand, SI.

@@ -195,11 +195,6 @@ func (h armHalf) arithmetic(name string) armBody {
 				h.settle(g, t[n])
 				g.w(name, acc[n], acc[n], t[n])
 			}
-		},
-		divide: func(g *arm, acc []int) {
-			for _, a := range acc {
-				g.w("fdiv 4s", a, a, g.input("S4", "by+48"))
-			}
 		}}
 }
 

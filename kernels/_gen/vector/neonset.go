@@ -8,7 +8,7 @@ func neon() set {
 		s.functions = append(s.functions,
 			function{name, reduce, types, fields, armReduce(b)}, function{name + "Fold", fold, nil, nil, armFold(b)})
 	}
-	divide := func(field, name string, b armBody) {
+	one := func(field, name string, b armBody) {
 		s.functions = append(s.functions, function{"neon" + field + name, unary, []string{name}, []string{field}, armUnary(b)})
 	}
 	neonIntegers(binary)
@@ -18,8 +18,7 @@ func neon() set {
 		binary(t.name, types, armPlain("fmul "+t.lanes), "Prod")
 		binary(t.name, types, armFloatOrder("fmin ", t.lanes, t.of), "Min")
 		binary(t.name, types, armFloatOrder("fmax ", t.lanes, t.of), "Max")
-		divide("Divide", t.name, armByNumber("fdiv "+t.lanes, t.of))
-		divide("Scale", t.name, armByNumber("fmul "+t.lanes, t.of))
+		one("Scale", t.name, armByNumber("fmul "+t.lanes, t.of))
 	}
 	for _, h := range armHalves() {
 		types := []string{h.name}
@@ -27,8 +26,7 @@ func neon() set {
 		binary(h.name, types, h.arithmetic("fmul 4s"), "Prod")
 		binary(h.name, types, h.patternOrder(true), "Min")
 		binary(h.name, types, h.patternOrder(false), "Max")
-		divide("Divide", h.name, h.byNumber("fdiv 4s"))
-		divide("Scale", h.name, h.byNumber("fmul 4s"))
+		one("Scale", h.name, h.byNumber("fmul 4s"))
 	}
 	binary("Bits", allIntegers, armPlain("and 16b"), "BAnd")
 	binary("Bits", allIntegers, armPlain("orr 16b"), "BOr")
@@ -37,10 +35,10 @@ func neon() set {
 	binary("Bool", bools, armTruth("orr 16b"), "Sum", "Max", "BOr")
 	binary("Bool", bools, armTruth("and 16b"), "Prod", "Min", "BAnd")
 	binary("Bool", bools, armTruth("eor 16b"), "BXor")
-	divide("Divide", "Int64", armDivideLongs())
-	divide("Divide", "Int32", armDivideWords())
-	divide("Divide", "Int8", armDivideBytes(true))
-	divide("Divide", "Uint8", armDivideBytes(false))
+	one("Divide", "Int64", armDivideLongs())
+	one("Divide", "Int32", armDivideWords())
+	one("Divide", "Int8", armDivideBytes(true))
+	one("Divide", "Uint8", armDivideBytes(false))
 	return s
 }
 

@@ -21,7 +21,6 @@ type armBody struct {
 	accs   int
 	load   func(g *arm, acc []int, m string)
 	op     func(g *arm, acc []int, m string)
-	divide func(g *arm, acc []int)
 	finish func(g *arm, acc []int)
 	inputs func(g *arm)
 }
@@ -162,18 +161,14 @@ func armReduce(b armBody) string {
 }
 
 // armFold is the shape of any number of operands: R2 slices from R1 on, of which R5 says where the next vector is. The
-// registers R7 and R8 count the operands, R9 has one's address. R10 is not 0 where sums are divided.
+// registers R7 and R8 count the operands, R9 has one's address.
 func armFold(b armBody) string {
 	g := newArm(b)
 	g.arguments("dst+0", "R0", "src+8", "R1", "k+16", "R2", "from+24", "R5", "n+32", "R3", "stream+40", "R4")
-	if b.divide != nil {
-		g.arguments("by+48", "R10")
-	}
 	passes := 0
 	at := func(slots int, offset string) {
 		passes++
 		g.operands(slots, offset, passes)
-		g.divided(slots, passes)
 		g.ends(slots)
 	}
 	last := func() {
@@ -207,18 +202,6 @@ func (g *arm) operands(slots int, offset string, pass int) {
 	}
 	g.i("B next%d", pass)
 	g.label(fmt.Sprintf("over%d", pass))
-}
-
-// divided divides sums before they are rounded, if R10 says so.
-func (g *arm) divided(slots, pass int) {
-	if g.divide == nil {
-		return
-	}
-	g.i("CBZ R10, whole%d", pass)
-	for s := range slots {
-		g.divide(g, g.acc(s))
-	}
-	g.label(fmt.Sprintf("whole%d", pass))
 }
 
 // armUnary is the shape of one operand, R1.

@@ -18,8 +18,6 @@ var opcodes = map[string]opcode{
 	"fadd 2d": {0x4e60d400, "fadd v%[1]d.2d, v%[2]d.2d, v%[3]d.2d"},
 	"fmul 4s": {0x6e20dc00, "fmul v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
 	"fmul 2d": {0x6e60dc00, "fmul v%[1]d.2d, v%[2]d.2d, v%[3]d.2d"},
-	"fdiv 4s": {0x6e20fc00, "fdiv v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
-	"fdiv 2d": {0x6e60fc00, "fdiv v%[1]d.2d, v%[2]d.2d, v%[3]d.2d"},
 	"fmin 4s": {0x4ea0f400, "fmin v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},
 	"fmin 2d": {0x4ee0f400, "fmin v%[1]d.2d, v%[2]d.2d, v%[3]d.2d"},
 	"fmax 4s": {0x4e20f400, "fmax v%[1]d.4s, v%[2]d.4s, v%[3]d.4s"},

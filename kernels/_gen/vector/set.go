@@ -9,7 +9,6 @@ import (
 // A set is one instruction set and its functions.
 type set struct {
 	name, arch string // such as "avx2" and "amd64"
-	include    string // lines after the marker in the assembly
 	functions  []function
 }
 
@@ -35,12 +34,12 @@ const (
 // parameters of the shapes, in Go. All are words.
 var parameters = [...]string{
 	reduce: "dst, a, b *byte, n, stream int",
-	fold:   "dst *byte, src *[]byte, k, from, n, stream int, by uint64",
+	fold:   "dst *byte, src *[]byte, k, from, n, stream int",
 	unary:  "dst, src *byte, n int, x, y uint64",
 }
 
 // words is how many words the parameters are.
-var words = [...]int{reduce: 5, fold: 7, unary: 5}
+var words = [...]int{reduce: 5, fold: 6, unary: 5}
 
 func (s *set) assembly() string {
 	var b strings.Builder
