@@ -57,36 +57,37 @@ func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 // LoadAcquire32 loads a word before all that the block will do: ld.acquire.sys. Each load returns the oldest value that
 // memory order allows, and the next load the next value. So a word has to be polled, and a single look tells little.
 func (b *Block) LoadAcquire32(addr uint64) uint32 {
-	m, at := b.at(addr, 4, 4)
-	v, published := b.load32(m, at)
-	if published != nil {
-		b.task.actor.join(published)
+	v := b.load32(addr, true)
+	if v.published != nil {
+		b.task.actor.join(v.published)
 	}
-	return v
+	return v.value
 }
 
 // LoadVolatile32 loads a flag as ld.volatile and ld.relaxed.sys do. Unlike LoadAcquire32 it orders the accesses that the
 // flag shows to be over only from the next fence on.
 func (b *Block) LoadVolatile32(addr uint64) uint32 {
-	m, at := b.at(addr, 4, 4)
-	v, published := b.load32(m, at)
-	if published != nil {
-		b.task.actor.observe(published)
+	v := b.load32(addr, false)
+	if v.published != nil {
+		b.task.actor.observe(v.published)
 	}
-	return v
+	return v.value
 }
 
-func (b *Block) load32(m *memory, at int) (uint32, *stamp) {
+func (b *Block) load32(addr uint64, acquire bool) loaded {
+	m, at := b.at(addr, 4, 4)
 	st := b.task
-	v, published, newest := st.sim.load(st.actor, m, at)
-	if newest {
+	v := st.sim.load(st.actor, m, at, acquire)
+	if v.newest {
 		st.look(m, at, at+4)
-		st.saw(v)
+		st.saw(v.value)
 	} else {
 		st.paused = true // there is more to see: the next Yield does not wait
 	}
-	st.sim.touch(b.accessor(), m, at, 4, flag, false, nil)
-	return v, published
+	if !v.again {
+		st.sim.touch(b.accessor(), m, at, 4, flag, false, nil)
+	}
+	return v
 }
 
 // Add32 adds to a word and returns the value before: atom.acq_rel.sys.add.

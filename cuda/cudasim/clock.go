@@ -70,6 +70,13 @@ func (c *clock) join(o *clock) {
 	if o.mark == nil && c.has(o.sheets) {
 		return
 	}
+	if len(c.sheets) == 0 && o.mark == nil {
+		c.sheets, c.mark = o.sheets, nil
+		return
+	}
+	if len(c.sheets) < len(o.sheets) { // once, not for each sheet
+		c.own(len(o.sheets) - 1)
+	}
 	for i, its := range o.sheets {
 		if its == nil || i < len(c.sheets) && c.sheets[i] == its {
 			continue
@@ -175,14 +182,15 @@ type actor struct {
 	knowledge
 	slot        int
 	epoch       uint32
-	fenced      clock // hb at the last fence, which a volatile store publishes
+	born        uint32 // the epoch in which replace gave the actor its knowledge; it has lost none since
+	fenced      clock  // hb at the last fence, which a volatile store publishes
 	fencedEpoch uint32
 	pending     clock // knowledge from volatile loads, which counts from the next fence on
 }
 
 // replace makes k all that a knows.
 func (a *actor) replace(k knowledge) {
-	a.knowledge, a.pending = k, clock{}
+	a.knowledge, a.pending, a.born = k, clock{}, a.epoch
 }
 
 // release publishes everything.

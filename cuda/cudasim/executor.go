@@ -119,10 +119,10 @@ func (s *Sim) forget() {
 	leaks := s.Leaks()
 	s.lock()
 	defer s.unlock()
-	for _, b := range s.pages {
-		givePages(b)
+	for _, d := range s.taken {
+		spare.give(d)
 	}
-	s.pages, s.leaks, s.processes, s.ready, s.watched = nil, leaks, nil, nil, nil
+	s.taken, s.leaks, s.processes, s.ready, s.watched = nil, leaks, nil, nil, nil
 	s.touching = touch{sim: s}
 	for _, d := range s.devices {
 		d.waiting = nil

@@ -15,6 +15,7 @@ type memory struct {
 	device  int // -1: host
 	process int // that took it
 	data    []byte
+	pages   *devicePages // that hold the data, nil for the host
 	shadow  shadow
 	refs    int  // mappings and allocation handles
 	freed   bool // by the process that took it with MemAlloc: others may not use it any more
@@ -73,8 +74,8 @@ func (s *Sim) newMemory(p *Process, device, bytes int) *memory {
 		return nil
 	}
 	d.used += bytes
-	m.data, m.shadow = takePages(bytes), newShadow(bytes)
-	s.pages = append(s.pages, m.data)
+	m.pages, m.shadow = s.pages(bytes), newShadow(bytes)
+	m.data = m.pages.bytes[:bytes:bytes]
 	return m
 }
 
@@ -85,7 +86,8 @@ func (s *Sim) drop(m *memory) {
 		if m.freed {
 			delete(s.exports, string(s.token(m)))
 			if !s.closed {
-				emptyPages(m.data)
+				m.pages.empty()
+				m.pages.free = true
 			}
 		}
 	}

@@ -3,5 +3,4 @@
 package cudasim
 
 func takePages(bytes int) []byte { return make([]byte, bytes) }
-func emptyPages([]byte) bool     { return false }
 func givePages([]byte)           {}

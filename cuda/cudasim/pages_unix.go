@@ -2,11 +2,7 @@
 
 package cudasim
 
-import (
-	"runtime"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // takePages returns zeroed memory for a device. It is not Go's, so pages cost nothing until they are written. Go's race
 // detector keeps no shadow of it, and would find nothing in memory that the Sim's lock guards.
@@ -17,11 +13,6 @@ func takePages(bytes int) []byte {
 	}
 	preferLargePages(b)
 	return b
-}
-
-// emptyPages gives whole pages back; the addresses stay readable. It reports whether they now hold zeros.
-func emptyPages(b []byte) bool {
-	return unix.Madvise(b, unix.MADV_DONTNEED) == nil && runtime.GOOS == "linux"
 }
 
 // givePages gives back pages of takePages.

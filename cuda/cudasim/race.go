@@ -2,6 +2,7 @@ package cudasim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -101,6 +102,9 @@ func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write boo
 	}
 	t.fresh = &cell{write: t.access, stamp: published}
 	m.shadow.visit(lo, lo+n, s.writes)
+	if m.pages != nil {
+		m.pages.soil(lo, lo+n)
+	}
 	if kind != flag {
 		m.forget(lo, lo+n)
 	}
@@ -147,11 +151,19 @@ func (t *touch) read(c *cell, lo, hi int) *cell {
 
 // withRead adds the read and drops the reads that it follows: an access after it is also after them.
 func (t *touch) withRead(c *cell) *cell {
-	n := &cell{write: c.write, stamp: c.stamp, reads: make([]access, 0, len(c.reads)+1)}
+	if slices.Contains(c.reads, t.access) {
+		return c
+	}
+	var room struct {
+		cell
+		first [1]access
+	}
+	n := &room.cell
+	n.write, n.stamp, n.reads = c.write, c.stamp, room.first[:0]
+	if len(c.reads) > 1 {
+		n.reads = make([]access, 0, len(c.reads)+1)
+	}
 	for _, r := range c.reads {
-		if r == t.access {
-			return c
-		}
 		known := r.slot == t.access.slot || r.epoch <= t.by.hb.at(int(r.slot))
 		if !known || t.access.kind != plain && t.access.kind != r.kind {
 			n.reads = append(n.reads, r)

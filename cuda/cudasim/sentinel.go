@@ -1,31 +1,27 @@
 package cudasim
 
-import "bytes"
+import "encoding/binary"
 
 const lineBytes = 16
 
 // StoreSentinel stores data, padded with zeros, as lines of 16 bytes by the sentinel protocol. Each line is one volatile store. It proves
 // that it has arrived by differing from the sentinel.
 func (b *Block) StoreSentinel(addr uint64, data []byte) {
-	b.storeLines(addr, (len(data)+lineBytes-1)/lineBytes, validated, func(line []byte, i int) {
-		clear(line[copy(line, data[i*lineBytes:]):])
-	})
+	b.storeLines(addr, (len(data)+lineBytes-1)/lineBytes, validated, func(lines []byte) { clear(lines[copy(lines, data):]) })
 }
 
 // Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has read
 // them, or the block has passed a fence.
 func (b *Block) Clear(addr uint64, n int, sentinel [lineBytes]byte) {
-	b.storeLines(addr, n, clearing, func(line []byte, _ int) { copy(line, sentinel[:]) })
+	b.storeLines(addr, n, clearing, func(lines []byte) { fill(lines, sentinel[:]) })
 }
 
-func (b *Block) storeLines(addr uint64, n int, kind accessKind, fill func(line []byte, i int)) {
+func (b *Block) storeLines(addr uint64, n int, kind accessKind, put func(lines []byte)) {
 	if n == 0 {
 		return
 	}
 	m, at := b.at(addr, n*lineBytes, lineBytes)
-	for i := range n {
-		fill(m.data[at+i*lineBytes:][:lineBytes], i)
-	}
+	put(m.data[at : at+n*lineBytes])
 	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, kind, true, b.task.actor.relaxed())
 	b.task.breathe()
 }
@@ -37,14 +33,15 @@ func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte)
 		return true
 	}
 	m, at := b.at(addr, n*lineBytes, lineBytes)
-	for i := range n {
-		line := m.data[at+i*lineBytes:][:lineBytes]
-		if bytes.Equal(line, sentinel[:]) {
+	lines := m.data[at : at+n*lineBytes]
+	first, second := binary.NativeEndian.Uint64(sentinel[:]), binary.NativeEndian.Uint64(sentinel[8:])
+	for i := 0; i < len(lines); i += lineBytes {
+		if binary.NativeEndian.Uint64(lines[i:]) == first && binary.NativeEndian.Uint64(lines[i+8:]) == second {
 			b.task.look(m, at, at+n*lineBytes)
 			return false
 		}
-		copy(data[i*lineBytes:], line)
 	}
+	copy(data, lines)
 	m.stamps(at, at+n*lineBytes, b.task.actor.observe)
 	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, validated, false, nil)
 	return true

@@ -21,7 +21,7 @@ type Sim struct {
 	processes []*Process
 	kernels   map[kernelKey]*kernel
 	exports   map[string]*memory // by token
-	pages     [][]byte           // of devices, until Close
+	taken     []*devicePages     // until Close
 	host      *host              // of all processes, unless each has its own
 
 	touching      touch                       // the touch under way, if there is one

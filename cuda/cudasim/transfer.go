@@ -3,7 +3,6 @@ package cudasim
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -85,24 +84,16 @@ func (c *call) memsetAsync(dst cuda.Pointer, value uint32, width, count int, st 
 		if !ok {
 			return finished
 		}
+		if m.host() || slices.Max(pattern) != 0 {
+			s.touch(o.accessor(), m, at, bytes, plain, true, nil)
+			fill(m.data[at:at+bytes], pattern)
+			return finished
+		}
+		m.pages.clear(at, at+bytes)
 		s.touch(o.accessor(), m, at, bytes, plain, true, nil)
-		m.fill(at, at+bytes, pattern)
+		m.pages.cleared(at, at+bytes)
 		return finished
 	})
-}
-
-// leastEmpty is from how many bytes on giving pages back is cheaper than writing zeros.
-const leastEmpty = 64 << 10
-
-func (m *memory) fill(lo, hi int, pattern []byte) {
-	page := os.Getpagesize()
-	from, to := roundUp(lo, page), hi/page*page
-	if m.host() || to-from < leastEmpty || slices.Max(pattern) != 0 || !emptyPages(m.data[from:to]) {
-		fill(m.data[lo:hi], pattern)
-		return
-	}
-	clear(m.data[lo:from])
-	clear(m.data[to:hi])
 }
 
 func fill(b, pattern []byte) {

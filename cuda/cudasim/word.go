@@ -8,10 +8,20 @@ package cudasim
 // Of host memory a load returns what is there: the host stores and looks without a call. A value that the host has stored
 // publishes what the host knew when the word was next looked at.
 type word struct {
-	at     int      // in its memory
-	values []posted // the first is what was there before the first store
-	first  int      // index of values[0] in the word's life
-	read   map[int]int
+	at     int              // in its memory
+	values []posted         // the first is what was there before the first store
+	first  int              // index of values[0] in the word's life
+	read   map[int]*reading // by slot
+	recent *reading
+}
+
+// A reading is an actor's last load of a word.
+type reading struct {
+	slot     int
+	index    int    // of the value, in the word's life
+	last     int    // index of the word's last value at the time
+	epoch    uint32 // of the actor at the time
+	acquired bool   // the actor has joined what the value's store has published; else it has observed that
 }
 
 type posted struct {
@@ -39,7 +49,7 @@ func (w *word) add(value uint32, published *stamp) {
 func (s *Sim) flagAt(m *memory, at int, now uint32) *word {
 	w := m.flag(at)
 	if w == nil {
-		w = &word{at: at, values: []posted{{now, nil}}, read: map[int]int{}}
+		w = &word{at: at, values: []posted{{now, nil}}}
 		m.keep(w)
 		if m.host() && now != 0 {
 			w.values[0].published = s.hostStamp()
@@ -121,27 +131,63 @@ func (s *Sim) word(m *memory, at int) *word {
 	return m.flag(at)
 }
 
-// load returns a value for the actor, what its store published, and whether there is no newer one.
-func (s *Sim) load(a *actor, m *memory, at int) (value uint32, published *stamp, newest bool) {
-	w := s.word(m, at)
-	if w == nil {
-		m.stamps(at, at+4, func(s *stamp) { published = s })
-		return m.get(at), published, true
-	}
-	i := len(w.values) - 1
-	if !m.host() {
-		i = w.next(a)
-	}
-	return w.values[i].value, w.values[i].published, i == len(w.values)-1
+// A loaded is what an actor finds in a word.
+type loaded struct {
+	value     uint32
+	published *stamp // by the value's store, nil if the actor knows it
+	newest    bool   // there is no newer value
+	again     bool   // the actor has loaded this value in its present epoch, and none was stored since
 }
 
-// next returns the index of the value that the actor loads now.
-func (w *word) next(a *actor) int {
-	i := w.oldest(a)
-	if last, ok := w.read[a.slot]; ok {
-		i = min(max(i, last+1-w.first), len(w.values)-1)
+// load returns a value for the actor, which joins what its store has published, or observes it.
+func (s *Sim) load(a *actor, m *memory, at int, acquire bool) (v loaded) {
+	w := s.word(m, at)
+	if w == nil {
+		m.stamps(at, at+4, func(s *stamp) { v.published = s })
+		v.value, v.newest = m.get(at), true
+		return v
 	}
-	w.read[a.slot] = w.first + i
+	last := len(w.values) - 1
+	r, i := w.readingOf(a), last
+	if !m.host() {
+		i = w.next(a, r)
+	}
+	now := reading{a.slot, w.first + i, w.first + last, a.epoch, acquire}
+	v = loaded{w.values[i].value, w.values[i].published, i == last, false}
+	if r.index == now.index && r.epoch >= a.born && r.epoch != 0 {
+		if r.acquired || !acquire {
+			v.published = nil
+		}
+		v.again = r.epoch == now.epoch && r.last == now.last
+		now.acquired = acquire || r.acquired
+	}
+	*r = now
+	return v
+}
+
+// readingOf returns the actor's last load, whose epoch is 0 if there was none.
+func (w *word) readingOf(a *actor) *reading {
+	if w.recent != nil && w.recent.slot == a.slot {
+		return w.recent
+	}
+	r := w.read[a.slot]
+	if r == nil {
+		if w.read == nil {
+			w.read = map[int]*reading{}
+		}
+		r = &reading{slot: a.slot}
+		w.read[a.slot] = r
+	}
+	w.recent = r
+	return r
+}
+
+// next returns the index of the value that the actor loads now, after its last load r.
+func (w *word) next(a *actor, r *reading) int {
+	i := w.oldest(a)
+	if r.epoch != 0 {
+		i = min(max(i, r.index+1-w.first), len(w.values)-1)
+	}
 	return i
 }
 

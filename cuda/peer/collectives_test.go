@@ -204,7 +204,7 @@ func (r *rank) reduces(d colligo.DType, n int) error {
 // try puts the input in place and zeros where the output will be, calls, and compares.
 func (r *rank) try(what string, in colligo.Tensor, data []byte, out colligo.Tensor, want []byte, call func() error) error {
 	if out.Addr() != in.Addr() {
-		if err := r.put(out, make([]byte, out.Size())); err != nil {
+		if err := r.put(out, zeros(out.Size())); err != nil {
 			return err
 		}
 	}

@@ -14,39 +14,58 @@ import (
 // in every type, whatever the order. Averages have 0 or 1: all that a third of a rank adds is the same, so their order does not
 // show either. Rank and position show in all of them. The bytes are not the caller's to change.
 func values(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
-	if n > mostMade {
-		return makeValues(d, k, rank, n)
-	}
 	type key struct {
 		d       colligo.DType
 		k       colligo.OpKind
 		rank, n int
 	}
-	of := key{d, k, rank, n}
-	if b, ok := made.Load(of); ok {
+	return madeOnce(key{d, k, rank, n}, n, func() []byte { return makeValues(d, k, rank, n) })
+}
+
+// madeOnce returns n elements that belong to a key, from before or made now: every rank asks for those of all.
+func madeOnce(key any, n int, produce func() []byte) []byte {
+	if n > mostMade {
+		return produce()
+	}
+	if b, ok := made.Load(key); ok {
 		return b.([]byte)
 	}
-	b, _ := made.LoadOrStore(of, makeValues(d, k, rank, n))
+	b, _ := made.LoadOrStore(key, produce())
 	return b.([]byte)
 }
 
-// made are values that were asked for before, for every rank asks for those of all.
+// made are elements that were asked for before, by key.
 var made sync.Map
 
 const mostMade = 1 << 18 // elements
 
+// zeros returns n bytes, which are not the caller's to change.
+func zeros(n int) []byte {
+	if n > len(zero) {
+		return make([]byte, n)
+	}
+	return zero[:n:n]
+}
+
+var zero [1 << 20]byte
+
 func makeValues(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
+	var patterns [4][8]byte // of each value
+	for v := range patterns {
+		of := v
+		switch {
+		case k == colligo.KindProd:
+			of = 1 + v&1
+		case k == colligo.KindAvg && !d.Integer() || d == colligo.Bool || d.Real().Size() == 1 && d.Float():
+			of &= 1
+		}
+		putValue(patterns[v][:], d.Real(), of)
+	}
 	b := make([]byte, n*d.Size())
 	size := d.Real().Size()
 	for i := range len(b) / size {
 		v := (i*3 + i/7 + i>>11 + rank*5) % 4
-		switch {
-		case k == colligo.KindProd:
-			v = 1 + v&1
-		case k == colligo.KindAvg && !d.Integer() || d == colligo.Bool || size == 1 && d.Float():
-			v &= 1
-		}
-		putValue(b[i*size:], d.Real(), v)
+		copy(b[i*size:i*size+size], patterns[v][:])
 	}
 	return b
 }
@@ -80,12 +99,21 @@ func putValue(b []byte, d colligo.DType, v int) {
 	}
 }
 
-// reduced returns the reduction of all ranks' values, by the CPU's kernels.
+// reduced returns the reduction of all ranks' values, by the CPU's kernels. The bytes are not the caller's to change.
 func reduced(d colligo.DType, op colligo.ReduceOp, size, n int) ([]byte, error) {
 	k, err := kernels.Lookup(d, op.Kind())
 	if err != nil {
 		return nil, err
 	}
+	type key struct {
+		d       colligo.DType
+		op      colligo.ReduceOp
+		size, n int
+	}
+	return madeOnce(key{d, op, size, n}, n, func() []byte { return makeReduced(k, d, op, size, n) }), nil
+}
+
+func makeReduced(k *kernels.Kernel, d colligo.DType, op colligo.ReduceOp, size, n int) []byte {
 	acc := bytes.Clone(values(d, op.Kind(), 0, n))
 	factor := k.Weight(size)
 	if op.Kind() == colligo.KindPremulSum {
@@ -104,5 +132,5 @@ func reduced(d colligo.DType, op colligo.ReduceOp, size, n int) ([]byte, error) 
 		}
 	}
 	k.Finish(acc, acc, size)
-	return acc, nil
+	return acc
 }

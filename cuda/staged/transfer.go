@@ -21,10 +21,10 @@ type transfer struct {
 	backend.Call
 	shape     plan.Shape
 	factor    *colligo.Tensor // of a premultiplied sum, if it is on the device
-	ins, outs []extent // on the device
-	behind    int      // where outs begin in a slot, in bytes; 0 if they take the place of ins
-	most      int      // elements that a round moves of one extent at most, equal on all ranks
-	rounds    int      // that the device takes part in, equal on all ranks but for splits
+	ins, outs []extent        // on the device
+	behind    int             // where outs begin in a slot, in bytes; 0 if they take the place of ins
+	most      int             // elements that a round moves of one extent at most, equal on all ranks
+	rounds    int             // that the device takes part in, equal on all ranks but for splits
 }
 
 // extent is elements on the device that lie one behind the other.

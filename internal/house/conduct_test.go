@@ -13,7 +13,7 @@ import (
 
 // readers are the files outside tests that may read the environment.
 var readers = map[string]string{
-	"cuda/nccl/load_linux.go":      "where the library lies, and the Python environment that may have it",
+	"cuda/nccl/load_linux.go":     "where the library lies, and the Python environment that may have it",
 	"cuda/open.go":                "what the driver makes of a variable of its own",
 	"pg/init.go":                  "the variables of launchers and those of Settings",
 	"bench/main.go":               "the environment of the processes that it starts",

@@ -105,24 +105,48 @@ func (m Module) Name() string { return m.archive.name + "/" + m.module.name }
 // Entries returns the entry points. The slice is shared and must not be changed.
 func (m Module) Entries() []Entry { return m.entries }
 
-// PTX returns the module's source for the driver's compiler, for all devices. The caller owns the copy. The archive of an element type,
-// some 2 MB, is decompressed once in a process.
+// PTX returns the module's source for the driver's compiler, for all devices. The slice is shared and must not be changed. The archive of
+// an element type, some 2 MB, is decompressed once in a process.
 func (m Module) PTX() ([]byte, error) {
-	ptx, err := m.source()
-	return bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";\n"), nil), err
+	return m.text(false, func(source []byte) []byte {
+		return bytes.ReplaceAll(source, []byte("\t.pragma \"griddepcontrol.wait\";\n"), nil)
+	})
 }
 
 // AheadPTX returns a module's code for devices of compute capability 9.0 and later. There a kernel that is launched ahead
 // waits itself for the work before it on its stream. Kernels of local and unary modules do not wait, and must not be
-// launched ahead.
+// launched ahead. The slice is shared and must not be changed.
 func (m Module) AheadPTX() ([]byte, error) {
-	ptx, err := m.source()
-	ptx = bytes.ReplaceAll(ptx, []byte("\t.pragma \"griddepcontrol.wait\";"), []byte("\tgriddepcontrol.wait;")) // a copy
-	if at := bytes.Index(ptx, []byte(header)); at >= 0 {
-		copy(ptx[at:], aheadHeader)
-	}
-	return ptx, err
+	return m.text(true, func(source []byte) []byte {
+		ptx := bytes.ReplaceAll(source, []byte("\t.pragma \"griddepcontrol.wait\";"), []byte("\tgriddepcontrol.wait;")) // a copy
+		if at := bytes.Index(ptx, []byte(header)); at >= 0 {
+			copy(ptx[at:], aheadHeader)
+		}
+		return ptx
+	})
 }
+
+// text returns one of a module's two texts, which is made once in a process: each rank of a process loads the same few.
+func (m Module) text(ahead bool, from func(source []byte) []byte) ([]byte, error) {
+	type key struct {
+		archive *archive
+		module  module
+		ahead   bool
+	}
+	of := key{m.archive, m.module, ahead}
+	if text, ok := texts.Load(of); ok {
+		return text.([]byte), nil
+	}
+	source, err := m.source()
+	if err != nil {
+		return nil, err
+	}
+	text, _ := texts.LoadOrStore(of, from(source))
+	return text.([]byte), nil
+}
+
+// texts has the texts of the modules that were asked for.
+var texts sync.Map
 
 // The lines that say what a module's source needs, and what it needs as AheadPTX. They are equally long.
 const (

@@ -63,7 +63,7 @@ func (m eager) send(x *eagerSlot) {
 	if x.aborted {
 		return
 	}
-	x.write(x.data, x.read(x.at, lines(x.bytes), x.bytes), lines(x.bytes)*line)
+	x.move(x.data, x.at, x.bytes, lines(x.bytes)*line)
 	x.StoreVolatile32(x.free, 0)
 	if x.part == 0 {
 		x.StoreVolatile32(x.tags, ptx.MostCode-x.code)

@@ -99,6 +99,15 @@ func (m *member) write(p uint64, b []byte, left uint64) {
 	copy(m.Store(p, int(n)), b)
 }
 
+// move copies n bytes of memory, and stores zeros behind them up to room bytes.
+func (m *member) move(to, from, n, room uint64) { m.store(to, m.Load(from, int(n)), room) }
+
+// store stores b, and zeros behind it up to room bytes.
+func (m *member) store(p uint64, b []byte, room uint64) {
+	all := m.Store(p, int(room))
+	clear(all[copy(all, b):])
+}
+
 // fillLines models the kernel FillLines, which stores the same 16 bytes in every line of a span.
 func fillLines(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.FillArgs](l)
@@ -123,8 +132,8 @@ func copyBytes(l *cudasim.Launch) {
 		b.AwaitBefore()
 		m := &member{Block: b, grid: l.Grid}
 		m.mine(lines(a.Bytes), func(i, n uint64) {
-			at := i * line
-			m.write(a.Out+at, m.read(a.In+at, n, a.Bytes-at), a.Bytes-at)
+			at, left := i*line, within(i*line, n*line, a.Bytes)
+			m.move(a.Out+at, a.In+at, left, left)
 		})
 	})
 }

@@ -1,7 +1,7 @@
 package model
 
 import (
-	"bytes"
+	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels/ptx"
@@ -40,10 +40,11 @@ func (p *llBlock) slot(base uint64, from, to int) uint64 {
 
 // put stores lines by LL from the i-th on, in planes that are span bytes apart.
 func (p *llBlock) put(slot, span, i uint64, b []byte) {
-	lo, hi := make([]byte, len(b)/2), make([]byte, len(b)/2)
+	planes := make([]byte, len(b))
+	lo, hi := planes[:len(b)/2], planes[len(b)/2:]
 	for k := 0; k < len(b); k += line {
-		copy(lo[k/2:], b[k:k+8])
-		copy(hi[k/2:], b[k+8:k+line])
+		copyHalf(lo[k/2:], b[k:])
+		copyHalf(hi[k/2:], b[k+8:])
 	}
 	p.StoreLL(slot+line*i, lo, p.flag)
 	p.StoreLL(slot+span+line*i, hi, p.flag)
@@ -54,12 +55,16 @@ func (p *llBlock) take(slot, span, i, n uint64, peer int) []byte {
 	lo, hi := make([]byte, n*line/2), make([]byte, n*line/2)
 	p.wait(peer, func() bool { return p.LoadLL(slot+line*i, lo, p.flag) })
 	p.wait(peer, func() bool { return p.LoadLL(slot+span+line*i, hi, p.flag) })
-	b := make([]byte, 0, n*line)
-	for k := 0; k < len(lo); k += 8 {
-		b = append(append(b, lo[k:k+8]...), hi[k:k+8]...)
+	b := make([]byte, n*line)
+	for k := 0; k < len(b); k += line {
+		copyHalf(b[k:], lo[k/2:])
+		copyHalf(b[k+8:], hi[k/2:])
 	}
 	return b
 }
+
+// copyHalf copies the first half of a line.
+func copyHalf(dst, src []byte) { binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src)) }
 
 // exchangeLL models the kernel ExchangeLL, which sends each peer any bytes and receives any bytes from it (move.cu).
 func exchangeLL(l *cudasim.Launch) {
@@ -102,7 +107,7 @@ func exchangeLLEven(l *cudasim.Launch) {
 		span, rank := p.sendEven(a), uint64(p.g.Rank)
 		p.mine(lines(a.Part), func(i, n uint64) {
 			if in, out := a.In+rank*a.Step, a.Out+rank*a.Part; in != out {
-				p.write(out+line*i, p.read(in+line*i, n, n*line), n*line)
+				p.move(out+line*i, in+line*i, n*line, n*line)
 			}
 			for d := 1; d < p.size(); d++ {
 				q := p.rankAt(d)
@@ -152,7 +157,7 @@ func (m *member) own(a *ptx.ExchangeArgs) {
 	}
 	all := a.SendBytes[0]
 	m.mine(lines(all), func(i, n uint64) {
-		b := bytes.Clone(m.read(a.Send[0]+line*i, n, all-line*i))
-		m.write(a.Recv[0]+line*i, b, all-line*i)
+		left := within(line*i, n*line, all)
+		m.move(a.Recv[0]+line*i, a.Send[0]+line*i, left, left)
 	})
 }

@@ -40,7 +40,7 @@ func (f folder) reduceTwo(l *cudasim.Launch) {
 		m := &member{Block: b, grid: l.Grid}
 		m.mine(lines(a.Bytes), func(i, n uint64) {
 			at, left := line*i, within(line*i, n*line, a.Bytes)
-			x, y := bytes.Clone(m.Load(a.In[0]+at, int(left))), bytes.Clone(m.Load(a.In[1]+at, int(left)))
+			x, y := m.Load(a.In[0]+at, int(left)), m.Load(a.In[1]+at, int(left))
 			s := kernels.Step{Ranks: int(a.Divisor), SumLast: a.Sums != 0, Partial: a.Partial != 0}
 			m.write(a.Out+at, f.step([][]byte{x, y}, left, s), left)
 		})
@@ -115,7 +115,7 @@ func (f folder) llTwoShot(l *cudasim.Launch) {
 		p.mine(lines(all), func(i, n uint64) {
 			left := within(line*i, n*line, all)
 			sum := f.gather(p, p.g.LL[0], span, i, n, p.read(a.In+from+line*i, n, left), left, a.Divisor)
-			whole := append(bytes.Clone(sum), make([]byte, n*line-left)...)
+			whole := append(sum[:left:left], make([]byte, n*line-left)...)
 			for d := 1; d < p.size(); d++ {
 				p.put(p.slot(p.g.LL[d], int(p.g.Rank), p.rankAt(d))+2*span, span, i, whole)
 			}

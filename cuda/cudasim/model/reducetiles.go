@@ -1,8 +1,6 @@
 package model
 
 import (
-	"bytes"
-
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
@@ -16,8 +14,7 @@ func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint
 	sum := f.foldOf(t, mine, j, n, divisor)
 	t.write(out, sum, n)
 	for d := 1; push && d < t.size(); d++ {
-		whole := append(bytes.Clone(sum), make([]byte, lines(n)*line-n)...)
-		t.write(t.outgoing(1, d, j), whole, lines(n)*line)
+		t.store(t.outgoing(1, d, j), sum, lines(n)*line)
 	}
 }
 
@@ -29,7 +26,7 @@ func (f folder) foldOf(t *tiles, mine uint64, j uint32, n uint64, divisor uint32
 		if d := t.peerIndexOf(q); d != 0 {
 			from = t.incoming(0, d, j)
 		}
-		all[q] = bytes.Clone(t.Load(from, int(n)))
+		all[q] = t.Load(from, int(n))
 	}
 	return f.fold(all, n, divisor)
 }

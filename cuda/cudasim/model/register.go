@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
@@ -93,30 +92,12 @@ func image(s *cudasim.Sim, m ptx.Module, models map[string]cudasim.Model) error 
 		}
 		entries = append(entries, cudasim.EntryPoint{Name: e.Name, Args: e.Args, Model: model})
 	}
-	texts, err := textsOf(m)
-	for _, text := range texts {
+	for _, source := range []func() ([]byte, error){m.PTX, m.AheadPTX} {
+		text, err := source()
+		if err != nil {
+			return err
+		}
 		s.RegisterImage(text, entries...)
 	}
-	return err
-}
-
-// texts has the texts of each module that was registered, by name: every test registers the same few.
-var texts sync.Map
-
-// textsOf returns a module's texts, which are shared and must not be changed.
-func textsOf(m ptx.Module) ([][]byte, error) {
-	if all, ok := texts.Load(m.Name()); ok {
-		return all.([][]byte), nil
-	}
-	own, err := m.PTX()
-	if err != nil {
-		return nil, err
-	}
-	ahead, err := m.AheadPTX()
-	if err != nil {
-		return nil, err
-	}
-	all := [][]byte{own, ahead}
-	texts.Store(m.Name(), all)
-	return all, nil
+	return nil
 }

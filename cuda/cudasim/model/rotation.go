@@ -1,8 +1,6 @@
 package model
 
 import (
-	"bytes"
-
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
@@ -123,7 +121,7 @@ func (s *slots) receiveRotation(a *ptx.ExchangeArgs, n uint32) {
 			at := s.at(j, a.Tile)
 			have := within(at, uint64(a.Tile), a.SendBytes[1])
 			if from == s.size()-1 && a.Send[0] != a.Recv[0] && have != 0 {
-				s.write(a.Recv[0]+at, s.read(a.Send[0]+at, lines(have), have), have)
+				s.move(a.Recv[0]+at, a.Send[0]+at, have, have)
 			}
 			s.reach(0, from, j+1)
 			s.pull(a.Recv[from]+at, s.in(from, j), have)
@@ -154,7 +152,8 @@ func exchangeDirect(l *cudasim.Launch) {
 				continue
 			}
 			t.mine(lines(all), func(i, n uint64) {
-				t.write(to+line*i, bytes.Clone(t.read(from+line*i, n, all-line*i)), all-line*i)
+				left := within(line*i, n*line, all)
+				t.move(to+line*i, from+line*i, left, left)
 			})
 		}
 		for d := 1; d < t.size(); d++ {
@@ -234,11 +233,11 @@ func (s *slots) forward(a *ptx.ChainArgs, j uint32) {
 	} else if before != 0 {
 		from = a.Out + at
 	}
-	b := s.read(from, lines(n), n)
+	b := s.Load(from, int(n))
 	if after != 0 && a.Direct != 0 {
 		s.write(a.Next+at, b, n)
 	} else if after != 0 {
-		s.write(s.out(after, j), b, lines(n)*line)
+		s.store(s.out(after, j), b, lines(n)*line)
 	}
 	if before != 0 && a.Direct == 0 {
 		s.write(a.Out+at, b, n)

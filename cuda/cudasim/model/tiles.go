@@ -1,8 +1,6 @@
 package model
 
 import (
-	"bytes"
-
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
@@ -99,14 +97,12 @@ func (t *tiles) finish(count func(d int) uint32) {
 // push copies user memory to a slot in whole lines, pull the other way.
 func (t *tiles) push(slot, from, n uint64) {
 	if n > 0 {
-		t.write(slot, t.read(from, lines(n), n), lines(n)*line)
+		t.move(slot, from, n, lines(n)*line)
 	}
 }
 
 func (t *tiles) pull(to, slot, n uint64) {
-	if n > 0 {
-		t.write(to, bytes.Clone(t.Load(slot, int(n))), n)
-	}
+	t.move(to, slot, n, n)
 }
 
 // of returns how many tiles of n bytes belong to this block, at where its j-th tile begins.

@@ -63,6 +63,10 @@ func run() error {
 
 // compileAll fills in the PTX of every module, as many at a time as there are processors.
 func compileAll(archives []*archive) error {
+	kept, err := newCache(source)
+	if err != nil {
+		return err
+	}
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	failures := make(chan error, 1000)
@@ -71,7 +75,7 @@ func compileAll(archives []*archive) error {
 			wait.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				if err := m.compile(); err != nil {
+				if err := m.compile(kept); err != nil {
 					failures <- fmt.Errorf("%s of %s: %w", m.name, a.name, err)
 				}
 			})
@@ -82,20 +86,23 @@ func compileAll(archives []*archive) error {
 	return <-failures
 }
 
-func (m *module) compile() error {
+func (m *module) compile(kept *cache) error {
 	args := []string{"--cuda-device-only", "--cuda-gpu-arch=" + target, "-nocudainc", "-nocudalib", "-x", "cuda", "-std=c++20",
 		"-O3", "-fno-unroll-loops", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-S", "-o", "-"}
 	for _, d := range m.defines {
 		args = append(args, "-D"+d)
 	}
-	cmd := exec.Command(clang, append(args, filepath.Join(source, m.source))...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%w\n%s", err, &stderr)
-	}
-	m.ptx = strip(stdout.Bytes())
-	return nil
+	ptx, err := kept.output(m.source, args, func() ([]byte, error) {
+		cmd := exec.Command(clang, append(args, filepath.Join(source, m.source))...)
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			return nil, fmt.Errorf("%w\n%s", err, &stderr)
+		}
+		return stdout.Bytes(), nil
+	})
+	m.ptx = strip(ptx)
+	return err
 }
 
 // strip removes comments and empty lines, which the driver would read for nothing.
