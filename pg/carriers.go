@@ -99,7 +99,7 @@ func (c *onDevice) take(*op.Op) (run bool) { return false }
 
 func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
-	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, async)
+	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, async, g.ops.Timing())
 	if err != nil {
 		err = g.explain(o, o.Seq, err, false)
 		g.fail(err, true)
@@ -108,7 +108,7 @@ func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.
 }
 
 // give gives an operation that has its number to a backend. The caller holds the order.
-func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async, timed bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	if !o.P2P() { // a message has the place of the collective before it
 		g.enter(o)
@@ -123,15 +123,50 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async 
 	} else if called.IsZero() {
 		called = time.Now()
 	}
-	p, err := g.devices.run(b, o, async, async && g.ops.Timing(), called)
+	p, err := g.devices.run(b, o, async, timed, called)
 	if err != nil {
 		g.ops.End(o, err)
 		return nil, err
 	}
-	if p != nil {
+	if async && p != nil {
 		c.watchDeadline(o, p, called)
 	}
 	return p, nil
+}
+
+// get returns the backend of a device, nil if none is open. The caller holds the order.
+func (d *devices) get(id colligo.Device) backend.Backend {
+	if d.last == nil || d.lastDevice != id {
+		d.mu.Lock()
+		d.last, d.lastDevice = d.by[id], id
+		d.mu.Unlock()
+	}
+	return d.last
+}
+
+// run runs an operation on a backend. The caller holds the order.
+func (d *devices) run(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
+	d.inside.Context = o.Ctx
+	fill(&d.call, o, async)
+	d.call.Timed = timed && !o.Own
+	d.inCall.Store(now.UnixNano())
+	p, err := b.Run(&d.inside, &d.call)
+	d.inCall.Store(0)
+	if err == nil {
+		d.watch.Add(b, o, p)
+	}
+	return p, err
+}
+
+// fill makes c the call of an operation. Field by field: a struct of this size that is assigned as a whole is made elsewhere
+// first.
+func fill(c *backend.Call, o *op.Op, async bool) {
+	r := o.Rare()
+	c.Coll, c.DType, c.Op = o.Coll, o.DType, o.ReduceOp()
+	c.Root, c.Peer, c.Tag, c.Count = int(o.Root), int(o.Peer), int(o.Tag), o.Count
+	c.Counts, c.RecvCounts = r.Counts, r.Recvs
+	c.In, c.Out, c.Ins, c.Outs = o.In, o.Out, r.Ins, r.Outs
+	c.Seq, c.Async = o.Seq.Number(), async
 }
 
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
@@ -155,6 +190,9 @@ var (
 
 // Agree implements host.Group.
 func (e *events) Agree(o *op.Op) (bool, error) {
+	if after := o.Rare().After; after != nil && !after() {
+		return false, nil
+	}
 	if !e.g.detailed() {
 		return true, nil
 	}
@@ -164,7 +202,15 @@ func (e *events) Agree(o *op.Op) (bool, error) {
 // Begin implements host.Group.
 func (e *events) Begin(o *op.Op) {
 	if !o.Own {
-		e.g.ops.Begin(o, time.Now())
+		now := time.Now()
+		e.g.ops.Begin(o, now)
+		switch b := o.Rare().Block; {
+		case b == nil || b.HasStarted():
+		case b.Single() != nil:
+			b.Started(now) // it has no record
+		default:
+			e.g.ops.Begin(&b.Op, now)
+		}
 	}
 	if o.P2P() {
 		e.g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
@@ -200,7 +246,7 @@ func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
-	host.Identify(g.control.Progress.Slot(), g.id, o)
+	o.Identify(g.control.Progress.Slot(), g.id)
 	g.control.Progress.Entered()
 }
 
@@ -252,7 +298,7 @@ func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.B
 	if err != nil {
 		return nil, err
 	}
-	b, err := open(asOwn(ctx), d.host, id)
+	b, err := open(&op.Own{Context: ctx}, d.host, id)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)
 	}

@@ -143,7 +143,7 @@ func TestNotMember(t *testing.T) {
 // TestWrongRanks refuses lists of ranks on all ranks alike; the next group is made as if nothing had been.
 func TestWrongRanks(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
-		for _, ranks := range [][]int{nil, {}, {3}, {-1, 0}, {0, 1, 0}} {
+		for _, ranks := range [][]int{{}, {3}, {-1, 0}, {0, 1, 0}} {
 			_, err := g.NewGroup(t.Context(), ranks)
 			require.ErrorContains(t, err, fmt.Sprintf("pg: new group %v: ", ranks))
 		}
@@ -151,6 +151,18 @@ func TestWrongRanks(t *testing.T) {
 		require.NoError(t, g.Close())
 		_, err := g.NewGroup(t.Context(), []int{0, 1})
 		require.ErrorIs(t, err, colligo.ErrClosed)
+	})
+}
+
+// TestGroupOfAll makes a group of all ranks where no list is given.
+func TestGroupOfAll(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		n, err := g.NewGroup(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []int{0, 1, 2}, n.Ranks())
+		require.Equal(t, g.Rank(), n.Rank())
+		require.NoError(t, n.Barrier(t.Context()))
+		require.NoError(t, n.Close())
 	})
 }
 
@@ -165,12 +177,26 @@ func TestMissingMember(t *testing.T) {
 		start, ranks := time.Now(), []int{0, 2}
 		_, err := g.NewGroup(t.Context(), ranks)
 		require.ErrorIs(t, err, colligo.ErrTimeout)
-		if g.Rank() == 0 {
-			require.ErrorContains(t, err, "rank 1 has not come to group 0/1", "by its number there")
-		} else {
-			require.ErrorContains(t, err, "barrier: rank 2 has not entered after 10s")
+		require.ErrorContains(t, err, "rank 2 has not entered after 5s")
+		require.Less(t, time.Since(start), 6*time.Second)
+	})
+}
+
+// TestMissingLocally has a rank wait for another in a group that is its members' affair.
+func TestMissingLocally(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ConnectTimeout = 5 * time.Second }}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		if g.Rank() == 2 {
+			time.Sleep(time.Minute)
+			return
 		}
-		require.Less(t, time.Since(start), 20*time.Second)
+		start := time.Now()
+		_, err := g.NewGroupWith(t.Context(), []int{0, 2}, pg.GroupOptions{LocalSync: true})
+		if g.Rank() == 0 {
+			require.ErrorIs(t, err, colligo.ErrTimeout)
+			require.ErrorContains(t, err, "rank 1 has not come to group 0/", "by its number there")
+		}
+		require.Less(t, time.Since(start), 6*time.Second)
 	})
 }
 
@@ -183,7 +209,9 @@ func TestUnequalLists(t *testing.T) {
 			ranks = []int{0, 1}
 		}
 		_, err := g.NewGroup(t.Context(), ranks)
+		require.ErrorIs(t, err, colligo.ErrMismatch)
 		require.ErrorContains(t, err, "says the group has")
+		require.NoError(t, g.Barrier(t.Context()), "the group works as before")
 	})
 }
 

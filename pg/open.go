@@ -16,18 +16,26 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
+// opening is how the ranks of a group come to form it.
+type opening struct {
+	// barrier says that the members meet in the store if the configuration asks for it; else their parent does.
+	barrier bool
+	// broken returns why the ranks cannot come, nil while they can. It counts until the links are open.
+	broken func() error
+}
+
 // open makes a group: agrees with the other ranks through the store, and links with them. The context bounds all of it. The
-// group's place among those of its Init is taken, and given back if it does not form. With barrier the members meet in the
-// store if the configuration asks for it; else their parent does.
-func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barrier bool) (*Group, error) {
+// group's place among those of its Init is taken, and given back if it does not form.
+func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how opening) (*Group, error) {
 	j.Join()
 	selected, err := c.backends()
 	g := newGroup(j, c, m, selected)
 	if err == nil {
-		err = g.join(ctx)
+		err = j.Explain(g.join(ctx, how.broken))
 	}
 	if err != nil {
-		g.forming.GiveUp(clip(err.Error()))
+		g.forming.GiveUp(err, clip)
+		err = g.forming.FirstCause(err, how.broken)
 		g.handler.end()
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -39,7 +47,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 	j.open.add(g)
 	g.job.monitor.add(&g.handler)
 	sayFormed(ctx, g)
-	if err := g.settleIn(ctx, barrier); err != nil {
+	if err := g.settleIn(ctx, how.barrier); err != nil {
 		g.fail(err, true)
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -52,11 +60,14 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 // settleIn does what a group that has formed is to do before it is handed out.
 func (g *Group) settleIn(ctx context.Context, barrier bool) error {
 	if d := g.config.Device; d.Kind != colligo.CPU {
-		if _, err := (*onDevice)(g).opened(asOwn(ctx), d); err != nil {
+		if _, err := (*onDevice)(g).opened(&op.Own{Context: ctx}, d); err != nil {
 			return err
 		}
 	}
-	if !barrier {
+	if speaksGloo(g) && g.forming.Default {
+		return (*onGloo)(g).formed(ctx, 1, true)
+	}
+	if !barrier || speaksGloo(g) {
 		return nil
 	}
 	return g.meetInStore(ctx, g.name)
@@ -67,14 +78,14 @@ func (g *Group) meetInStore(ctx context.Context, name string) error {
 	if g.config.InitBarrier != On || g.size == 1 {
 		return nil
 	}
-	return bootstrap.Barrier(ctx, g.forming.Store, name, g.size)
+	return g.job.Explain(bootstrap.Barrier(ctx, g.forming.Store, name, g.size))
 }
 
 func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selection) *Group {
 	size := len(m.Ranks)
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
 	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &events{g}})
-	g.limits.timeout = c.Timeout
+	g.limits.timeout, g.limits.devices = c.Timeout, c.onDevices
 	g.devices.selected, g.devices.host = selected, &seam{g}
 	g.devices.watch.Open(&events{g}, &g.ops)
 	g.forming = bootstrap.NewFormation(j.Job, m, c.wants(size, selected), c.Log)
@@ -106,38 +117,57 @@ func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
 	return w
 }
 
-// join links this rank with the others.
-func (g *Group) join(ctx context.Context) error {
+// join links this rank with the others. Until its links are open it also fails when broken returns an error.
+func (g *Group) join(ctx context.Context, broken func() error) error {
+	if speaksGloo(g) {
+		return (*onGloo)(g).join(ctx)
+	}
 	if g.size == 1 {
 		return nil
 	}
-	openMesh, secret, err := g.forming.Agree(ctx)
+	mesh, err := link(ctx, g, broken)
 	if err != nil {
 		return err
+	}
+	g.use(mesh)
+	// Nobody may leave, and take the store along, before everybody is linked.
+	if err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{})); err != nil {
+		return errors.Join(err, mesh.Close())
+	}
+	return nil
+}
+
+// link opens the links with the other ranks.
+func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, error) {
+	linking, stop := g.forming.Linking(ctx, broken)
+	defer stop()
+	because := func(err error) error {
+		if ctx.Err() != nil {
+			return err // the caller knows why
+		}
+		return bootstrap.Because(linking, err)
+	}
+	openMesh, secret, err := g.forming.Agree(linking)
+	if err != nil {
+		return nil, because(err)
 	}
 	g.handler.run = runOf(secret)
 	c := &g.config
 	tc := &transport.Config{Rank: g.rank, Size: g.size, Group: g.id, Name: g.name, Lanes: host.Lanes, Secret: secret,
 		Rendezvous: g.forming.Rendezvous(), Events: transport.Events{Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
 		Probe: g.job.Probe(), TLS: c.TLS, Compression: c.Compression, Checksum: c.Checksum}
-	linked := g.forming.SayLinking(ctx)
-	mesh, err := openMesh(ctx, tc)
+	linked := g.forming.SayLinking(linking)
+	mesh, err := openMesh(linking, tc)
 	linked()
-	if err != nil {
-		return host.Classify(err)
-	}
-	g.use(mesh)
-	// Nobody may leave, and take the store along, before everybody is linked.
-	if err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{})); err != nil {
-		return errors.Join(err, mesh.Close())
-	}
-	return nil
+	return mesh, host.Classify(because(err))
 }
 
 // use gives the group its mesh.
 func (g *Group) use(mesh transport.Mesh) {
-	g.host.Use(mesh)
-	g.control.Use(mesh)
+	if !speaksGloo(g) {
+		g.host.Use(mesh)
+		g.control.Use(mesh)
+	}
 	g.mesh.Store(&mesh)
 }
 

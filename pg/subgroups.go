@@ -2,10 +2,12 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // NewSubgroups cuts this group into groups of equal size, each of ranks that follow one another. It returns the group with
@@ -78,12 +80,15 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: split by color: %w", ErrNotMember)
 	}
+	if speaksGloo(g) {
+		return nil, fmt.Errorf("pg: split by color: %w: ranks of PyTorch would miss its all-gather", errors.ErrUnsupported)
+	}
 	if color < NoColor {
 		return nil, fmt.Errorf("pg: split by color: color %d", color)
 	}
 	all := make([]int64, 2*g.size)
 	mine := []int64{int64(color), int64(key)}
-	if err := g.AllGatherIntoTensor(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
+	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return nil, fmt.Errorf("pg: split by color: %w", err)
 	}
 	lists := bootstrap.ByColor(all, NoColor)

@@ -39,8 +39,9 @@ type dialer struct {
 	addr string
 	tls  *tls.Config
 	ping bool
-
-	failed func(error) // may be nil
+	// dialect is that of the server.
+	dialect Dialect
+	failed  func(error) // may be nil
 }
 
 // tell says why there is no connection yet.
@@ -70,7 +71,7 @@ func (d *dialer) once(ctx context.Context) (*conn, error) {
 		}
 		nc = secure
 	}
-	c := newConn(nc)
+	c := newConn(nc, d.dialect)
 	if err := d.greet(ctx, c); err != nil {
 		_ = nc.Close()
 		return nil, err
@@ -80,6 +81,9 @@ func (d *dialer) once(ctx context.Context) (*conn, error) {
 
 // greet validates, in a write of its own because PyTorch's server parses the first read once only, and pings.
 func (d *dialer) greet(ctx context.Context, c *conn) error {
+	if d.dialect != Torch2 {
+		return nil
+	}
 	if err := c.exchange(ctx, request{cmdValidate}.uint32(magic), nil); err != nil {
 		return fmt.Errorf("validate: %w", err)
 	}

@@ -88,7 +88,9 @@ func (b *Backend) expired() bool {
 		return true
 	}
 	if late == nil && b.cancelled.Load() {
-		late, cause = b.givenUp()
+		if late = b.called(b.expire.Swap(nil)); late == nil {
+			late, cause = b.givenUp()
+		}
 	}
 	if late == nil {
 		return false
@@ -102,13 +104,32 @@ func (b *Backend) expired() bool {
 	return true
 }
 
+// called returns a pending operation that is o, or one of the block that o stands for, nil if there is none.
+func (b *Backend) called(o *op.Op) *op.Op {
+	if o == nil {
+		return nil
+	}
+	is := func(x *op.Op) bool { return x == o || x.Rare().Block != nil && &x.Rare().Block.Op == o }
+	for _, x := range b.active {
+		if is(x) {
+			return x
+		}
+	}
+	for _, m := range b.messages {
+		if is(m.Op) {
+			return m.Op
+		}
+	}
+	return nil
+}
+
 // givenUp returns a collective that waits for its turn though its context has ended, and why.
 func (b *Backend) givenUp() (*op.Op, error) {
 	for _, o := range b.active[min(1, len(b.active)):] {
 		if o.Rare().Stop == nil || o.Ctx.Err() == nil {
 			continue
 		}
-		err := fmt.Errorf("waited for %s: %w", Describe(CallOf(b.ID, b.active[0])), context.Cause(o.Ctx))
+		err := fmt.Errorf("waited for %s: %w", Describe(b.active[0].Identity(b.ID)), context.Cause(o.Ctx))
 		if errors.Is(o.Ctx.Err(), context.DeadlineExceeded) {
 			err = diagnose.WithClass(err, colligo.ErrTimeout)
 		}
@@ -129,6 +150,14 @@ func (b *Backend) explainPending(cause error) (at op.Seq, err error) {
 		return 0, cause
 	}
 	return collectiveOf(first), b.Group.Explain(first, sequence(first), cause, false)
+}
+
+// Waiting returns the peers that an operation waits for. Only the goroutine that runs the progress engine calls it.
+func (b *Backend) Waiting(o *op.Op) []int {
+	if o.P2P() {
+		return []int{o.Posted()}
+	}
+	return b.run.engine.Waiting()
 }
 
 // dueMessages returns a time before which no send or receive is late, zero if none is pending. New messages stand at the

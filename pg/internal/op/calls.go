@@ -1,23 +1,53 @@
 package op
 
 import (
+	"context"
 	"errors"
 	"math"
+	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // ErrNoTensors is what is wrong with a call of an empty list.
 var ErrNoTensors = errors.New("the list of tensors is empty")
+
+// Own is a context that marks the calls under it as those of package pg itself. They have no number, and are neither recorded
+// nor counted.
+type Own struct{ context.Context }
+
+type ownKey struct{}
+
+// Value tells that the call is pg's own.
+func (c *Own) Value(key any) any {
+	if key == (ownKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// IsOwn reports whether calls under a context are pg's own.
+func IsOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
+
+// spares are operations of blocking calls that are over, zero but for an empty Rare.
+var spares = sync.Pool{New: func() any { return new(Op) }}
+
+// Spare returns an operation that is zero but for Rank and Size. Recycle takes it back.
+func Spare(size, rank int) *Op {
+	o := spares.Get().(*Op)
+	o.Size, o.Rank = int32(size), int32(rank)
+	return o
+}
 
 // AllReduce makes o, which is zero but for Rank and Size, an all-reduce. So do the methods that follow for their collective.
 func (o *Op) AllReduce(t colligo.Tensor, by colligo.ReduceOp) *Op {
 	o.begin(plan.AllReduce, &t)
 	o.Count = t.Len()
 	if o.valid() {
-		o.In, o.Out = t, t
+		o.In, o.Out = o.flat(&t), o.flat(&t)
 	}
 	o.reduceWith(by)
 	return o
@@ -32,9 +62,9 @@ func (o *Op) Broadcast(t colligo.Tensor, root int) *Op {
 		return o
 	}
 	if o.Rank == o.Root {
-		o.In = t
+		o.In = o.flat(&t)
 	} else {
-		o.Out = t
+		o.Out = o.flat(&t)
 	}
 	return o
 }
@@ -54,6 +84,9 @@ func (o *Op) ReduceTo(t colligo.Tensor, root int, by colligo.ReduceOp) *Op {
 
 // AllGather makes o an all-gather to a list.
 func (o *Op) AllGather(outs []colligo.Tensor, in colligo.Tensor) *Op {
+	if mixes(&in, outs) {
+		outs, in = asReals(outs), asReal(in)
+	}
 	o.begin(plan.AllGather, &in)
 	o.read(&in)
 	o.writeList(outs)
@@ -89,6 +122,10 @@ func (o *Op) AllGatherInto(out, in colligo.Tensor) *Op {
 
 // ReduceScatter makes o a reduce-scatter of a list.
 func (o *Op) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.ReduceOp) *Op {
+	if mixes(&out, ins) {
+		ins, out = asReals(ins), asReal(out)
+		o.reducesPairs(by)
+	}
 	o.begin(plan.ReduceScatter, &out)
 	o.write(&out)
 	o.readList(ins)
@@ -130,6 +167,9 @@ func (o *Op) AllToAll(outs, ins []colligo.Tensor) *Op {
 		o.Coll = plan.AllToAll
 		o.Fail(ErrNoTensors)
 		return o
+	}
+	if mixes(&ins[0], ins) || mixes(&ins[0], outs) {
+		ins, outs = asReals(ins), asReals(outs)
 	}
 	o.begin(plan.AllToAll, &ins[0])
 	o.readList(ins)
@@ -200,6 +240,9 @@ func (o *Op) splits(parts []int, n int) []int {
 
 // Gather makes o a gather; nil counts stand for inputs of one length.
 func (o *Op) Gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) *Op {
+	if mixes(&in, outs) {
+		outs, in = asReals(outs), asReal(in)
+	}
 	o.begin(plan.Gather, &in)
 	o.rooted(root)
 	o.read(&in)
@@ -215,6 +258,9 @@ func (o *Op) Gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root
 
 // Scatter makes o a scatter; nil counts stand for outputs of one length.
 func (o *Op) Scatter(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) *Op {
+	if mixes(&out, ins) {
+		ins, out = asReals(ins), asReal(out)
+	}
 	o.begin(plan.Scatter, &out)
 	o.rooted(root)
 	o.write(&out)
@@ -275,18 +321,33 @@ func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
 	if o.Rank == colligo.NoRank {
 		o.More().Wrong = ErrNotMember
 	}
-	o.check(t)
+	o.alike(t)
+	if !o.OnCPU() && o.valid() {
+		o.layout(t, true)
+	}
 }
 
-// check refuses tensors of another type or device than the first, and on a device tensors that are not contiguous.
+// reducesPairs refuses a reduction of complex elements that are viewed as reals, if it is not defined on them.
+func (o *Op) reducesPairs(by colligo.ReduceOp) {
+	if _, _, err := by.Kind().Check(colligo.Complex64); err != nil {
+		o.Fail(err)
+	}
+}
+
+// check refuses tensors of another type or device than the first, and on a device those that lie otherwise.
 func (o *Op) check(t *colligo.Tensor) {
+	o.alike(t)
+	if !o.OnCPU() && o.valid() {
+		o.layout(t, false)
+	}
+}
+
+func (o *Op) alike(t *colligo.Tensor) {
 	switch {
 	case !t.Valid():
 		o.Failf("invalid tensor")
 	case t.Device() != o.DeviceID():
 		o.Failf("tensors on %v and %v in one call", o.DeviceID(), t.Device())
-	case !o.OnCPU() && !t.Contiguous():
-		o.Failf("%v is not contiguous, as tensors on a device must be", *t)
 	case t.DType() != o.DType:
 		o.Failf("tensors of %v and %v in one call", o.DType, t.DType())
 	}
@@ -306,7 +367,46 @@ func (o *Op) reduceWith(by colligo.ReduceOp) {
 		return
 	}
 	o.More().Factor = by
-	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() || f.Device().Kind != colligo.CPU) {
-		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU", f, o.DType.Real())
+	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() ||
+		f.Device().Kind != colligo.CPU && f.Device() != o.DeviceID()) {
+		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU or on the device of the tensors", f, o.DType.Real())
+	}
+}
+
+// Identify writes the identity that an operation's frames carry to c, its final address. A copy of the struct, right after
+// its fields of one byte have been written, would wait for them.
+func (o *Op) Identify(c *transport.Call, group uint32) {
+	*c = transport.Call{}
+	c.Group, c.Coll, c.DType, c.Seq, c.Root = group, uint8(o.Coll), uint8(o.DType), uint64(o.Seq), o.Root
+	if o.Coll.Reduces() {
+		c.Op = uint8(o.Reduce)
+	}
+	if o.Coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
+		c.Count = uint64(o.Elements())
+	}
+	if parts := o.Rare().Parts; parts != nil {
+		sign(c, o.Coll, parts)
+	}
+}
+
+// Identity returns the identity of an operation.
+func (o *Op) Identity(group uint32) (c transport.Call) {
+	o.Identify(&c, group)
+	return c
+}
+
+// sign tells operations apart that stand for several: which of their elements meet is decided by the length of each. A call
+// has no field for that. The signature lies where the collective has nothing to say: for a broadcast in the field of the
+// reduction, else in that of the root.
+func sign(c *transport.Call, coll plan.Coll, parts []Part) {
+	h := uint64(1)
+	for i := range parts {
+		h = (h ^ uint64(parts[i].Count)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	if coll.Rooted() {
+		c.Op = max(uint8(h>>32), 1)
+	} else {
+		c.Root = max(int32(h>>32&math.MaxInt32), 1)
 	}
 }

@@ -14,8 +14,9 @@ import (
 // Log is the operation log of one group: its records in the flight recorder, its counts, and the hooks. The group holds its
 // order lock while it calls Admit, AdmitMore and Number; the other methods may be called from any goroutine.
 type Log struct {
-	Hooks   Hooks[Entry]
-	Pending Pending
+	Hooks      Hooks[Entry]
+	Pending    Pending
+	Unfinished Unfinished
 
 	recorder *flight.Recorder
 	group    int // number of the group in the recorder
@@ -64,6 +65,9 @@ func (l *Log) Recorder() *flight.Recorder { return l.recorder }
 
 // Group returns the group's number in the recorder.
 func (l *Log) Group() int { return l.group }
+
+// Collectives returns the number of the last collective. The caller holds the group's order lock.
+func (l *Log) Collectives() uint64 { return l.collectives }
 
 // SetTiming switches whether durations are recorded.
 func (l *Log) SetTiming(on bool) { l.timing.Store(on) }
@@ -127,7 +131,7 @@ func (l *Log) Begin(o *op.Op, now time.Time) {
 		return
 	}
 	if o.Started(now); l.recorder != nil {
-		l.recorder.StartAt(flight.ID(o.ID), now)
+		l.recorder.Begin(l.group, flight.ID(o.ID), collective(o), now)
 	}
 }
 
@@ -139,8 +143,10 @@ func (l *Log) End(o *op.Op, err error) {
 	now := time.Now()
 	o.Ended(now)
 	t := o.Type()
-	l.conclude(flight.ID(o.ID), o.Took(), now, err)
-	l.count(t, o.Bytes(), o.Took(), err)
+	if l.recorder != nil {
+		l.conclude(o, now, err)
+	}
+	l.count(t, o.Number, o.Bytes(), o.Took(), err)
 	if l.Hooks.Any() {
 		l.Hooks.Put(EntryOf(o, err, now))
 	}
@@ -149,7 +155,14 @@ func (l *Log) End(o *op.Op, err error) {
 
 // Conclude notes how an operation has ended that goes on to count as pending.
 func (l *Log) Conclude(e *Entry) {
-	l.conclude(e.ID, e.Took, e.Ended, e.Err)
+	if !e.Began.IsZero() {
+		l.recorder.StartAt(e.ID, e.Began)
+	}
+	if e.Err != nil {
+		l.recorder.Retire(e.ID)
+	} else {
+		l.recorder.CompleteAt(e.ID, l.recorded(e.Took), e.Ended)
+	}
 	l.Count(e)
 	if l.Hooks.Any() {
 		l.Hooks.Put(*e)
@@ -157,25 +170,38 @@ func (l *Log) Conclude(e *Entry) {
 }
 
 // conclude notes the end of an operation in the recorder.
-func (l *Log) conclude(id flight.ID, took time.Duration, now time.Time, err error) {
-	switch {
-	case l.recorder == nil:
-	case err != nil:
+func (l *Log) conclude(o *op.Op, now time.Time, err error) {
+	if id := flight.ID(o.ID); err != nil {
 		l.recorder.Retire(id)
-	case l.timing.Load():
-		l.recorder.CompleteAt(id, took, now)
-	default:
-		l.recorder.CompleteAt(id, -1, now)
+	} else {
+		l.recorder.End(l.group, id, collective(o), l.recorded(o.Took()), now)
 	}
 }
 
-// Count counts an operation that is over.
-func (l *Log) Count(e *Entry) { l.count(e.Type, e.Bytes, e.Took, e.Err) }
+// recorded is the duration that goes into the recorder, negative for none.
+func (l *Log) recorded(took time.Duration) time.Duration {
+	if l.timing.Load() {
+		return took
+	}
+	return -1
+}
 
-func (l *Log) count(t op.Type, bytes int, took time.Duration, err error) {
+// collective returns an operation's number among the collectives, 0 for a send or receive.
+func collective(o *op.Op) uint64 {
+	if o.CountsAsP2P() {
+		return 0
+	}
+	return o.Number
+}
+
+// Count counts an operation that is over.
+func (l *Log) Count(e *Entry) { l.count(e.Type, e.Number, e.Bytes, e.Took, e.Err) }
+
+func (l *Log) count(t op.Type, number uint64, bytes int, took time.Duration, err error) {
 	switch {
 	case t >= op.NumTypes:
 	case err != nil:
+		l.Unfinished.add(t, number)
 		l.counters[t].Fail()
 	default:
 		l.counters[t].Done(bytes, took)
