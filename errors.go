@@ -47,7 +47,10 @@ func (e *OpError) Error() string {
 	if e.What != "" {
 		fmt.Fprintf(&b, " (%s)", e.What)
 	}
-	fmt.Fprintf(&b, ": %v [rank %d", e.Err, e.Rank)
+	b.WriteString(": ")
+	// A peer that reports the error of the same operation names it, too.
+	why := strings.Replace(fmt.Sprint(e.Err), b.String(), "", 1)
+	fmt.Fprintf(&b, "%s [rank %d", why, e.Rank)
 	if e.Group != "" {
 		fmt.Fprintf(&b, " of group %s", e.Group)
 	}

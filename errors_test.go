@@ -1,6 +1,7 @@
 package colligo_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -19,6 +20,15 @@ func TestOpError(t *testing.T) {
 	bare := &colligo.OpError{Op: "barrier", Rank: 2, Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank,
 		Err: colligo.ErrTimeout}
 	require.EqualError(t, bare, "barrier: timeout [rank 2]")
+}
+
+// TestOpErrorNamesItselfOnce has a peer report the error of the same operation, and of another.
+func TestOpErrorNamesItselfOnce(t *testing.T) {
+	e := &colligo.OpError{Op: "all_reduce", Seq: 3, What: "float32 sum, 4 B", Rank: 1, Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: true}
+	e.Err = errors.New("rank 0 reported: all_reduce #3 (float32 sum, 4 B): rank 2: peer lost [rank 0]")
+	require.Equal(t, "all_reduce #3 (float32 sum, 4 B): rank 0 reported: rank 2: peer lost [rank 0] [rank 1, a consequence]", e.Error())
+	e.Err = errors.New("rank 0 reported: all_reduce #2 (float32 sum, 4 B): rank 2: peer lost [rank 0]")
+	require.Contains(t, e.Error(), "all_reduce #3 (float32 sum, 4 B): rank 0 reported: all_reduce #2 (float32 sum, 4 B): rank 2")
 }
 
 func TestFormatBytes(t *testing.T) {

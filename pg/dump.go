@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,8 +26,20 @@ func (d *dumper) turns() chan struct{} {
 	return d.turn
 }
 
-// dumpBecause writes a dump and says so; a second attempt leaves out call stacks.
-func (h *failureHandler) dumpBecause(why string) {
+// dumpPath is where a failure's dump will be, "none" if there will be none.
+func (h *failureHandler) dumpPath(err error) string {
+	if h.dumper == nil || h.dumper.recorder == nil || !h.dumps(err) {
+		return "none"
+	}
+	prefix, err := h.config.Recorder.dumpPrefix()
+	if err != nil {
+		return "none"
+	}
+	return flight.Path(prefix, h.globalRank())
+}
+
+// dumpBecause writes a dump and says so at a level of the log; a second attempt leaves out call stacks.
+func (h *failureHandler) dumpBecause(level slog.Level, why string) {
 	o := &h.config.Recorder
 	for _, stacks := range [2]bool{o.DumpStacks == On, false} {
 		ctx, cancel := context.WithTimeout(context.Background(), o.DumpLimit)
@@ -36,7 +49,7 @@ func (h *failureHandler) dumpBecause(why string) {
 		case errors.Is(err, errNoRecorder):
 			return
 		case err == nil:
-			h.log.Warn("wrote what was recorded", "group", h.name, "rank", h.rank, "file", path, "reason", why)
+			h.log.Log(ctx, level, "wrote what was recorded", "group", h.name, "rank", h.rank, "file", path, "reason", why)
 			return
 		}
 		h.log.Warn("dump failed", "group", h.name, "rank", h.rank, "stacks", stacks, "reason", why, "error", err)
@@ -50,7 +63,7 @@ func (h *failureHandler) dumpBecause(why string) {
 func (h *failureHandler) dumpAsked(peer int) {
 	if h.dumper != nil && !h.dumping.Swap(true) {
 		h.Go(func() {
-			h.dumpBecause(fmt.Sprintf("rank %d asked", peer))
+			h.dumpBecause(slog.LevelWarn, fmt.Sprintf("rank %d asked", peer))
 			h.dumping.Store(false)
 		})
 	}

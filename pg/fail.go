@@ -43,8 +43,10 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 	}
 	g.handler.wake()
 	g.control.Stir()
+	if first {
+		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", at.Number(), "error", err, "dump", g.handler.dumpPath(err))
+	}
 	if first && tell {
-		g.log.Warn("group failed", "group", g.name, "rank", g.rank, "seq", at.Number(), "error", err)
 		g.control.Tell(failureMessage(err, at))
 	}
 	if first {

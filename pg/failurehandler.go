@@ -76,10 +76,7 @@ func (h *failureHandler) abortDevices(cause error) {
 // after tells the store, dumps what is recorded and, in the modes that do, ends the process.
 func (h *failureHandler) after(err error, at op.Seq, own bool) {
 	c := h.config
-	dumps := c.Recorder.DumpOnError == On
-	if errors.Is(err, ErrAborted) {
-		dumps = c.Recorder.DumpOnAbort == On
-	}
+	dumps := h.dumps(err)
 	propagates := own && c.Watchdog.Propagate == On
 	if h.dumper == nil || !dumps && !propagates && !c.Watchdog.OnError.ends() {
 		return
@@ -89,10 +86,18 @@ func (h *failureHandler) after(err error, at op.Seq, own bool) {
 			h.propagate(err, at)
 		}
 		if dumps {
-			h.dumpBecause(err.Error())
+			h.dumpBecause(slog.LevelInfo, "the group failed") // the line that says so names the file
 		}
 		h.endProcess(err)
 	})
+}
+
+// dumps reports whether a failure is a reason for a dump.
+func (h *failureHandler) dumps(err error) bool {
+	if errors.Is(err, ErrAborted) {
+		return h.config.Recorder.DumpOnAbort == On
+	}
+	return h.config.Recorder.DumpOnError == On
 }
 
 // endProcess is the one place in which the package ends a process: the watchdog's modes TearDown and SkipCleanUp, which

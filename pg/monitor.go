@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -82,10 +83,10 @@ func (m *monitor) run(first *failureHandler, pipe *pipe, stop <-chan struct{}, e
 		case <-stop:
 			return
 		case <-asked:
-			first.dumpBecause("signal " + r.DumpSignal.String())
+			first.dumpBecause(slog.LevelWarn, "signal "+r.DumpSignal.String())
 		case <-tick.C:
 			if pipe.asks() {
-				first.dumpBecause("asked through " + pipe.path)
+				first.dumpBecause(slog.LevelWarn, "asked through "+pipe.path)
 			}
 			m.look(time.Now())
 		}
@@ -137,7 +138,7 @@ func (p *beats) check(h *failureHandler, now time.Time) {
 	h.log.Error("no sign of life: "+what+" is stuck", "group", h.name, "rank", h.rank, "heartbeat", limit,
 		"stacks", string(stacks[:runtime.Stack(stacks, true)]))
 	if h.config.Recorder.DumpOnError == On {
-		h.dumpBecause(what + " is stuck")
+		h.dumpBecause(slog.LevelWarn, what+" is stuck")
 	}
 	h.endProcess(errStuck)
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"reflect"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -43,6 +46,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 	g.ops.Open(j.dumper.recorder, g.name, c.Desc, g.rank, g.ranks, c.Recorder.Timing == On)
 	j.open.add(g)
 	g.job.monitor.add(&g.handler)
+	sayFormed(ctx, g)
 	if err := g.settleIn(ctx, how.barrier); err != nil {
 		g.fail(err, true)
 		if m.Default {
@@ -152,7 +156,9 @@ func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, e
 	tc := &transport.Config{Rank: g.rank, Size: g.size, Group: g.id, Name: g.name, Lanes: host.Lanes, Secret: secret,
 		Rendezvous: g.forming.Rendezvous(), Events: transport.Events{Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
 		Probe: g.job.Probe(), TLS: c.TLS, Compression: c.Compression, Checksum: c.Checksum}
+	linked := g.forming.SayLinking(linking)
 	mesh, err := openMesh(linking, tc)
+	linked()
 	return mesh, host.Classify(because(err))
 }
 
@@ -175,3 +181,22 @@ func (g *Group) brokenBy() error {
 
 // errConnect ends what takes longer than ConnectTimeout.
 var errConnect = fmt.Errorf("connect %w", colligo.ErrTimeout)
+
+// sayFormed logs what has formed, once for the group.
+func sayFormed(ctx context.Context, g *Group) {
+	if g.rank != 0 || !g.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	at := "none"
+	if m := g.mesh.Load(); m != nil {
+		if on, ok := (*m).(interface{ Interface() string }); ok {
+			at = on.Interface()
+		}
+	}
+	table := "default"
+	if !reflect.DeepEqual(g.config.Tuning, tuning.Default()) {
+		table = fmt.Sprintf("given, of %d rules", len(g.config.Tuning))
+	}
+	g.log.InfoContext(ctx, "group formed", "group", g.name, "rank", g.rank, "size", g.size, "hosts", g.forming.Hosts(), "media", g.Transport(),
+		"interface", at, "backends", g.devices.selected.String(), "table", table)
+}

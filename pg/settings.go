@@ -77,6 +77,8 @@ func torch(x string) []string { return []string{"TORCH_NCCL_" + x, "NCCL_" + x} 
 var variables = []setting{
 	seconds("COLLIGO_TIMEOUT_SEC", nil, "1800", "limit of one operation, from when it can begin to its end; if neither it nor the program says, 600 on devices",
 		func(c *Config) *time.Duration { return &c.Timeout }),
+	seconds("COLLIGO_CONNECT_TIMEOUT_SEC", nil, "300", "limit of reaching the store and of all ranks finding and linking one another",
+		func(c *Config) *time.Duration { return &c.ConnectTimeout }),
 	switched("COLLIGO_BLOCKING_WAIT", torch("BLOCKING_WAIT"), "0", "Work.Wait holds the caller until an operation on a device is done, and no longer than its timeout",
 		func(c *Config) *Toggle { return &c.Watchdog.BlockingWait }),
 	{Setting{"COLLIGO_ASYNC_ERROR_HANDLING", torch("ASYNC_ERROR_HANDLING"), "0 1 2 3", "2",
@@ -88,7 +90,8 @@ var variables = []setting{
 	switched("COLLIGO_NAN_CHECK", []string{"TORCH_NCCL_NAN_CHECK"}, "0", "refuse inputs that hold a NaN",
 		func(c *Config) *Toggle { return &c.Debug.NaNCheck }),
 	{Setting{"COLLIGO_DEBUG", []string{"TORCH_DISTRIBUTED_DEBUG"}, "OFF INFO DETAIL", "OFF",
-		"INFO logs groups as they form; DETAIL also compares what all ranks call before each collective, and turns COLLIGO_DESYNC_DEBUG on"},
+		"INFO logs each group as it forms, on its rank 0: size, hosts, media, interface, table; DETAIL also compares what all ranks call before each collective, " +
+			"and turns COLLIGO_DESYNC_DEBUG on"},
 		func(c *Config) bool { return c.Debug.Level != 0 }, applyDebug},
 	switched("COLLIGO_INIT_BARRIER", []string{"TORCH_DIST_INIT_BARRIER"}, "0",
 		"groups that have formed meet once more through the store; those of their own links they always do",

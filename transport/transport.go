@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -119,8 +120,11 @@ type PeerError struct {
 	Err  error
 }
 
-// Error says it on one line.
-func (e *PeerError) Error() string { return fmt.Sprintf("rank %d: %v", e.Peer, e.Err) }
+// Error says it on one line. It names the rank once, also where the cause names it, too.
+func (e *PeerError) Error() string {
+	who, why := fmt.Sprintf("rank %d: ", e.Peer), fmt.Sprint(e.Err)
+	return who + strings.TrimPrefix(why, who)
+}
 
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }

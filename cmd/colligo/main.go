@@ -1,11 +1,12 @@
-// Colligo starts the ranks of a job on this machine and serves the store through which ranks meet. It also examines a
-// machine for what collectives need, and says from the dumps of a job what went wrong.
+// Colligo starts the ranks of a job on this machine and serves the store through which ranks meet. It also says from the dumps
+// of a job what went wrong.
 //
 //	colligo run -n 4 [--] PROGRAM [ARGUMENTS]
 //	colligo store -listen :29500
 //	colligo doctor
 //	colligo trace FOLDER
 //	colligo settings
+//	colligo version
 //
 // Invariants:
 //
@@ -13,8 +14,8 @@
 //     code is 128 and the signal's number.
 //  2. Each line of output appears whole, behind the rank that wrote it.
 //  3. Arguments that make no sense exit with code 2 before anything is started.
-//  4. doctor exits with code 1 if something is missing that this machine should have, and says what; a machine without
-//     GPUs misses none.
+//  4. Built without cgo for Linux, the program is static. So it binds no driver: doctor is the program colligo-doctor, which is
+//     looked for beside this one and then in PATH.
 //  5. trace exits with code 1 if the dumps of a job show that something is wrong, and says what on the first line.
 //
 // The program never restarts a rank and never schedules across machines: launchers such as Slurm and Kubernetes do.
@@ -29,13 +30,11 @@ import (
 	"os/signal"
 	"strings"
 
-	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/internal/launch"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: catch,
-		openDriver: cuda.Open}))
+	os.Exit(run(os.Args[1:], system{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, signals: catch}))
 }
 
 // catch takes the signals that would otherwise end the program.
@@ -50,7 +49,6 @@ type system struct {
 	environ        []string
 	stdout, stderr io.Writer
 	signals        func() <-chan os.Signal // from then on they end nothing; only those who act on them call it
-	openDriver     func() (*cuda.Driver, error)
 }
 
 const usage = `usage:
@@ -59,6 +57,7 @@ const usage = `usage:
   colligo doctor [flags]                                   say what this machine has for collectives, and what is missing
   colligo trace [flags] FOLDER...                          say from the flight recorders' dumps who is missing, differs or is slow
   colligo settings                                         list the environment variables that groups read
+  colligo version                                          say which version this is
 "colligo run -help" and so on list the flags.
 `
 
@@ -89,6 +88,8 @@ func run(args []string, s system) int {
 		return s.trace(args[1:])
 	case "settings":
 		return s.settings(args[1:])
+	case "version":
+		return s.version(args[1:])
 	case "help", "-help", "-h", "--help":
 		if len(args) > 1 && usageOf(args[1]) != "" {
 			return run([]string{args[1], "-help"}, s)

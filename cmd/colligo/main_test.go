@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
 
@@ -45,16 +44,13 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// noDriver keeps tests off the machine's GPUs.
-func noDriver() (*cuda.Driver, error) { return nil, cuda.ErrUnsupported }
-
 // noSignals is for commands that end by themselves.
 func noSignals() <-chan os.Signal { return nil }
 
 func command(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code := run(args, system{environ: os.Environ(), stdout: &out, stderr: &errs, signals: noSignals, openDriver: noDriver})
+	code := run(args, system{environ: os.Environ(), stdout: &out, stderr: &errs, signals: noSignals})
 	return outcome{code, out.String(), errs.String()}
 }
 
@@ -95,8 +91,7 @@ func TestMisuse(t *testing.T) {
 		{"flag provided but not defined: -ranks", []string{"run", "-ranks", "2", "true"}},
 		{"flag provided but not defined: -port", []string{"store", "-port", "2"}},
 		{`unexpected argument "now"`, []string{"store", "now"}},
-		{`unexpected argument "now"`, []string{"doctor", "now"}},
-		{"-mib 0: from 1", []string{"doctor", "-mib", "0"}},
+		{`unexpected argument "now"`, []string{"version", "now"}},
 	} {
 		o := command(t, c.args...)
 		require.Equal(t, 2, o.code, c.says)
@@ -110,7 +105,7 @@ func TestHelp(t *testing.T) {
 		"  colligo trace [flags] FOLDER...":  {"help", "help"},
 		"  colligo run -n RANKS [flags]":     {"run", "-help"},
 		"  colligo store -listen HOST:PORT":  {"store", "-h"},
-		"  colligo doctor [flags]":           {"help", "doctor"},
+		"  colligo version ":                 {"help", "version"},
 		"  colligo trace [flags] FOLDER... ": {"trace", "-help"},
 		"  colligo settings ":                {"settings", "-h"},
 	} {

@@ -13,7 +13,8 @@ import (
 var arrows = map[string][]string{
 	".":                         {},
 	"bench":                     {"*"},
-	"cmd/colligo":               {"*"},
+	"cmd/colligo":               {"internal/launch", "pg", "pg/flight", "pg/trace", "store/tcpstore"},
+	"cmd/colligo-doctor":        {"*"},
 	"cuda":                      {""},
 	"cuda/cudasim":              {"cuda"},
 	"cuda/cudasim/model":        {"", "cuda/cudasim", "kernels", "kernels/ptx"},

@@ -105,11 +105,14 @@ func (c *comparison) note(f Finding, t *turn) {
 func (c *comparison) waiters(t *turn) string {
 	for _, m := range t.called {
 		if e := t.first(m); e.Retired && e.State != flight.Completed && e.Timeout > 0 {
-			return fmt.Sprintf("%s gave up, with a limit of %v", ranksText(t.waiting), e.Timeout)
+			return ranksText(t.waiting) + " gave up" + limitOf(e)
 		}
 	}
 	return ranksText(t.waiting) + verb(t.waiting, " waits", " wait")
 }
+
+// limitOf is what a finding says of an operation's limit.
+func limitOf(e *flight.Entry) string { return fmt.Sprintf(", with a limit of %v", e.Timeout) }
 
 // callers says where the program called a collective that some wait in.
 func (c *comparison) callers(t *turn) []string {
@@ -159,7 +162,7 @@ func (c *comparison) stopped(t *turn) bool {
 // Other members left no dump.
 func (c *comparison) lacksDump(t *turn) {
 	text := fmt.Sprintf("%s of %s: %s left no dump; %s", describe(c.waitingEntry(t)), c.label(), ranksText(t.absent), c.waiters(t))
-	f := Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), Text: text}
+	f := Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), Text: text, limit: limitOf(c.waitingEntry(t))}
 	if len(t.missing) > 0 {
 		f.Details = append(f.Details, fmt.Sprintf("the group had failed before %s called it", ranksText(t.missing)))
 	}

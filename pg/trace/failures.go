@@ -13,6 +13,11 @@ type testimony struct {
 	text  string
 }
 
+// died reports whether the ranks that are blamed are gone: their processes have died, as far as others can tell.
+func (t *testimony) died() bool {
+	return len(t.blame) > 0 && strings.Contains(t.text, "the process died")
+}
+
 // testimonies are the failures that the ranks of a group report, by the ranks that they name. The ones that most ranks
 // report come first.
 func (j *job) testimonies(g *group) []testimony {
@@ -50,12 +55,19 @@ func (r *Report) failures(j *job, g *group) {
 		if i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.confirmed(g, t.blame) }); i >= 0 {
 			f := &r.Findings[i]
 			f.Details, f.told = append(f.Details, detail), true
+			if t.died() && slices.Equal(f.Ranks, t.blame) {
+				f.Text = fmt.Sprintf("%s died: %s", ranksText(t.blame), strings.Replace(f.Text, f.limit, "", 1))
+				f.limit = ""
+			}
 			continue
 		}
 		f := Finding{Kind: Blamed, Group: g.name, Ranks: t.blame}
 		f.Waiting = slices.DeleteFunc(slices.Clone(t.by), func(rank int) bool { return slices.Contains(t.blame, rank) })
 		f.Text = fmt.Sprintf("%s failed because of %s, %s %s: %s", g.label(), ranksText(t.blame), verb(t.by, "says", "say"),
 			ranksText(t.by), t.text)
+		if t.died() {
+			f.Text = fmt.Sprintf("%s died, so %s failed, %s %s: %s", ranksText(t.blame), g.label(), verb(t.by, "says", "say"), ranksText(t.by), t.text)
+		}
 		if len(t.blame) == 0 {
 			f.Kind, f.Text = Failed, fmt.Sprintf("%s failed, %s %s: %s", g.label(), verb(t.by, "says", "say"), ranksText(t.by), t.text)
 		}

@@ -51,8 +51,9 @@ type Finding struct {
 	Entries []Entry // the operations concerned
 	Text    string  // one line
 	Details []string
-	told    bool // ranks say so too
-	far     int  // from the cause; of several of one kind the nearest comes first
+	told    bool   // ranks say so too
+	limit   string // what Text says of the limit of an operation, which is of no interest if a rank died
+	far     int    // from the cause; of several of one kind the nearest comes first
 }
 
 // order is the finding's place by its kind. Of findings that the records suggest, one that ranks report, too, comes first.

@@ -29,6 +29,9 @@ type ClientOptions struct {
 	// ConnectTimeout bounds Dial, the wait for workers included, whatever deadline its context has. Zero means the
 	// store's timeout if the context has no deadline, as for every call.
 	ConnectTimeout time.Duration
+	// Failed, if set, is told why Dial has not connected yet, whenever that changes. It is called by Dial's goroutine and returns
+	// soon.
+	Failed func(error)
 	// Timeout is the store's first timeout. Zero means store.DefaultTimeout; SetTimeout(0) means for ever.
 	Timeout time.Duration
 }
@@ -54,7 +57,7 @@ var _ store.Store = (*Client)(nil)
 // reset, for the server may start later than its clients.
 func Dial(ctx context.Context, addr string, opts ClientOptions) (*Client, error) {
 	c := &Client{
-		dialer:  dialer{addr: addr, ping: !opts.NoPing, dialect: opts.Dialect},
+		dialer:  dialer{addr: addr, ping: !opts.NoPing, dialect: opts.Dialect, failed: opts.Failed},
 		main:    make(chan struct{}, 1),
 		waiting: make(map[*conn]bool),
 	}
@@ -76,6 +79,7 @@ func Dial(ctx context.Context, addr string, opts ClientOptions) (*Client, error)
 	if c.first, err = c.dialer.retry(b); err != nil {
 		return nil, err
 	}
+	c.dialer.failed = nil
 	if err := c.join(b, opts); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

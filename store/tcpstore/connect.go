@@ -3,6 +3,7 @@ package tcpstore
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,18 @@ type dialer struct {
 	ping bool
 	// dialect is that of the server.
 	dialect Dialect
+	failed  func(error) // may be nil
 }
+
+// tell says why there is no connection yet.
+func (d *dialer) tell(err error) {
+	if d.failed != nil {
+		d.failed(err)
+	}
+}
+
+// errNoStore is why a connection that was made is of no use, as far as one can tell.
+var errNoStore = errors.New("what listens there accepted the connection but does not answer as a store: it is something else, or very busy")
 
 // keepAlive finds a host that vanished without a word within about 45 seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 6}
@@ -78,6 +90,7 @@ func (d *dialer) greet(ctx context.Context, c *conn) error {
 	if !d.ping {
 		return nil
 	}
+	d.tell(errNoStore) // until it answers
 	nonce := uint32(os.Getpid())
 	var got uint32
 	err := c.exchange(ctx, request{cmdPing}.uint32(nonce), func(r reader) (err error) {
@@ -87,11 +100,13 @@ func (d *dialer) greet(ctx context.Context, c *conn) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("ping: the server closed the connection, which one before PyTorch 2.5 does "+
-			"unless NoPing is set: %w", err)
+			"unless NoPing is set, and what is no store: %w", err)
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("ping: %w: %w", errNoStore, err)
 	case err != nil:
 		return fmt.Errorf("ping: %w", err)
 	case got != nonce:
-		return fmt.Errorf("ping: nonce %d came back as %d", nonce, got)
+		return fmt.Errorf("ping: what listens there is no store: it answered %q", binary.LittleEndian.AppendUint32(nil, got))
 	}
 	return nil
 }
@@ -105,6 +120,7 @@ func (d *dialer) retry(ctx *store.Bound) (*conn, error) {
 			return c, nil
 		}
 		if ctx.Err() == nil {
+			d.tell(err)
 			if !heals(err) {
 				return nil, fmt.Errorf("tcpstore: the client socket has failed to connect to any network address of %s: %w",
 					d.target(), err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,8 @@ const closeLimit = time.Second
 type mesh struct {
 	c       transport.Config // FrameBytes and Log filled in, Events as the user gave them
 	control *transport.Control
-	links   []*link // nil for the rank itself
+	links   []*link  // nil for the rank itself
+	local   net.Addr // of one of the connections
 	w       stream.Waiter
 	spin    stream.Spin
 	codec   codec
@@ -37,6 +39,24 @@ type mesh struct {
 var _ transport.Mesh = (*mesh)(nil)
 
 func (m *mesh) String() string { return "tcp" }
+
+// Interface returns the address from which this rank is linked, and the name of its network interface.
+func (m *mesh) Interface() string {
+	at, ok := m.local.(*net.TCPAddr)
+	if !ok {
+		return "none"
+	}
+	all, _ := net.Interfaces() // without them there is still the address
+	for _, i := range all {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(at.IP) {
+				return fmt.Sprintf("%v (%s)", at.IP, i.Name)
+			}
+		}
+	}
+	return at.IP.String()
+}
 
 func (m *mesh) Link(peer int) transport.Link {
 	if peer < 0 || peer >= m.c.Size {

@@ -125,6 +125,7 @@ func (f *forming) link() error {
 			continue
 		}
 		conns = append(conns, f.conns[peer][transport.PurposeLane:]...)
+		m.local = f.conns[peer][transport.PurposeControl].LocalAddr()
 		if sameHost(f.conns[peer][transport.PurposeControl]) {
 			here++
 		}

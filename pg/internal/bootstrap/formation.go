@@ -35,6 +35,7 @@ type Formation struct {
 	Departed Departed
 
 	job     *Job
+	hosts   int // of its ranks, once they have agreed
 	wants   Wants
 	log     *slog.Logger
 	keys    keys
@@ -62,6 +63,9 @@ func (f *Formation) size() int { return len(f.Ranks) }
 // Rendezvous is where the ranks' links find one another. The group takes the keys away that its links put there.
 func (f *Formation) Rendezvous() transport.Rendezvous { return &rendezvous{f} }
 
+// Hosts returns the number of hosts on which the ranks are, by the hosts' names.
+func (f *Formation) Hosts() int { return max(f.hosts, 1) }
+
 // Opener opens a mesh.
 type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
 
@@ -71,7 +75,9 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 	if err := f.register(ctx, mine); err != nil {
 		return nil, nil, err
 	}
+	defer SayWhile(ctx, f.log, "waits for ranks that have not come", f.late)()
 	sameHost, secret := mine.Host != "", mine.Secret
+	nodes := map[string]bool{}
 	// In ever larger batches: few requests for the store, and a rank that does not fit is found before all have come.
 	for first, n := 0, 1; first < f.size(); first, n = first+n, 2*n {
 		theirs, err := f.infosOf(ctx, mine, first, min(first+n, f.size()))
@@ -80,11 +86,13 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 		}
 		for _, c := range theirs {
 			sameHost = sameHost && c.Host == mine.Host
+			nodes[c.Node] = true
 		}
 		if first == 0 {
 			secret = theirs[0].Secret
 		}
 	}
+	f.hosts = len(nodes)
 	open, err := f.medium(sameHost)
 	return open, secret, err
 }

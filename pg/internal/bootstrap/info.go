@@ -24,6 +24,7 @@ type info struct {
 	Host      string // identity of the host for shm; empty if shm cannot be used
 	Detail    bool   `json:",omitempty"` // calls are compared
 	Process   string // for messages
+	Node      string `json:",omitempty"` // name of the host
 	Secret    []byte `json:",omitempty"` // of the group, in rank 0's
 	GaveUp    string `json:",omitempty"` // why this rank has left before the group had formed
 	Late      bool   `json:",omitempty"` // GaveUp says that the time was up
@@ -43,7 +44,7 @@ type Wants struct {
 func (f *Formation) info() info {
 	w := &f.wants
 	c := info{Version: formatVersion, Size: f.size(), Transport: w.Transport, Backends: w.Backends, Bound: w.Bound, Detail: w.Detail,
-		Process: process()}
+		Process: process(), Node: node()}
 	if !f.Default {
 		c.Ranks = fmt.Sprint(f.Ranks)
 	}
@@ -117,11 +118,16 @@ func device(kind string) string {
 	return "a device of " + kind
 }
 
-// process names this process for messages on other ranks.
-func process() string {
+// node names this host.
+func node() string {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "unknown host"
+		return "unknown host"
 	}
-	return fmt.Sprintf("process %d on %s, since %s", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339Nano))
+	return host
+}
+
+// process names this process for messages on other ranks.
+func process() string {
+	return fmt.Sprintf("process %d on %s, since %s", os.Getpid(), node(), time.Now().UTC().Format(time.RFC3339Nano))
 }

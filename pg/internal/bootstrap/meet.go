@@ -57,7 +57,14 @@ func meetOverTCP(ctx context.Context, o *Options, id *Identity) (*Job, error) {
 		j.server, j.closes = srv, append(j.closes, srv.Close)
 		id.addr = net.JoinHostPort(host, strconv.Itoa(srv.Port())) // a group of one rank may leave the port to the system
 	}
-	cl, err := tcpstore.Dial(ctx, id.addr, o.client(id.Size))
+	var last lastError
+	stop := SayWhile(ctx, o.Log, "cannot reach the store yet", func(context.Context) []any {
+		return []any{"group", "of " + strconv.Itoa(id.Size) + " ranks", "rank", id.Rank, "store", id.serves(), "error", last.text()}
+	})
+	client := o.client(id.Size)
+	client.Failed = last.set
+	cl, err := tcpstore.Dial(ctx, id.addr, client)
+	stop()
 	if err != nil {
 		if errors.Is(err, store.ErrTimeout) {
 			err = &timedOut{err}

@@ -14,6 +14,27 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
+// noDriver keeps tests off the machine's GPUs.
+func noDriver() (*cuda.Driver, error) { return nil, cuda.ErrUnsupported }
+
+func TestMisuse(t *testing.T) {
+	for says, args := range map[string][]string{
+		`colligo doctor: unexpected argument "now"`:            {"now"},
+		"colligo doctor: -mib 0: from 1":                       {"-mib", "0"},
+		"colligo doctor: flag provided but not defined: -deep": {"-deep"},
+	} {
+		var out, errs bytes.Buffer
+		require.Equal(t, 2, run(args, &out, &errs, noDriver))
+		require.Contains(t, errs.String(), says)
+		require.Empty(t, out.String())
+	}
+	var out, errs bytes.Buffer
+	require.Zero(t, run([]string{"-help"}, &out, &errs, noDriver))
+	require.Contains(t, out.String(), "  colligo doctor [flags]")
+	require.Contains(t, out.String(), "-nccl")
+	require.Empty(t, errs.String())
+}
+
 func TestDoctorOfACPU(t *testing.T) {
 	var out bytes.Buffer
 	e := &examiner{out: &out, exists: func(string) bool { return false }}
@@ -88,9 +109,9 @@ func TestDoctorTask(t *testing.T) {
 	require.ErrorContains(t, answer(open, "handle:0"), "EOF")
 	require.Error(t, answer(open, "descriptor:x"))
 	cudasim.Check(t, sim)
-	o := command(t, "doctor", "-task", "handle:00")
-	require.Equal(t, 1, o.code)
-	require.Contains(t, o.stderr, "no NVIDIA driver")
+	var out, errs bytes.Buffer
+	require.Equal(t, 1, run([]string{"-task", "handle:00"}, &out, &errs, noDriver))
+	require.Contains(t, errs.String(), "no NVIDIA driver")
 }
 
 func TestHostName(t *testing.T) {

@@ -111,7 +111,7 @@ func another(task string, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(program, "doctor", "-task", task)
+	cmd := exec.Command(program, "-task", task)
 	if f != nil {
 		cmd.ExtraFiles = []*os.File{f}
 	}
@@ -122,10 +122,10 @@ func another(task string, f *os.File) error {
 	return nil
 }
 
-// doctorTask is the other process's part. The last device is used: the memory is on the first.
-func (s system) doctorTask(task string) int {
-	if err := answer(s.openDriver, task); err != nil {
-		fmt.Fprintln(s.stderr, err)
+// doTask is the other process's part. The last device is used: the memory is on the first.
+func doTask(task string, stderr io.Writer, open func() (*cuda.Driver, error)) int {
+	if err := answer(open, task); err != nil {
+		fmt.Fprintln(stderr, err)
 		return 1
 	}
 	return 0

@@ -1,0 +1,124 @@
+package bootstrap
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
+)
+
+// firstLine is how long a rank waits for something before it says so. Each line comes after twice the time of the one before.
+const firstLine = 5 * time.Second
+
+// SayWhile logs a warning on one line after 5 s, and then ever more rarely, until it is stopped. A rank that waits for others
+// says so by it.
+//
+// attrs is asked for the rest of each line. It may ask the store. If it returns nothing, there is no line: nothing is waited
+// for any more.
+func SayWhile(ctx context.Context, log *slog.Logger, text string, attrs func(ctx context.Context) []any) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		began := time.Now()
+		for pause := firstLine; ; pause *= 2 {
+			timer := time.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-timer.C:
+			}
+			all := attrs(ctx)
+			if len(all) == 0 || ctx.Err() != nil {
+				continue
+			}
+			log.WarnContext(ctx, text, append(all, "waited", time.Since(began).Round(time.Second).String())...)
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+// lastError is the last error of attempts that go on.
+type lastError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (l *lastError) set(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+// text is the error's, or says that there is none.
+func (l *lastError) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		return "no answer yet"
+	}
+	return l.err.Error()
+}
+
+// mostAsked bounds the requests by which a rank finds out who is missing, and mostNamed the ranks that it names.
+const (
+	mostAsked = 64
+	mostNamed = 16
+)
+
+// absent returns the first ranks that have not registered, and whether there may be more. It asks for many ranks at once, and
+// for fewer where some are missing.
+func (f *Formation) absent(ctx context.Context) (ranks []int, more bool) {
+	asked := 0
+	var look func(first, end int)
+	look = func(first, end int) {
+		if asked++; asked > mostAsked || len(ranks) >= mostNamed || ctx.Err() != nil {
+			more = true
+			return
+		}
+		names := make([]string, 0, end-first)
+		for r := first; r < end; r++ {
+			names = append(names, rankKey(r))
+		}
+		switch all, err := f.Store.Check(ctx, names...); {
+		case err != nil:
+			more = true
+		case all:
+		case end-first == 1:
+			ranks = append(ranks, first)
+		default:
+			look(first, (first+end)/2)
+			look((first+end)/2, end)
+		}
+	}
+	look(0, f.size())
+	return ranks, more
+}
+
+// late describes the ranks that this rank waits for, for a line of the log. It returns nothing once all have registered.
+func (f *Formation) late(ctx context.Context) []any {
+	missing, more := f.absent(ctx)
+	if len(missing) == 0 && !more {
+		return nil
+	}
+	text := "unknown"
+	if len(missing) > 0 {
+		text = ranklist.Text(missing)
+	}
+	if more {
+		text += " and perhaps more"
+	}
+	return []any{"group", f.Name, "rank", f.Rank, "missing", text, "size", f.size()}
+}
+
+// SayLinking warns while this rank waits for links, until it is stopped.
+func (f *Formation) SayLinking(ctx context.Context) (stop func()) {
+	return SayWhile(ctx, f.log, "waits for links with ranks that have come", func(context.Context) []any {
+		return []any{"group", f.Name, "rank", f.Rank, "size", f.size()}
+	})
+}

@@ -1,0 +1,54 @@
+package pg_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/trace"
+)
+
+// TestOneLineEach kills one process of five. Each of the others logs one line, which names the operation once and the dump's
+// file. The report on the dumps begins with the death.
+func TestOneLineEach(t *testing.T) {
+	for _, transport := range []string{"shm", "tcp"} {
+		t.Run("transport="+transport, func(t *testing.T) {
+			t.Parallel()
+			needs(t, transport)
+			dir, job := t.TempDir(), newJob(t)
+			o := order{Role: "loop", Arg: "all_reduce", Config: config{Init: "tcp://" + freeAddress(t, "127.0.0.1"), Size: 5,
+				Transport: transport, Timeout: 20 * time.Second}}
+			for o.Config.Rank = range 5 {
+				job.start(o, "COLLIGO_DUMP_ON_TIMEOUT=1", "COLLIGO_FR_DUMP_TEMP_FILE="+dir+"/rank_")
+			}
+			job.all("init")
+			job.all("ready")
+			time.Sleep(30 * time.Millisecond)
+			const victim = 2
+			require.NoError(t, job.procs[victim].cmd.Process.Kill())
+			dumps := map[int]*flight.Dump{}
+			for rank, p := range job.procs {
+				if rank == victim {
+					continue
+				}
+				r := p.next("done")
+				require.Equal(t, 1, strings.Count(r.Err, "all_reduce #"), r.Err)
+				require.NotContains(t, r.Err, "rank 2: rank 2")
+				p.ends()
+				lines := p.logged("level=")
+				require.Len(t, lines, 1, p.log.String())
+				path := flight.Path(dir+"/rank_", rank)
+				require.Regexp(t, `level=WARN msg="group failed" group=0 rank=\d seq=\d+ error=".*" dump="?`+path+`"?\n`, lines[0])
+				require.Equal(t, 1, strings.Count(lines[0], "all_reduce #"), lines[0])
+				var err error
+				dumps[rank], err = flight.ReadFile(path)
+				require.NoError(t, err)
+			}
+			says := trace.Analyze(dumps).Verdict()
+			require.Regexp(t, `^rank 2 died: all_reduce #\d+ .* of group 0 \(default_pg\): rank 2 left no dump; ranks .* (gave up|wait)$`, says)
+		})
+	}
+}
