@@ -13,10 +13,11 @@ import (
 
 // readers are the files outside tests that may read the environment.
 var readers = map[string]string{
-	"cuda/open.go":        "what the driver makes of a variable of its own",
-	"pg/init.go":          "the variables of launchers and those of Settings",
-	"bench/main.go":       "the environment of the processes that it starts",
-	"cmd/colligo/main.go": "the environment of the processes that it starts",
+	"cuda/open.go":                "what the driver makes of a variable of its own",
+	"pg/init.go":                  "the variables of launchers and those of Settings",
+	"bench/main.go":               "the environment of the processes that it starts",
+	"cmd/colligo/main.go":         "the environment of the processes that it starts",
+	"examples/torch/gloo/main.go": "the environment of the processes that it starts, and whether it is one of them",
 }
 
 // enders are the files outside package main and tests that may end the process.

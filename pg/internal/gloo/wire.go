@@ -22,6 +22,7 @@ type Wire struct {
 	version    Version
 	mesh       *links.Mesh
 	tag        uint32 // of the next collective
+	sparse     uint32 // the tag of the collective before
 	port       port
 }
 
@@ -62,6 +63,9 @@ func (w *Wire) schedule(o *op.Op) schedule {
 	case plan.Broadcast:
 		return schedule{gloo.Broadcast, prefixBroadcast}
 	case plan.AllGather:
+		if w.again(o) {
+			return schedule{gloo.AllGatherV, prefixAllGather}
+		}
 		return schedule{gloo.AllGather, prefixAllGather}
 	case plan.Gather:
 		return schedule{gloo.Gather, prefixGather}
@@ -78,6 +82,11 @@ func (w *Wire) schedule(o *op.Op) schedule {
 	return schedule{gloo.Barrier, prefixBarrier}
 }
 
+// again reports whether a collective is a later part of a sparse all_reduce, which has the tag of its first part.
+func (w *Wire) again(o *op.Op) bool {
+	return o.Type() == op.AllReduceSparse && o.Coll == plan.AllGather && o.Rare().Outs != nil
+}
+
 // Begin implements host.Wire. A plan has one tag for each lane.
 func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 	if o.Monitored() != op.NotMonitored {
@@ -86,7 +95,7 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 	s := w.schedule(o)
 	shape := plan.Shape{Coll: o.Coll, Rank: w.rank, Size: w.size, Root: int(o.Root), Count: o.Count, Elem: o.Elem(),
 		Counts: o.Rare().Counts, RecvCounts: o.Rare().Recvs}
-	if o.Coll == plan.AllGather { // whose halves may cut an element
+	if o.Coll == plan.AllGather && !w.again(o) { // whose halves may cut an element
 		shape.Count, shape.Elem = o.Count*o.Elem(), 1
 	}
 	p, err := s.plan(shape)
@@ -100,7 +109,12 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 		}
 	}
 	first := w.tag
-	w.tag += uint32(len(p.Lanes))
+	if w.again(o) {
+		first = w.sparse
+	} else {
+		w.tag += uint32(len(p.Lanes))
+		w.sparse = first
+	}
 	slots := func(lane, _ int) uint64 { return links.Slot(s.prefix, first+uint32(lane)) }
 	return start, w.port.start(w.mesh, p, slots)
 }
