@@ -38,7 +38,7 @@ func rankInGo(path string) error {
 	if err != nil {
 		return err
 	}
-	g, err := pg.Init(context.Background(), pg.Config{Backends: "gloo", Torch: os.Getenv("TORCH"), Interface: "127.0.0.1",
+	g, err := pg.Init(context.Background(), pg.Config{Backends: "gloo", Torch: os.Getenv("TORCH"), Interface: os.Getenv("GLOO_RANK_INTERFACES"),
 		Timeout: time.Duration(limit * float64(time.Second)), Recorder: pg.RecorderOptions{DumpOnError: pg.Off}})
 	if err != nil {
 		return err

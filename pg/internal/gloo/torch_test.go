@@ -52,6 +52,8 @@ type job struct {
 	inGo  func(rank int) bool
 	ops   []string
 	limit time.Duration // of one operation
+	// contexts is how many contexts the job has; 0 is one.
+	contexts int
 }
 
 // ended is what became of a rank.
@@ -77,7 +79,8 @@ func (j *job) run(t *testing.T) []ended {
 	var wg sync.WaitGroup
 	for rank := range j.size {
 		env := append(os.Environ(), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), fmt.Sprint("RANK=", rank),
-			fmt.Sprint("WORLD_SIZE=", j.size), "GLOO_SOCKET_IFNAME=lo", "USE_LIBUV=0", "OMP_NUM_THREADS=1", "TORCH="+j.version,
+			fmt.Sprint("WORLD_SIZE=", j.size), "GLOO_SOCKET_IFNAME="+repeated("lo", j.contexts),
+			"GLOO_RANK_INTERFACES="+repeated("127.0.0.1", j.contexts), "USE_LIBUV=0", "OMP_NUM_THREADS=1", "TORCH="+j.version,
 			fmt.Sprint("LIMIT=", j.limit.Seconds()))
 		cmd := exec.Command(j.python, "testdata/rank.py", path)
 		if j.inGo(rank) {
@@ -104,6 +107,9 @@ func (j *job) run(t *testing.T) []ended {
 	wg.Wait()
 	return all
 }
+
+// repeated is a list of one name, at least once.
+func repeated(name string, n int) string { return name + strings.Repeat(","+name, max(n, 1)-1) }
 
 // results are the lines of the ranks of a job that went well.
 func (j *job) results(t *testing.T) [][]string {
@@ -230,9 +236,22 @@ func equal(t *testing.T, j *job, want, got [][]string) {
 	}
 }
 
+// TestTorchContexts has a job of two contexts.
+func TestTorchContexts(t *testing.T) {
+	j := &job{torch: findTorch(t), size: 3, inGo: noneInGo, contexts: 2, ops: []string{"all_reduce float32 1003 0 sum", "broadcast int64 33 1 sum",
+		"ring float32 100 3 sum", "ring float32 100 4 sum", "async float32 5000 0 sum", "monitored_barrier int8 1 0 sum", "all_gather float16 33 0 sum"}}
+	want := j.results(t)
+	mixed := *j
+	mixed.inGo = func(r int) bool { return r == 1 }
+	equal(t, &mixed, want, mixed.results(t))
+}
+
 // TestTorchRandom runs 200 operations in random order.
 func TestTorchRandom(t *testing.T) {
 	p := findTorch(t)
+	if !p.whole {
+		t.Skip("COLLIGO_TEST_PYTHON asks for it")
+	}
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
