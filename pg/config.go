@@ -45,7 +45,7 @@ type Config struct {
 
 	// Transport is "shm", "tcp", or "auto" (also when empty): shm if all ranks are on one Linux host, else tcp.
 	Transport   string
-	Interface   string      // tcp: name or address of the network interface; empty: the one that reaches the store
+	Interface   string      // tcp: name or address of the network interface; empty: the one that reaches the store. Gloo: a list with commas
 	TLS         *tls.Config // tcp and the TCP store: encrypt
 	Compression string      // tcp: "", "s2" or "zstd"
 	Checksum    bool        // guard every payload with a CRC-32C

@@ -52,6 +52,19 @@ func AllReduceAs(ctx context.Context, g *Group, kind OpType, t colligo.Tensor, b
 	return g.run(ctx, o)
 }
 
+// AllGatherSparse gathers as Group.AllGather does, as a part of a sparse all_reduce with ranks of PyTorch. The first part gathers to
+// one tensor; the parts after it gather to lists, on the slot of the first. No twin in c10d.
+func AllGatherSparse(ctx context.Context, g *Group, outs []colligo.Tensor, in colligo.Tensor) error {
+	o := g.call()
+	if len(outs) == 1 && g.Size() > 1 {
+		o.AllGatherInto(outs[0], in)
+	} else {
+		o.AllGather(outs, in)
+	}
+	o.As(op.AllReduceSparse)
+	return g.run(ctx, o)
+}
+
 // BackendOf returns the group's backend for a device. If no operation has opened it yet it opens it, and then all ranks call
 // it together. Packages that extend a backend reach it by this; programs have no need of it. Errors leave the group as it
 // was, unless the backend says otherwise. c10d: _get_backend of a ProcessGroup.

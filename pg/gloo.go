@@ -2,6 +2,8 @@ package pg
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/colligo-go/colligo/pg/internal/gloo"
 	"github.com/colligo-go/colligo/pg/internal/host"
@@ -18,12 +20,23 @@ func (c *onGloo) join(ctx context.Context) error {
 		return nil
 	}
 	p := c.rendezvous()
-	mesh, err := links.Open(ctx, &links.Config{Rank: g.rank, Size: g.size, Name: g.name, Dialect: p.Version.Links(), Rendezvous: p.Context(0),
-		Host: g.config.Interface, Probe: g.job.Probe(), TLS: g.config.TLS, Log: g.log})
-	if err != nil {
-		return host.Classify(err)
+	var contexts []*links.Mesh
+	for i, name := range strings.Split(g.config.Interface, ",") {
+		lc := &links.Config{Rank: g.rank, Size: g.size, Name: g.name, Dialect: p.Version.Links(), Rendezvous: p.Context(i), Host: name,
+			Probe: g.job.Probe(), TLS: g.config.TLS, Log: g.log}
+		if i > 0 {
+			lc.Beside = contexts[0]
+		}
+		mesh, err := links.Open(ctx, lc)
+		if err != nil {
+			for _, m := range slices.Backward(contexts) {
+				m.Abort()
+			}
+			return host.Classify(err)
+		}
+		contexts = append(contexts, mesh)
 	}
-	w := gloo.New(g.rank, g.size, p.Version, mesh)
+	w := gloo.New(g.rank, g.size, p.Version, contexts)
 	g.host.UseWire(w, w)
 	g.use(w)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -220,6 +221,43 @@ func TestGlooMessages(t *testing.T) {
 		}
 		if len(seen) != g.Size()-1 {
 			return fmt.Errorf("messages of %v", seen)
+		}
+		return nil
+	})
+}
+
+// TestGlooContexts runs collectives and messages in a group of three contexts, each with links of its own.
+func TestGlooContexts(t *testing.T) {
+	runGloo(t, 3, func(c *pg.Config) { c.Interface, c.Torch = "127.0.0.1,127.0.0.2,127.0.0.1", "2.12" }, func(ctx context.Context, g *pg.Group) error {
+		for range 4 {
+			if err := errors.Join(glooCollectives(ctx, g, 1001), glooLater(ctx, g, 100), g.MonitoredBarrier(ctx, 0, false)); err != nil {
+				return err
+			}
+		}
+		for tag := range 5 {
+			b := make([]float32, 10)
+			r := g.RecvAsync(ctx, colligo.Of(b), (g.Rank()+2)%3, tag)
+			if err := errors.Join(g.Send(ctx, colligo.Of(numbers(g.Rank(), 10)), (g.Rank()+1)%3, tag), r.Synchronize(ctx)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// TestGlooMonitoredBarrier names the rank that has not come.
+func TestGlooMonitoredBarrier(t *testing.T) {
+	runGloo(t, 3, nil, func(ctx context.Context, g *pg.Group) error {
+		if err := g.MonitoredBarrier(ctx, time.Second, true); err != nil {
+			return err
+		}
+		if g.Rank() == 2 {
+			time.Sleep(time.Second)
+			return nil
+		}
+		err := g.MonitoredBarrier(ctx, 300*time.Millisecond, true)
+		if g.Rank() == 0 && (!errors.Is(err, colligo.ErrTimeout) || !strings.Contains(err.Error(), "rank 2")) || err == nil {
+			return fmt.Errorf("the error is %w", err)
 		}
 		return nil
 	})

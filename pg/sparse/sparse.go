@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Tensor is a tensor of which only some rows are there, as the gradient of an embedding: PyTorch's COO layout with one sparse
@@ -109,6 +110,18 @@ func allReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) 
 	if !g.IsMember() {
 		return Tensor{}, pg.ErrNotMember
 	}
+	gather := g.AllGather
+	sizes := sizes
+	if g.Backend(colligo.CPU) == backend.Gloo && g.Size() > 1 {
+		var err error
+		if s, err = coalesced(g, s, op); err != nil {
+			return Tensor{}, err
+		}
+		sizes = sizesOverGloo
+		gather = func(ctx context.Context, outs []colligo.Tensor, in colligo.Tensor) error {
+			return pg.AllGatherSparse(ctx, g, outs, in)
+		}
+	}
 	counts, err := sizes(ctx, g, &s, s.check(op))
 	if err != nil {
 		return Tensor{}, err
@@ -119,11 +132,11 @@ func allReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) 
 	}
 	width, d := s.width(), s.Values.DType()
 	indices, values := make([]int64, total), make([]byte, total*width*d.Size())
-	if err := g.AllGather(ctx, inParts(colligo.Of(indices), counts, 1), colligo.Of(s.Indices)); err != nil {
+	if err := gather(ctx, inParts(colligo.Of(indices), counts, 1), colligo.Of(s.Indices)); err != nil {
 		return Tensor{}, err
 	}
 	all := colligo.Bytes(values, d)
-	if err := g.AllGather(ctx, inParts(all, counts, width), s.Values); err != nil {
+	if err := gather(ctx, inParts(all, counts, width), s.Values); err != nil {
 		return Tensor{}, err
 	}
 	if err := inRange(indices, s.Rows); err != nil {

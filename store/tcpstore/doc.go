@@ -1,6 +1,8 @@
 // Package tcpstore is a store behind a TCP socket, in the byte format of PyTorch 2.11's TCPStore. A Go client may talk to a
 // PyTorch server, and PyTorch ranks to a Go server. Both may share one job.
 //
+// With Dialect Torch113 client and server speak to PyTorch 1.13 instead, which has no greeting and numbers the commands otherwise.
+//
 // The format: a request is one command byte and its arguments. Integers are little-endian, 8 bytes wide except the two
 // nonces of 4 bytes; a string is its length (8 bytes) and its bytes. Replies have no header and come in the order of
 // the requests. User keys travel with a leading slash; only the workers' counter "init/" has none.

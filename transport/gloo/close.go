@@ -48,7 +48,9 @@ func (m *Mesh) end(flush bool) {
 			p.stream.Close()
 		}
 	}
-	m.w.Close()
+	if !m.beside {
+		m.w.Close()
+	}
 }
 
 // flush writes what is queued, ends the directions to the peers, and waits until their kernels have it all. Bytes that the

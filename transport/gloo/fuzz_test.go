@@ -151,6 +151,7 @@ func FuzzConversation(f *testing.F) {
 		require.NoError(t, m.Post(&direct, 1, 1, 3))
 		require.NoError(t, m.Post(&any, AnyPeer, 2, 5))
 		require.NoError(t, m.Announce(&s, 1, 3, 4))
+		require.NoError(t, m.Flush())
 		before := w.out
 		err := converse(m, &direct, &any, &s)
 		require.Error(t, err) // at the latest the end of the stream

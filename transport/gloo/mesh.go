@@ -14,6 +14,7 @@ import (
 type Mesh struct {
 	rank, size int
 	w          stream.Waiter
+	beside     bool // the waiter is another mesh's
 	spin       stream.Spin
 	accept     *acceptor // of peers that connect lazily; nil where all are connected
 

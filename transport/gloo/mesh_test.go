@@ -258,6 +258,7 @@ func TestLengthsCompared(t *testing.T) {
 	var r Receive
 	require.NoError(t, meshes[0].Announce(&s, 1, 5, 100))
 	require.NoError(t, meshes[1].Post(&r, 0, 5, 99))
+	require.NoError(t, errors.Join(meshes[0].Flush(), meshes[1].Flush()))
 	err := drive(meshes[0], func() (bool, error) { return meshes[0].Write(&s, make([]byte, 100)) })
 	var e *Mismatch
 	require.ErrorAs(t, err, &e)
@@ -280,6 +281,7 @@ func TestPeerGone(t *testing.T) {
 			meshes[1].Abort()
 		} else {
 			require.NoError(t, meshes[0].Post(&r, 1, 3, 10))
+			require.NoError(t, meshes[0].Flush())
 			require.NoError(t, put(meshes[1], 0, 3, pattern(1, 10)))
 			require.NoError(t, meshes[1].Close())
 			require.NoError(t, drive(meshes[0], func() (bool, error) {

@@ -32,6 +32,7 @@ type Config struct {
 	Host       string               // address, interface or host name to listen at; empty: as Probe, else this host's name, tell
 	Probe      string               // host:port whose route tells the address
 	TLS        *tls.Config          // encrypts, when set
+	Beside     *Mesh                // of the same group: Wait of that mesh waits for this one, too; it is closed last
 	Log        *slog.Logger         // nil discards
 }
 
@@ -144,11 +145,15 @@ func (f *forming) secure(_ int, conn net.Conn, dialled bool) (net.Conn, error) {
 
 // mesh makes the mesh of the connections.
 func (f *forming) mesh() (*Mesh, error) {
-	w, err := stream.New(f.TLS == nil)
-	if err != nil {
-		return nil, err
+	m := &Mesh{rank: f.Rank, size: f.Size, pairs: make([]*pair, f.Size)}
+	if f.Beside != nil {
+		m.w, m.beside = f.Beside.w, true
+	} else {
+		var err error
+		if m.w, err = stream.New(f.TLS == nil); err != nil {
+			return nil, err
+		}
 	}
-	m := &Mesh{rank: f.Rank, size: f.Size, w: w, pairs: make([]*pair, f.Size)}
 	here, linked := 1, 1
 	for peer, conn := range f.conns {
 		if peer == f.Rank {

@@ -46,6 +46,8 @@ func (w *Wire) checkReduction(o *op.Op) error {
 func (w *Wire) checkForm(o *op.Op) error {
 	v := w.version
 	switch o.Type() {
+	case op.AllReduceSparse:
+		return nil
 	case op.AllGather, op.AllGatherBase, op.Gather, op.Scatter:
 		if o.Rare().Counts != nil {
 			return w.refuse("%v of parts of several lengths", o.Coll)

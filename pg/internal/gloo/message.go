@@ -16,19 +16,21 @@ func (w *Wire) Message(m *host.Message) (moved, over bool, err error) {
 }
 
 func (w *Wire) send(m *host.Message) (moved, over bool, err error) {
+	mesh := w.of(uint32(m.Tag))
 	s, ok := m.State.(*links.Send)
 	if !ok {
 		s = new(links.Send)
 		m.State = s
-		if err := w.mesh.Announce(s, int(m.Peer), links.Slot(0, uint32(m.Tag)), len(m.Bytes)); err != nil {
+		if err := mesh.Announce(s, int(m.Peer), links.Slot(0, uint32(m.Tag)), len(m.Bytes)); err != nil {
 			return false, false, classify(err)
 		}
 	}
-	over, err = w.mesh.Write(s, m.Bytes)
+	over, err = mesh.Write(s, m.Bytes)
 	return over || !ok, over, classify(err)
 }
 
 func (w *Wire) receive(m *host.Message) (moved, over bool, err error) {
+	mesh := w.of(uint32(m.Tag))
 	r, ok := m.State.(*links.Receive)
 	if !ok {
 		r = new(links.Receive)
@@ -37,23 +39,23 @@ func (w *Wire) receive(m *host.Message) (moved, over bool, err error) {
 		if m.Peer == op.AnyPeer {
 			from = links.AnyPeer
 		}
-		err := w.mesh.Post(r, from, links.Slot(0, uint32(m.Tag)), len(m.Bytes))
+		err := mesh.Post(r, from, links.Slot(0, uint32(m.Tag)), len(m.Bytes))
 		if err == nil {
-			err = w.mesh.Flush()
+			err = mesh.Flush()
 		}
 		if err != nil {
 			return false, false, classify(err)
 		}
 	}
-	n, err := w.mesh.Arrived(r, 1, true)
+	n, err := mesh.Arrived(r, 1, true)
 	if err != nil || n < 0 {
 		return !ok, false, classify(err)
 	}
-	_, whole, err := w.mesh.Body(r, m.Bytes, n)
+	_, whole, err := mesh.Body(r, m.Bytes, n)
 	if err != nil || !whole {
 		return !ok, false, classify(err)
 	}
-	w.mesh.Release(r, n, true)
+	mesh.Release(r, n, true)
 	m.Peer = int32(r.Peer())
 	m.Received()
 	return true, true, nil

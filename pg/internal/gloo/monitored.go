@@ -30,8 +30,10 @@ func (w *Wire) beginMonitored(o *op.Op) (host.Start, error) {
 			p.Lanes = append(p.Lanes, []plan.Step{s})
 		}
 	}
-	slot := links.Slot(0, w.tag)
+	tag := w.tag
+	slot := links.Slot(0, tag)
 	w.tag++
+	context := func(uint32) *links.Mesh { return w.of(tag) } // all lanes are of one tag
 	in := binary.LittleEndian.AppendUint32(nil, uint32(w.rank))
-	return host.Start{Plan: p, Port: &w.port, In: in}, w.port.start(w.mesh, p, func(int, int) uint64 { return slot })
+	return host.Start{Plan: p, Port: &w.port, In: in}, w.port.start(context, tag, p, func(int, int) uint64 { return slot })
 }

@@ -14,7 +14,6 @@ const ahead = 8
 
 // port is the engine's way to the links for one collective. Every send and receive of the plan is one message.
 type port struct {
-	mesh  *links.Mesh
 	plan  *plan.Plan
 	slots func(lane, step int) uint64
 	lanes []lane
@@ -24,6 +23,7 @@ var _ engine.Port = (*port)(nil)
 
 // lane is how far the messages of one lane have come.
 type lane struct {
+	mesh   *links.Mesh
 	send   links.Send
 	step   int // of send, -1 before the first
 	posted int // step up to which receives are posted
@@ -34,22 +34,25 @@ type lane struct {
 	taken  int // bytes that Arrived has told of
 }
 
-// start begins a plan: it posts the first receives.
-func (p *port) start(mesh *links.Mesh, pl *plan.Plan, slots func(lane, step int) uint64) error {
-	p.mesh, p.plan, p.slots = mesh, pl, slots
+// start begins a plan, whose lanes have a tag each from the given one on: it posts the first receives.
+func (p *port) start(mesh func(tag uint32) *links.Mesh, tag uint32, pl *plan.Plan, slots func(lane, step int) uint64) error {
+	p.plan, p.slots = pl, slots
 	if cap(p.lanes) < len(pl.Lanes) {
 		p.lanes = make([]lane, len(pl.Lanes))
 	}
 	p.lanes = p.lanes[:len(pl.Lanes)]
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		l.step, l.posted, l.queue, l.done = -1, 0, 0, 0
+		l.mesh, l.step, l.posted, l.queue, l.done = mesh(tag+uint32(i)), -1, 0, 0, 0
 		if err := p.post(i); err != nil {
 			return err
 		}
 		l.at = p.next(i, 0)
+		if err := l.mesh.Flush(); err != nil {
+			return classify(err)
+		}
 	}
-	return classify(mesh.Flush())
+	return nil
 }
 
 // next returns the first step of a lane from one on that receives from a peer.
@@ -71,7 +74,7 @@ func (p *port) post(lane int) error {
 		}
 		s := &steps[l.posted]
 		r := &l.recvs[l.queue%ahead]
-		if err := p.mesh.Post(r, s.From, p.slots(lane, l.posted), s.Dst.Len*p.plan.Shape.Elem); err != nil {
+		if err := l.mesh.Post(r, s.From, p.slots(lane, l.posted), s.Dst.Len*p.plan.Shape.Elem); err != nil {
 			return classify(err)
 		}
 		l.queue++
@@ -85,11 +88,11 @@ func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
 	l := &p.lanes[lane]
 	if l.step != step {
 		l.step = step
-		if err := p.mesh.Announce(&l.send, peer, p.slots(lane, step), total); err != nil {
+		if err := l.mesh.Announce(&l.send, peer, p.slots(lane, step), total); err != nil {
 			return false, classify(err)
 		}
 	}
-	ok, err := p.mesh.Write(&l.send, b)
+	ok, err := l.mesh.Write(&l.send, b)
 	return ok, classify(err)
 }
 
@@ -97,7 +100,7 @@ func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
 func (p *port) Arrived(_, lane int) (n, total int, err error) {
 	l := &p.lanes[lane]
 	s := &p.plan.Lanes[lane][l.at]
-	n, err = p.mesh.Arrived(&l.recvs[l.done%ahead], p.plan.Shape.Elem, !s.Reduce)
+	n, err = l.mesh.Arrived(&l.recvs[l.done%ahead], p.plan.Shape.Elem, !s.Reduce)
 	l.taken = n
 	return n, s.Dst.Len * p.plan.Shape.Elem, classify(err)
 }
@@ -105,7 +108,7 @@ func (p *port) Arrived(_, lane int) (n, total int, err error) {
 // Body implements engine.Port.
 func (p *port) Body(_, lane int, dst []byte) ([]byte, bool, error) {
 	l := &p.lanes[lane]
-	b, ok, err := p.mesh.Body(&l.recvs[l.done%ahead], dst, l.taken)
+	b, ok, err := l.mesh.Body(&l.recvs[l.done%ahead], dst, l.taken)
 	return b, ok, classify(err)
 }
 
@@ -113,13 +116,13 @@ func (p *port) Body(_, lane int, dst []byte) ([]byte, bool, error) {
 func (p *port) Release(_, lane int) {
 	l := &p.lanes[lane]
 	direct := !p.plan.Lanes[lane][l.at].Reduce
-	if !p.mesh.Release(&l.recvs[l.done%ahead], l.taken, direct) {
+	if !l.mesh.Release(&l.recvs[l.done%ahead], l.taken, direct) {
 		return
 	}
 	l.done++
 	l.at = p.next(lane, l.at+1)
 	if p.post(lane) == nil {
-		_ = p.mesh.Flush() // fails at the next call again
+		_ = l.mesh.Flush() // fails at the next call again
 	}
 }
 

@@ -3,6 +3,7 @@ package gloo
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -20,8 +21,9 @@ import (
 type Wire struct {
 	rank, size int
 	version    Version
-	mesh       *links.Mesh
+	contexts   []*links.Mesh
 	tag        uint32 // of the next collective
+	sparse     uint32 // the tag of the collective before
 	port       port
 }
 
@@ -42,10 +44,13 @@ const (
 	prefixAllToAll  = 8
 )
 
-// New returns the wire of a group whose ranks are linked.
-func New(rank, size int, v Version, mesh *links.Mesh) *Wire {
-	return &Wire{rank: rank, size: size, version: v, mesh: mesh}
+// New returns the wire of a group whose ranks are linked, in one context or in several.
+func New(rank, size int, v Version, contexts []*links.Mesh) *Wire {
+	return &Wire{rank: rank, size: size, version: v, contexts: contexts}
 }
+
+// of returns the context of a tag.
+func (w *Wire) of(tag uint32) *links.Mesh { return w.contexts[tag%uint32(len(w.contexts))] }
 
 // schedule is how a collective is carried out: by which planner, and on slots of which prefix.
 type schedule struct {
@@ -62,6 +67,9 @@ func (w *Wire) schedule(o *op.Op) schedule {
 	case plan.Broadcast:
 		return schedule{gloo.Broadcast, prefixBroadcast}
 	case plan.AllGather:
+		if w.again(o) {
+			return schedule{gloo.AllGatherV, prefixAllGather}
+		}
 		return schedule{gloo.AllGather, prefixAllGather}
 	case plan.Gather:
 		return schedule{gloo.Gather, prefixGather}
@@ -78,6 +86,11 @@ func (w *Wire) schedule(o *op.Op) schedule {
 	return schedule{gloo.Barrier, prefixBarrier}
 }
 
+// again reports whether a collective is a later part of a sparse all_reduce, which has the tag of its first part.
+func (w *Wire) again(o *op.Op) bool {
+	return o.Type() == op.AllReduceSparse && o.Coll == plan.AllGather && o.Rare().Outs != nil
+}
+
 // Begin implements host.Wire. A plan has one tag for each lane.
 func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 	if o.Monitored() != op.NotMonitored {
@@ -86,7 +99,7 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 	s := w.schedule(o)
 	shape := plan.Shape{Coll: o.Coll, Rank: w.rank, Size: w.size, Root: int(o.Root), Count: o.Count, Elem: o.Elem(),
 		Counts: o.Rare().Counts, RecvCounts: o.Rare().Recvs}
-	if o.Coll == plan.AllGather { // whose halves may cut an element
+	if o.Coll == plan.AllGather && !w.again(o) { // whose halves may cut an element
 		shape.Count, shape.Elem = o.Count*o.Elem(), 1
 	}
 	p, err := s.plan(shape)
@@ -100,22 +113,34 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 		}
 	}
 	first := w.tag
-	w.tag += uint32(len(p.Lanes))
+	if w.again(o) {
+		first = w.sparse
+	} else {
+		w.tag += uint32(len(p.Lanes))
+		w.sparse = first
+	}
 	slots := func(lane, _ int) uint64 { return links.Slot(s.prefix, first+uint32(lane)) }
-	return start, w.port.start(w.mesh, p, slots)
+	return start, w.port.start(w.of, first, p, slots)
 }
 
 // Poll implements host.Wire.
-func (w *Wire) Poll() error { return classify(w.mesh.Poll()) }
+func (w *Wire) Poll() error {
+	for _, m := range w.contexts {
+		if err := m.Poll(); err != nil {
+			return classify(err)
+		}
+	}
+	return nil
+}
 
 // Clear implements host.Wire: a message that nothing has asked for is not sent, so none is in the way.
 func (w *Wire) Clear() bool { return false }
 
 // Wait implements host.Mesh.
-func (w *Wire) Wait(idle int, until time.Time) { w.mesh.Wait(idle, until) }
+func (w *Wire) Wait(idle int, until time.Time) { w.contexts[0].Wait(idle, until) }
 
 // Wake implements host.Mesh.
-func (w *Wire) Wake() { w.mesh.Wake() }
+func (w *Wire) Wake() { w.contexts[0].Wake() }
 
 // String names the medium.
 func (w *Wire) String() string { return "gloo" }
@@ -130,10 +155,20 @@ var errNoNotes = errors.New("Gloo has no control channel")
 func (w *Wire) Notify(int, []byte) error { return errNoNotes }
 
 // Abort ends all connections at once, by which peers learn that this rank has failed.
-func (w *Wire) Abort() { w.mesh.Abort() }
+func (w *Wire) Abort() {
+	for _, m := range slices.Backward(w.contexts) {
+		m.Abort()
+	}
+}
 
 // Close ends the connections after what was sent.
-func (w *Wire) Close() error { return w.mesh.Close() }
+func (w *Wire) Close() error {
+	var err error
+	for _, m := range slices.Backward(w.contexts) {
+		err = errors.Join(err, m.Close())
+	}
+	return err
+}
 
 // classify gives an error of the links its sentinel.
 func classify(err error) error {

@@ -115,6 +115,12 @@ def run(i, f):
         out = torch.empty(n, dtype=dtype)
         dist.reduce_scatter_tensor(out, v, OPS[op])
         say(i, out)
+    elif name == "sparse":
+        x = torch.arange(n, dtype=torch.int64) * (r + 3) % 997
+        t = torch.sparse_coo_tensor(x.unsqueeze(0), v.unsqueeze(1).repeat(1, 3), (997, 3))
+        dist.all_reduce(t)
+        t = t.coalesce()
+        say(i, t.indices()[0], t.values())
     elif name == "die":
         os._exit(9) if r == root else dist.all_reduce(v)
     elif name == "sleep":
