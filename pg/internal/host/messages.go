@@ -75,6 +75,13 @@ func (b *Backend) advanceMessages() bool {
 }
 
 func (b *Backend) advanceMessage(m *message) (moved, over bool, err error) {
+	if r := m.Rare(); r.OtherEnd != nil { // in the same block, and so pending with it
+		if m.Coll == plan.Recv {
+			m.TakeOwn()
+		}
+		over = m.Coll == plan.Recv || r.Taken
+		return over, over, nil
+	}
 	if m.Coll == plan.Send {
 		return b.advanceSend(m)
 	}
