@@ -38,8 +38,8 @@ func (a *announced) first(call transport.Call) bool {
 // Announce tells of a collective that this rank has entered, the first time that it is called with these arguments. Every rank
 // tells rank 0, and rank 0 tells all. Each compares with its own calls.
 //
-// It is for collectives in which a rank may only send. Two ranks that both mean to be the root of a broadcast wait for
-// nobody, and would find no frame of each other's before they next receive.
+// It is for collectives in which a rank may only send. Two ranks that both are root by their own word wait for nobody. They
+// would find no frame of each other's before they next receive.
 func (c *Channel) Announce(call transport.Call) {
 	if !c.announced.first(call) {
 		return
