@@ -119,7 +119,7 @@ func list(g *Group, coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, e
 			ops[i].Failf("tensors of %v and %v in one call", ops[0].DType, ops[i].DType)
 		}
 	}
-	return ops, checkAll(g, ops)
+	return launched(g, coll, ops, checkAll(g, ops))
 }
 
 // lists makes the operations of a coalesced form that has as many outputs as inputs.
@@ -136,6 +136,7 @@ func lists(g *Group, coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([]
 }
 
 func allReduceCoalesced(g *Group, ts []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
+	ts = op.Alike(ts, by)
 	return list(g, plan.AllReduce, len(ts), func(i int) *op.Op { return g.newCall().AllReduce(ts[i], by) })
 }
 

@@ -156,6 +156,8 @@ func (g *Group) String() string {
 // sharedJob is what all groups of one Init share: the store in which they form, and what looks after them.
 type sharedJob struct {
 	*bootstrap.Job
+	ranks   int        // ranks of the default group
+	names   torchNames // of groups over Gloo
 	open    openGroups
 	monitor monitor
 	dumper  dumper
@@ -214,6 +216,7 @@ func (g *Group) depart() error {
 	}
 	g.forming.Depart(lostPeers(g.Err()), medium)
 	g.job.open.remove(g)
+	g.ops.Close()
 	return g.job.Leave()
 }
 
@@ -248,3 +251,6 @@ func failures(groups []*Group) map[string]flight.Failure {
 	}
 	return all
 }
+
+// speaksGloo reports whether a group is one.
+func speaksGloo(g *Group) bool { return overGloo(g.devices.selected) }

@@ -65,6 +65,7 @@ type Rare struct {
 	in, out       []byte           // the memory of a list whose tensors follow one another
 	stageIn       bool             // the input is copied first, for the output lies in it
 	Counts, Recvs []int            // of uneven collectives
+	Strides       []int            // of all tensors on a device that are not contiguous; In, Out and lists are flat in their memory
 	Factor        colligo.ReduceOp // of premul_sum
 	Parts         []Part           // the operations that this one stands for, see Together
 	Title         string           // in the flight recorder, where the type does not tell it
