@@ -92,6 +92,7 @@ func collect(g *Group, r *room, f func(b *Batch) error) ([]*op.Op, error) {
 
 // checkAll returns what is wrong with the operations of a block.
 func checkAll(g *Group, ops []*op.Op) error {
+	op.PairSelf(ops)
 	for i, o := range ops {
 		if o.DeviceID() != ops[0].DeviceID() {
 			o.Failf("tensors on %v and %v in one block", ops[0].DeviceID(), o.DeviceID())

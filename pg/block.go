@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -165,6 +167,9 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	defer c.release()
 	b := g.devices.get(ops[0].DeviceID())
 	all, grouped := b.(backend.Grouper)
+	if !grouped && slices.ContainsFunc(ops, func(o *op.Op) bool { return o.Rare().ToSelf }) {
+		return nil, g.explain(ops[0], 0, fmt.Errorf("the backend of %v has no messages of a rank to itself", ops[0].DeviceID()), false)
+	}
 	if grouped {
 		if err := all.Begin(ctx, len(ops), async); err != nil {
 			return nil, c.failBlock(ops[0], err)

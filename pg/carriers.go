@@ -248,6 +248,9 @@ func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 func (g *Group) enter(o *op.Op) {
 	o.Identify(g.control.Progress.Slot(), g.id)
 	g.control.Progress.Entered()
+	if o.Coll == plan.Broadcast && !g.detailed() { // which compares every call
+		g.control.Announce(o.Identity(g.id))
+	}
 }
 
 // end ends an operation on the CPU.

@@ -72,8 +72,8 @@ type Config struct {
 	// MaxObject is the most bytes that one call of pg/object or pg/sparse takes for what other ranks announce; 0 means
 	// DefaultMaxObject.
 	MaxObject int64
-	// ObjectDevice is where objects travel, if not on the CPU. Its backend must be a Stager. Jobs with ranks of PyTorch that have
-	// no other backend than NCCL need it; other groups take it over.
+	// ObjectDevice is where objects travel, if not on the CPU; object.OnDevice says it for single calls. Its backend must be a
+	// Stager. Jobs with ranks of PyTorch that have no other backend than NCCL need it; other groups take it over.
 	ObjectDevice colligo.Device
 
 	Algo   map[string]string // collective to planner, before the table; see tuning.Algorithms

@@ -34,7 +34,7 @@ type P2P struct {
 // matched in the order of the list. A tensor that is received into may be part of no other line.
 //
 // It returns one Work for all lines on a device, where they are one launch, and one for each line on the CPU. The tensors
-// belong to the operation until it is done. If a line is wrong nothing is started, and the group goes on; any later error
+// belong to the operation until it is done. A rank may send to itself, where both ends are in the list. If a line is wrong nothing is started, and the group goes on; any later error
 // ends it.
 //
 // A batch may be the first call of a group, and some ranks alone may make it: the links are there. In c10d all ranks must
@@ -66,7 +66,26 @@ func startBatch(ctx context.Context, g *Group, ops []*op.Op) ([]*Work, error) {
 			return nil, err
 		}
 	}
+	if g.size == 1 {
+		return (*alone)(g).startEach(ctx, ops)
+	}
 	return (*onHost)(g).startEach(ops)
+}
+
+// startEach carries out sends and receives of the only rank to itself.
+func (c *alone) startEach(ctx context.Context, ops []*op.Op) ([]*Work, error) {
+	works := make([]*Work, len(ops))
+	for i, o := range ops {
+		works[i] = (*Group)(c).newWork(o)
+		works[i].pending = host.Pending{Op: o}
+	}
+	if _, err := c.carryAll(ctx, ops); err != nil {
+		return nil, err
+	}
+	for _, o := range ops {
+		o.Done = closedChannel
+	}
+	return works, nil
 }
 
 // startEach starts operations together and gives each a Work.

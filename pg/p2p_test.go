@@ -67,7 +67,7 @@ func TestBatchIsendIrecvRefuses(t *testing.T) {
 			"line 0 of 1 has no group":                {{Op: pg.Isend, Tensor: x, Peer: peer}},
 			"line 1 of 2 is of group 0/1, the first ": {good, {Op: pg.Isend, Tensor: x, Peer: peer, Group: other}},
 			"peer 2 of a group of 2 ranks":            {good, {Op: pg.Isend, Tensor: x, Peer: 2, Group: g}},
-			"is this rank itself":                     {{Op: pg.Irecv, Tensor: x, Peer: g.Rank(), Group: g}},
+			"is this rank itself: both ends":          {{Op: pg.Irecv, Tensor: x, Peer: g.Rank(), Group: g}},
 			"invalid tensor":                          {{Op: pg.Irecv, Peer: peer, Group: g}},
 			"tensors on cpu and cuda:0 in one block": {good, line(pg.Isend,
 				colligo.OnDevice(colligo.Device{Kind: colligo.CUDA}, 4096, 1, colligo.Float32))},

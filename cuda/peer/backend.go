@@ -30,6 +30,7 @@ var (
 	_ seam.Tracker        = (*backend)(nil)
 	_ seam.Registrar      = (*backend)(nil)
 	_ seam.Reader         = (*backend)(nil)
+	_ seam.Stager         = (*backend)(nil)
 	_ streamorder.Carrier = (*backend)(nil)
 )
 

@@ -54,6 +54,7 @@ var (
 	_ backend.Tracker     = (*Backend)(nil)
 	_ backend.Registrar   = (*Backend)(nil)
 	_ backend.Reader      = (*Backend)(nil)
+	_ backend.Stager      = (*Backend)(nil)
 	_ streamorder.Carrier = (*Backend)(nil)
 )
 

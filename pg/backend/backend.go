@@ -49,7 +49,8 @@ type Backend interface {
 // Grouper is a Backend that can launch several calls as one, as ncclGroupStart and ncclGroupEnd do.
 type Grouper interface {
 	Backend
-	// Begin opens a block of n calls. Until End, Run may leave everything undone, and need not return a Pending.
+	// Begin opens a block of n calls. It may have messages of the rank to itself: as many sends as receives, matched in their
+	// order. Until End, Run may leave everything undone, and need not return a Pending.
 	Begin(ctx context.Context, n int, async bool) error
 	// End launches what Run has been given since Begin, also after a Run has failed. It returns one Pending for all calls if the
 	// block is async, or one of its calls is Timed.

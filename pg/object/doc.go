@@ -13,7 +13,7 @@
 //     on.
 //  3. Values travel by the group's public collectives, in the order and of the types that PyTorch's ranks expect. With
 //     Pickle, both can be in one job.
-//  4. Where Config.ObjectDevice names a device, the tensors travel on it. Its backend is a backend.Stager.
+//  4. Where OnDevice or Config.ObjectDevice names a device, the tensors travel on it. Its backend is a backend.Stager.
 //
 // The package keeps nothing between calls and opens no connection of its own.
 package object

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,10 +10,28 @@ import (
 	"github.com/colligo-go/colligo/pg/backend"
 )
 
+type deviceKey struct{}
+
+// OnDevice returns a context whose object calls move their objects over a device, in place of Config.ObjectDevice. The CPU is
+// allowed. All ranks of a call name devices of one kind. The backend of the device must be a backend.Stager, as those in
+// cuda/peer and cuda/staged are. c10d: the argument device of broadcast_object_list, send_object_list and recv_object_list.
+func OnDevice(ctx context.Context, d colligo.Device) context.Context {
+	return context.WithValue(ctx, deviceKey{}, d)
+}
+
+// device returns where the objects of a call travel.
+func (o *call) device() colligo.Device {
+	if d, ok := o.ctx.Value(deviceKey{}).(colligo.Device); ok {
+		return d
+	}
+	_, d := pg.ObjectsOf(o.g)
+	return d
+}
+
 // staged carries out a call whose inputs and outputs are on the CPU: there, or on the device on which objects travel. F makes
 // the call of tensors in their place.
 func (o *call) staged(ins, outs []colligo.Tensor, f func(ins, outs []colligo.Tensor) error) (err error) {
-	_, device := pg.ObjectsOf(o.g)
+	device := o.device()
 	if device.Kind == colligo.CPU || o.g.Size() == 1 {
 		return f(ins, outs)
 	}

@@ -23,9 +23,10 @@ import (
 // rank is one rank of a test: its group, and where its tensors lie.
 type rank struct {
 	*pg.Group
-	t   *testing.T
-	ctx context.Context // for the group's calls; on a device with the rank's stream
-	gpu *cuda.Device    // nil for CPU ranks
+	t      *testing.T
+	ctx    context.Context // for the group's calls; on a device with the rank's stream
+	gpu    *cuda.Device    // nil for CPU ranks
+	driver *cuda.Driver    // of gpu
 	cuda.Stream
 	*arena
 }
@@ -114,7 +115,7 @@ func (o *options) onDevices(t *testing.T, n int, d *cuda.Driver, devices int, f 
 	pgtest.RunWith(t, n, run, func(t *testing.T, g *pg.Group) {
 		dev, err := d.Device(g.Rank() % devices)
 		require.NoError(t, err)
-		r := &rank{Group: g, t: t, gpu: dev, arena: &arena{}}
+		r := &rank{Group: g, t: t, gpu: dev, driver: d, arena: &arena{}}
 		r.settle()
 		r.enter(func(th cuda.Thread) error {
 			r.Stream, err = th.NewStream(0)

@@ -64,7 +64,7 @@ func TestShort(t *testing.T) {
 		require.Equal(r.t, [][]int64{{3, 4}}, last.OutSizes)
 		require.Equal(r.t, []string{"Float"}, last.InTypes)
 		require.Equal(r.t, []uint64{2, 0, 2}, []uint64{last.Seq, last.P2PSeq, last.OpID})
-		require.Equal(r.t, r.Timeout(), last.Timeout)
+		require.Equal(r.t, r.limit(), last.Timeout)
 		require.False(r.t, last.P2P)
 		require.GreaterOrEqual(r.t, last.Created, before.UnixNano())
 		require.Equal(r.t, timing, last.Duration >= 0, "%v", last.Duration)

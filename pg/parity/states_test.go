@@ -64,6 +64,14 @@ func (r *rank) done(e flight.Entry, timing bool) {
 	}
 }
 
+// limit is how long an operation on the rank's tensors may take.
+func (r *rank) limit() time.Duration {
+	if r.gpu != nil {
+		return pg.DefaultDeviceTimeout
+	}
+	return pg.DefaultTimeout
+}
+
 // status is how far the group has come by a dump.
 func (r *rank) status() flight.Status { return r.Dump(flight.DumpOptions{}).Status["0"] }
 

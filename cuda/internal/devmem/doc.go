@@ -7,5 +7,5 @@
 //     ends the whole process's use of the device.
 //  2. Reading a tensor never changes it, and never takes part in a capture.
 //
-// The package allocates no device memory and orders no operations.
+// The package allocates device memory for Stage alone, and orders no operations.
 package devmem

@@ -12,7 +12,8 @@ import (
 // readBytes is the pinned memory through which tensors are read, a multiple of every element's size.
 const readBytes = 256 << 10
 
-// Reader lets the host see the values of tensors on a device. It implements Read of backend.Reader.
+// Reader lets the host see the values of tensors on a device, and puts values there. It implements Read of backend.Reader, and
+// backend.Stager's methods.
 type Reader struct {
 	device *cuda.Device
 	order  *streamorder.Order

@@ -91,15 +91,18 @@ func (o *Order) endOn(t cuda.Thread, x *block) (backend.Pending, error) {
 // meanwhile.
 func (o *Order) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 	slices.SortStableFunc(x.calls, func(p, q backend.Call) int { return o.position(&p) - o.position(&q) })
+	calls, err := o.enqueueOwn(t, x.calls, s)
+	if err != nil || len(calls) == 0 {
+		return err
+	}
 	out := s
-	if !o.carrier.BeginBlock(x.calls) {
-		var err error
+	if !o.carrier.BeginBlock(calls) {
 		if out, err = o.Beside(t, s); err != nil {
 			return err
 		}
 	}
-	for i := range x.calls {
-		c, on := &x.calls[i], s
+	for i := range calls {
+		c, on := &calls[i], s
 		q := QueueOf(c.Coll)
 		if q == Sends {
 			on = out
@@ -116,6 +119,38 @@ func (o *Order) enqueueBlock(t cuda.Thread, x *block, s cuda.Stream) error {
 		return err
 	}
 	return Follow(t, s, x.out, o.async[Sends].Event)
+}
+
+// enqueueOwn copies the messages that a rank sends to itself on s, each send's to the receive of the same number. It returns the
+// other calls.
+func (o *Order) enqueueOwn(t cuda.Thread, calls []backend.Call, s cuda.Stream) ([]backend.Call, error) {
+	own := func(c backend.Call) bool { return QueueOf(c.Coll) != Collectives && c.Peer == o.rank }
+	if !slices.ContainsFunc(calls, own) {
+		return calls, nil
+	}
+	var ends [NumQueues][]backend.Call
+	others := slices.Clone(calls)
+	for _, c := range calls {
+		if own(c) {
+			ends[QueueOf(c.Coll)] = append(ends[QueueOf(c.Coll)], c)
+		}
+	}
+	for _, q := range [2]Queue{Sends, Receives} {
+		if err := o.take(t, q, s); err != nil {
+			return nil, err
+		}
+		o.progress[q].ran += uint64(len(ends[q]))
+	}
+	for i, to := range ends[Receives] {
+		from := ends[Sends][i].In
+		if from.Size() == 0 {
+			continue
+		}
+		if err := t.Copy(cuda.Pointer(to.Out.Addr()), cuda.Pointer(from.Addr()), from.Size(), s); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(others, own), nil
 }
 
 // position orders the calls of a block. Collectives come first. Then come sends to the next rank, to the rank after it and so

@@ -25,12 +25,13 @@ type Config struct {
 type Channel struct {
 	Progress Progress
 
-	config   Config
-	mesh     atomic.Pointer[transport.Mesh]
-	handlers map[Kind]func(peer int, m *Message)
-	queries  queries
-	checks   checks
-	barrier  barrier
+	config    Config
+	announced announced
+	mesh      atomic.Pointer[transport.Mesh]
+	handlers  map[Kind]func(peer int, m *Message)
+	queries   queries
+	checks    checks
+	barrier   barrier
 }
 
 // Init tells the channel of its group, before the mesh opens.

@@ -60,7 +60,7 @@ func (b *Backend) advanceMessages() bool {
 			b.Group.Begin(m.Op)
 			m.Bytes = m.Message()
 		}
-		step, over, err := b.wire.Message(m)
+		step, over, err := b.advanceOne(m)
 		moved = moved || step
 		if err != nil && b.broken(m.Op, err) {
 			return true
@@ -73,6 +73,19 @@ func (b *Backend) advanceMessages() bool {
 		b.endMessage(m, nil)
 	}
 	return b.wire.Clear() || moved
+}
+
+// advanceOne moves a send or receive: over the wire, or within this rank if that sends to itself.
+func (b *Backend) advanceOne(m *Message) (moved, over bool, err error) {
+	r := m.Rare()
+	if r.OtherEnd == nil {
+		return b.wire.Message(m)
+	}
+	if m.Coll == plan.Recv { // the other end is pending with it, for both are of one block
+		m.TakeOwn()
+	}
+	over = m.Coll == plan.Recv || r.Taken
+	return over, over, nil
 }
 
 func (b *Backend) advanceMessage(m *Message) (moved, over bool, err error) {

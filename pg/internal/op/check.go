@@ -5,6 +5,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // Failf notes the first thing that is wrong with the arguments.
@@ -22,7 +23,34 @@ func (o *Op) Fail(err error) {
 }
 
 // Wrong returns what is wrong with the arguments.
-func (o *Op) Wrong() error { return o.Rare().Wrong }
+func (o *Op) Wrong() error {
+	r := o.Rare()
+	if r.Wrong == nil && r.ToSelf && r.OtherEnd == nil {
+		return fmt.Errorf("rank %d is this rank itself: both ends of its message must be in one batch or block", o.Rank)
+	}
+	return r.Wrong
+}
+
+// PairSelf brings together the sends and receives of a block by which a rank sends to itself. On the CPU they are matched by
+// their tags, on a device in their order.
+func PairSelf(ops []*Op) {
+	for _, to := range ops {
+		if to.Coll != plan.Recv || !to.Rare().ToSelf {
+			continue
+		}
+		for _, from := range ops {
+			if from.Coll != plan.Send || !from.Rare().ToSelf || from.rare.OtherEnd != nil || from.OnCPU() && from.Tag != to.Tag {
+				continue
+			}
+			from.rare.OtherEnd, to.rare.OtherEnd = to, from
+			if from.DType != to.DType || from.Count != to.Count || from.Tag != to.Tag {
+				to.Failf("this rank sends itself %d %v elements with tag %d, and receives %d %v elements with tag %d", from.Count,
+					from.DType, from.Tag, to.Count, to.DType, to.Tag)
+			}
+			break
+		}
+	}
+}
 
 func (o *Op) valid() bool { return o.rare == nil || o.rare.Wrong == nil }
 

@@ -134,10 +134,24 @@ func (o *Op) Received() {
 	}
 }
 
+// TakeOwn brings the message of a receive from this rank itself to its tensor.
+func (o *Op) TakeOwn() {
+	from := o.rare.OtherEnd
+	copy(o.Message(), from.Message())
+	o.Received()
+	from.rare.Taken = true
+}
+
 // Alone carries the operation out in a group of one rank: the input is the output.
 func (o *Op) Alone() error {
-	if o.P2P() {
+	switch {
+	case o.P2P() && o.Rare().OtherEnd == nil:
 		return fmt.Errorf("a group of one rank has no peer to %v", o.Coll)
+	case o.Coll == plan.Recv:
+		o.TakeOwn()
+		return nil
+	case o.Coll == plan.Send:
+		return nil
 	}
 	factor, err := o.Weight()
 	if err != nil {

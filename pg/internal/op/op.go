@@ -72,6 +72,10 @@ type Rare struct {
 	Wrong         error            // what is wrong with the arguments
 	Block         *Block           // the block that the operation is one of
 
+	ToSelf   bool // a message whose peer is this rank
+	OtherEnd *Op  // of such a message: the receive, or the send
+	Taken    bool // of such a send: the receive has it
+
 	Extra   time.Duration // ends with the operation: what AddEphemeralTimeout gave it
 	Stop    func() bool   // ends the watch of Ctx
 	Failure error         // this operation's own error, whatever made the group fail first
