@@ -67,7 +67,10 @@ func openWithFew(medium string, more int) func(context.Context, *transport.Confi
 				return nil, err
 			}
 		}
-		if medium == "shm" {
+		switch medium {
+		case "cut":
+			return openCutting(ctx, tc)
+		case "shm":
 			return shm.Open(ctx, tc)
 		}
 		return tcp.Open(ctx, tc)

@@ -23,7 +23,7 @@ func (b *Backend) progress(until *op.Op) {
 			idle = 0
 			continue
 		}
-		if idle++; (idle >= spin || b.cancelled.Load()) && b.expired() {
+		if idle++; (idle >= spin || b.cancelled.Load() || b.inquired.Load()) && b.expired() {
 			continue
 		}
 		b.mesh.Wait(idle, b.nearest())
@@ -47,6 +47,7 @@ func (b *Backend) handOver() {
 		return
 	}
 	b.running = false
+	b.tell(Standing{})
 	if b.idle != nil {
 		close(b.idle)
 		b.idle = nil
