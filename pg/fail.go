@@ -16,7 +16,11 @@ func (g *Group) listen() {
 		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake,
 		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
 	g.control.Handle(control.Abort, g.handler.takeOver)
-	g.control.Handle(control.Called, (&events{g}).compare)
+	g.control.Handle(control.Called, func(peer int, m *control.Message) {
+		(&events{g}).compare(peer, m)
+		g.parting.missed(g, peer, m)
+	})
+	g.control.Handle(control.Parting, func(peer int, m *control.Message) { g.parting.heard(g, peer, m) })
 	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 

@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"kernels":                    {""},
 	"kernels/_gen":               {},
 	"kernels/ptx":                {""},
-	"pg": {"", "plan", "transport", "transport/sim", "store", "pg/backend", "pg/flight", "pg/internal/bootstrap",
+	"pg": {"", "plan", "transport", "transport/sim", "store", "pg/backend", "pg/flight", "pg/internal/ranklist", "pg/internal/bootstrap",
 		"pg/internal/control", "pg/internal/diagnose", "pg/internal/host", "pg/internal/op", "pg/internal/oplog",
 		"pg/internal/watchdog", "pg/tuning"},
 	"pg/backend":              {"", "plan"},

@@ -21,6 +21,7 @@ const (
 	Fingerprint Kind = "print"  // what the sender calls, at debug level DETAIL
 	Dump        Kind = "dump"   // write what is recorded
 	Barrier     Kind = "gate"   // of a monitored barrier
+	Parting     Kind = "part"   // the sender closes the group; Seq is the last collective that it has called
 )
 
 // Message is what goes between two ranks. Each kind uses some of the fields.
