@@ -42,7 +42,7 @@ type ReduceOp struct {
 // The reductions without a parameter. They are values; assigning to them is a mistake.
 var (
 	Sum  = ReduceOp{kind: KindSum}
-	Avg  = ReduceOp{kind: KindAvg} // the sum divided by the size of the group; integers truncate toward zero
+	Avg  = ReduceOp{kind: KindAvg} // the mean of all ranks; integers truncate toward zero, floats are the PremulSum of 1/size
 	Prod = ReduceOp{kind: KindProd}
 	Min  = ReduceOp{kind: KindMin} // a NaN in any input is the result
 	Max  = ReduceOp{kind: KindMax} // a NaN in any input is the result

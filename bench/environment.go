@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 )
@@ -24,6 +23,15 @@ type environment struct {
 	index    int           // of the device
 }
 
+// withNCCL gives the backend of that name its options.
+func (o *options) withNCCL(ctx context.Context) (context.Context, error) {
+	l, err := nccl.Open(o.nccl)
+	if err != nil {
+		return ctx, err
+	}
+	return nccl.With(ctx, nccl.Options{Driver: o.machine.driver, Library: l, Timeout: o.timeout}), nil
+}
+
 // openEnvironment takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of
 // the group call it. The environment is to be closed after the group, also if it comes with an error.
 func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, p process) (*environment, context.Context, error) {
@@ -32,12 +40,17 @@ func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, 
 		s.memory = newHostMemory(o.largest())
 		return s, ctx, nil
 	}
-	local, err := o.localRank(g, p)
+	local, err := o.localRank(g)
 	if err != nil {
 		return s, ctx, err
 	}
 	s.index = local % o.machine.devices
 	ctx = peer.With(ctx, peer.Options{Driver: o.machine.driver, Rules: v.rules, Memory: int(o.heap), Timeout: o.timeout})
+	if o.backend == nccl.Name {
+		if ctx, err = o.withNCCL(ctx); err != nil {
+			return s, ctx, err
+		}
+	}
 	if s.gpu, err = openGPU(o.machine.driver, s.index, o.largest(), runtime.NumCPU()/o.ranks); err != nil {
 		return s, ctx, err
 	}
@@ -110,18 +123,13 @@ func (s *environment) close() error {
 	return s.gpu.close()
 }
 
-// localRank is this rank's number among those of its host: by LOCAL_RANK, which launchers set, else its number in the
-// group.
-func (o *options) localRank(g *pg.Group, p process) (int, error) {
-	text := p.getenv("LOCAL_RANK")
-	if text == "" || o.inOneProcess() {
+// localRank is this rank's number among those of its host, as the launcher tells it. Ranks of one process have their number
+// in the group.
+func (o *options) localRank(g *pg.Group) (int, error) {
+	if o.inOneProcess() {
 		return g.Rank(), nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("LOCAL_RANK is %q", text)
-	}
-	return n, nil
+	return pg.LocalRank()
 }
 
 // largest returns the bytes of the largest tensor of any case.

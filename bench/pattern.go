@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/kernels"
 )
 
 // pattern says which number every element of every rank's input is, and what their reduction is. The numbers are whole
@@ -16,6 +17,7 @@ type pattern struct {
 	room   uint64 // largest number of one rank where all ranks have one
 	sparse bool   // there is no such room: in each place one rank, the owner, has a number, and the others have rest
 	rest   float64
+	weight float64 // of an average of floats: what each input is multiplied by, rounded to the element type; else 0
 }
 
 // exact is, for each element type, a number up to which all whole numbers are exact (also in a float64).
@@ -61,6 +63,9 @@ func newPattern(c testCase, ranks int) pattern {
 		p.room = p.top / uint64(ranks)
 	case colligo.KindSum, colligo.KindAvg:
 		p.room /= uint64(ranks)
+		if p.weight = weight(c.dtype, p.kind, ranks); p.weight != 0 && ranks&(ranks-1) != 0 {
+			p.room = 0 // the order of numbers that are weighted so would show
+		}
 	case colligo.KindProd:
 		p.room, p.rest = 0, 1
 	}
@@ -120,11 +125,39 @@ func (p pattern) reduced(i int) float64 {
 	}
 	switch p.kind {
 	case colligo.KindAvg:
-		r /= float64(p.ranks)
+		return p.averaged(r)
 	case colligo.KindPremulSum:
 		r *= premulFactor
 	}
 	return r
+}
+
+// averaged returns the average that has a sum, or that has one number and else zeros.
+func (p pattern) averaged(sum float64) float64 {
+	if p.weight == 0 {
+		return sum / float64(p.ranks)
+	}
+	return sum * p.weight
+}
+
+// weight returns what each input of an average is multiplied by, 0 if it is of integers, or a sum.
+func weight(d colligo.DType, k colligo.OpKind, ranks int) float64 {
+	d = d.Real()
+	if k != colligo.KindAvg || !d.Float() {
+		return 0
+	}
+	one := colligo.Bytes(make([]byte, d.Size()), d)
+	fill(one, func(int) float64 { return 1 })
+	kernel, err := kernels.Lookup(d, k)
+	if err != nil {
+		panic("bench: " + err.Error())
+	}
+	kernel.Scale(one.CPUBytes(), one.CPUBytes(), kernel.Weight(ranks))
+	w, err := kernels.Scalar(one)
+	if err != nil {
+		panic("bench: " + err.Error())
+	}
+	return w
 }
 
 func (p pattern) folded(i int) float64 {

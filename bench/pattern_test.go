@@ -46,7 +46,7 @@ func checkElement(t *testing.T, p pattern, kind colligo.OpKind, top float64, i i
 		}
 	}
 	if kind == colligo.KindAvg {
-		got /= float64(p.ranks)
+		got = p.averaged(got)
 	}
 	if got != p.reduced(i) {
 		t.Fatalf("%s: %v, but one by one %v", what, p.reduced(i), got)

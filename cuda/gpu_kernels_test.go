@@ -147,13 +147,19 @@ func TestGPUReducesLikeTheCPU(t *testing.T) {
 }
 
 func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DType, k colligo.OpKind, i int) {
-	count, sources, divisor := rnd.IntN(5000), 2, 1
+	count, sources, step := rnd.IntN(5000), 2, kernels.Step{Ranks: 1, SumLast: rnd.IntN(2) == 0, Partial: rnd.IntN(2) == 0}
 	if k == colligo.KindAvg {
-		divisor = 1 + rnd.IntN(8)
+		step.Ranks = 1 + rnd.IntN(8)
 	}
 	n, in := count*d.Size(), make([][]byte, sources)
 	offset := rnd.IntN(16/d.Size()) * d.Size()
-	args := &ptx.ReduceArgs{Bytes: uint64(n), Sources: uint32(sources), Divisor: uint32(divisor)}
+	args := &ptx.ReduceArgs{Bytes: uint64(n), Sources: uint32(sources), Divisor: uint32(step.Ranks)}
+	if step.SumLast {
+		args.Sums = 1
+	}
+	if step.Partial {
+		args.Partial = 1
+	}
 	for j := range in {
 		if i%4 >= 2 {
 			offset = rnd.IntN(16/d.Size()) * d.Size()
@@ -165,7 +171,7 @@ func (x *bench) reduce(rnd *rand.Rand, f map[string]cuda.Function, d colligo.DTy
 	args.Out = uint64(x.load(at-16, bytes.Repeat([]byte{0xcc}, n+32)) + 16)
 	x.launch(f[ptx.ReduceTwo], uint32(1+rnd.IntN(5)), 32*uint32(1+rnd.IntN(16)), unsafe.Pointer(args))
 	got, want := x.read(at-16, n+32), make([]byte, n)
-	require.NoError(x.t, kernels.Fold(d, k, want, in, divisor))
+	require.NoError(x.t, kernels.FoldStep(d, k, want, in, step))
 	require.True(x.t, sameBits(d, want, got[16:16+n]), "%v of %v, %d elements, %d sources, case %d", k, d, count, sources, i)
 	require.Equal(x.t, bytes.Repeat([]byte{0xcc}, 32), append(got[:16:16], got[16+n:]...), "bytes outside the result")
 }

@@ -5,7 +5,7 @@ import "github.com/colligo-go/colligo"
 func e4m3fnLoops() loops {
 	f := format{top: 0x7e, nan: 0x7f}
 	return loops{
-		sum: e4m3fnSum, prod: e4m3fnProd, divide: e4m3fnDivide, scale: e4m3fnScale,
+		sum: e4m3fnSum, prod: e4m3fnProd, scale: e4m3fnScale,
 		min: f.bind(leastBits[int8]), max: f.bind(greatestBits[int8]),
 	}
 }
@@ -21,13 +21,6 @@ func e4m3fnProd(dst, a, b []byte) {
 	d, x, y := views[uint8](dst, a, b)
 	for i := range d {
 		d[i] = colligo.Float8E4M3FNFromFloat32(colligo.Float8E4M3FNToFloat32(x[i]) * colligo.Float8E4M3FNToFloat32(y[i]))
-	}
-}
-
-func e4m3fnDivide(dst, src []byte, by int) {
-	d, x := pair[uint8](dst, src)
-	for i := range d {
-		d[i] = colligo.Float8E4M3FNFromFloat32(colligo.Float8E4M3FNToFloat32(x[i]) / float32(by))
 	}
 }
 

@@ -5,7 +5,7 @@ import "github.com/colligo-go/colligo"
 func e5m2Loops() loops {
 	f := format{top: 0x7c, nan: 0x7e}
 	return loops{
-		sum: e5m2Sum, prod: e5m2Prod, divide: e5m2Divide, scale: e5m2Scale,
+		sum: e5m2Sum, prod: e5m2Prod, scale: e5m2Scale,
 		min: f.bind(leastBits[int8]), max: f.bind(greatestBits[int8]),
 	}
 }
@@ -21,13 +21,6 @@ func e5m2Prod(dst, a, b []byte) {
 	d, x, y := views[uint8](dst, a, b)
 	for i := range d {
 		d[i] = colligo.Float8E5M2FromFloat32(colligo.Float8E5M2ToFloat32(x[i]) * colligo.Float8E5M2ToFloat32(y[i]))
-	}
-}
-
-func e5m2Divide(dst, src []byte, by int) {
-	d, x := pair[uint8](dst, src)
-	for i := range d {
-		d[i] = colligo.Float8E5M2FromFloat32(colligo.Float8E5M2ToFloat32(x[i]) / float32(by))
 	}
 }
 

@@ -9,15 +9,22 @@ import (
 )
 
 // A Kernel is one kind of reduction on one element type. Kernels are found by Lookup and never change. The methods may be
-// called from any number of goroutines. Slices are in the machine's byte order and hold whole elements. Any address will do;
-// addresses that are multiples of the element's alignment are fastest.
+// called from any number of goroutines. Slices are in the machine's byte order and hold whole elements. Any address will do.
 type Kernel struct {
 	name   string
 	size   int     // bytes of an element
 	align  uintptr // address multiple that the loops need, a power of two
 	reduce func(dst, a, b []byte)
-	divide func(dst, src []byte, by int)         // only of averages
+	weighs bool                                  // an average that multiplies before it adds
+	divide func(dst, src []byte, by int)         // only of averages of integers
 	scale  func(dst, src []byte, factor float64) // only of floating point types
+
+	kind            colligo.OpKind
+	real            colligo.DType // of the element, or of the parts of a complex one
+	least           int           // bytes from which on vector loops are taken, where there are any
+	vector          binaryLoop
+	divides, scales unaryLoop
+	finish          *Kernel // the average of the same elements; nil where there is none
 }
 
 // Lookup returns the kernel of kind k on elements of type d, or the error of OpKind.Check. It allocates nothing when
@@ -37,10 +44,14 @@ func Lookup(d colligo.DType, k colligo.OpKind) (*Kernel, error) {
 func (k *Kernel) Name() string { return k.name }
 
 // Reduce sets each element of dst to a op b. The three have one length; dst may be a or b, but must not overlap them
-// partly. The average reduces like the sum, Finish completes it; the premultiplied sum too, Scale prepares it.
+// partly. Averages and premultiplied sums reduce like the sum: Scale prepares those of floats, Finish completes those of integers.
 func (k *Kernel) Reduce(dst, a, b []byte) {
 	if len(a) != len(dst) || len(b) != len(dst) || len(dst)%k.size != 0 {
 		panic(fmt.Sprintf("kernels: %s of %d and %d bytes into %d bytes, elements of %d", k.name, len(a), len(b), len(dst), k.size))
+	}
+	if k.vector.reduce != nil && len(dst) >= k.least {
+		k.vectorReduce(dst, a, b)
+		return
 	}
 	if k.aligned(dst) && k.aligned(a) && k.aligned(b) {
 		k.reduce(dst, a, b)
@@ -58,8 +69,18 @@ func (k *Kernel) Reduce(dst, a, b []byte) {
 	blocks.Put(buf)
 }
 
-// Finish turns what Reduce has accumulated over all ranks into the result. The average divides by ranks, which is at least 1
-// (integers truncate toward zero). Every other kind copies src to dst. The two have one length; dst may be src, but must not
+// Weight returns the factor by which the input of each of so many ranks is scaled before Reduce. It is 1/ranks for averages of
+// floating point and complex elements, and 1 for all else. So such an average does not overflow where the inputs fit, though
+// their sum may. NCCL does the same.
+func (k *Kernel) Weight(ranks int) float64 {
+	if k.weighs {
+		return 1 / float64(ranks)
+	}
+	return 1
+}
+
+// Finish turns what Reduce has accumulated over all ranks into the result. The average of integers divides by ranks, which is at
+// least 1, and truncates toward zero. Every other kind copies src to dst. The two have one length; dst may be src, but must not
 // overlap it partly.
 func (k *Kernel) Finish(dst, src []byte, ranks int) {
 	k.check("finish", dst, src)
@@ -68,6 +89,9 @@ func (k *Kernel) Finish(dst, src []byte, ranks int) {
 	}
 	if k.divide == nil || ranks == 1 {
 		copy(dst, src)
+		return
+	}
+	if k.vectorDivide(dst, src, ranks) {
 		return
 	}
 	if k.aligned(dst) && k.aligned(src) {
@@ -84,6 +108,9 @@ func (k *Kernel) Scale(dst, src []byte, factor float64) {
 	k.check("scale", dst, src)
 	if k.scale == nil {
 		panic("kernels: scale of " + k.name + ", which is not floating point")
+	}
+	if k.vectorScale(dst, src, factor) {
+		return
 	}
 	if k.aligned(dst) && k.aligned(src) {
 		k.scale(dst, src, factor)

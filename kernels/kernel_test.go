@@ -123,6 +123,18 @@ func TestFinishIsItsTwin(t *testing.T) {
 	})
 }
 
+// TestWeight has floats scaled before they are added, and nothing else.
+func TestWeight(t *testing.T) {
+	everyKernel(func(d colligo.DType, op colligo.OpKind, k *kernels.Kernel) {
+		want := 1.0
+		if op == colligo.KindAvg && (d.Float() || d.Complex()) {
+			want = 0.25
+		}
+		require.Equal(t, want, k.Weight(4), k.Name())
+		require.Equal(t, 1.0, k.Weight(1), k.Name())
+	})
+}
+
 func TestAverageTruncatesTowardZero(t *testing.T) {
 	k, err := kernels.Lookup(colligo.Int8, colligo.KindAvg)
 	require.NoError(t, err)

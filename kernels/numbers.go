@@ -35,8 +35,7 @@ func unsignedLoops[T unsigned]() loops {
 }
 
 func floatLoops[T float]() loops {
-	return loops{sum: sum[T], prod: prod[T], min: leastFloat[T], max: greatestFloat[T], divide: divideFloat[T],
-		scale: scaleFloat[T]}
+	return loops{sum: sum[T], prod: prod[T], min: leastFloat[T], max: greatestFloat[T], scale: scaleFloat[T]}
 }
 
 func sum[T number](dst, a, b []byte) {
@@ -114,13 +113,6 @@ func divideUnsigned[T unsigned](dst, src []byte, by int) {
 	d, x := pair[T](dst, src)
 	for i := range d {
 		d[i] = T(uint64(x[i]) / uint64(by))
-	}
-}
-
-func divideFloat[T float](dst, src []byte, by int) {
-	d, x := pair[T](dst, src)
-	for i := range d {
-		d[i] = x[i] / T(by)
 	}
 }
 

@@ -146,12 +146,12 @@ func canonicalNaN(d colligo.DType) []byte {
 
 // finished is what Finish makes of src.
 func finished(d colligo.DType, k colligo.OpKind, src []byte, ranks int) []byte {
-	if k != colligo.KindAvg {
+	if k != colligo.KindAvg || d.Float() || d.Complex() {
 		return src
 	}
 	return each(d, func(d colligo.DType, in ...[]byte) []byte {
 		x := read(d, in[0])
-		return write(d, number{x.i / int64(ranks), x.u / uint64(ranks), x.f / float64(ranks)})
+		return write(d, number{i: x.i / int64(ranks), u: x.u / uint64(ranks)})
 	}, src)
 }
 

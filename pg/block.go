@@ -58,7 +58,7 @@ func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, er
 	g := (*Group)(c)
 	for _, o := range ops {
 		g.state.mu.Lock()
-		err := g.state.err
+		err := g.state.refusal(o.Own)
 		if err == nil {
 			g.number(o, 1+3) // carryAll and doAll, and runAll or startAll with a method before it
 		}
@@ -112,8 +112,8 @@ func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, run bool, err
 	b.Done = make(chan struct{})
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
-	if g.state.err != nil {
-		return nil, false, g.state.err
+	if err := g.state.refusal(ops[0].Own); err != nil {
+		return nil, false, err
 	}
 	numbered := !ops[0].Own
 	for _, o := range ops {
@@ -169,14 +169,15 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 			return nil, c.failBlock(ops[0], err)
 		}
 	}
-	held := grouped && async // the others are followed as ever
+	timed := g.ops.Timing()
+	held := grouped && (async || timed) // the others are followed as ever
 	if held {
 		g.devices.watch.Hold()
 	}
 	var each pendings
 	called := time.Now()
 	for _, o := range ops {
-		p, err := c.giveNext(ctx, b, o, async)
+		p, err := c.giveNext(ctx, b, o, async, timed)
 		if err != nil {
 			if held {
 				defer g.devices.watch.Release(nil)
@@ -197,7 +198,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	p, err := all.End(ctx)
 	if err != nil {
 		err = c.failBlock(ops[0], err)
-	} else if p != nil {
+	} else if async && p != nil {
 		c.watchDeadline(ops[0], p, called)
 	}
 	if held {
@@ -207,10 +208,10 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 }
 
 // giveNext takes the next sequence number for an operation of a block and gives it to the backend.
-func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async, timed bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	g.state.mu.Lock()
-	err := g.state.err
+	err := g.state.refusal(o.Own)
 	if err == nil {
 		g.number(o, 1+4) // giveNext, carryAll and doAll, and runAll or startAll with a method before it
 	}
@@ -218,7 +219,7 @@ func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, as
 	if err != nil {
 		return nil, err
 	}
-	return c.give(ctx, b, o, async)
+	return c.give(ctx, b, o, async, timed)
 }
 
 // failBlock fails the group with what a backend could not do.

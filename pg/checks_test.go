@@ -189,7 +189,7 @@ var moves = []refused{
 	{"two devices", "tensors on cuda:0 and cpu in one call", func(ctx context.Context, g *pg.Group) error {
 		return g.AllGatherIntoTensor(ctx, f32(2), colligo.OnDevice(gpu, 4096, 1, colligo.Float32))
 	}},
-	{"strided on a device", "is not contiguous, as tensors on a device must be", func(ctx context.Context, g *pg.Group) error {
+	{"strided on a device", "is neither contiguous nor dense, as tensors on a device must be", func(ctx context.Context, g *pg.Group) error {
 		return g.Recv(ctx, colligo.OnDevice(gpu, 4096, 4, colligo.Float32).Strided(0, []int{2}, []int{2}), 1, 0)
 	}},
 	{"barrier on two devices", "a barrier on 2 devices, a rank has one", func(ctx context.Context, g *pg.Group) error {

@@ -136,6 +136,7 @@ func lists(g *Group, coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([]
 }
 
 func allReduceCoalesced(g *Group, ts []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
+	ts = op.Alike(ts, by)
 	return list(g, plan.AllReduce, len(ts), func(i int) *op.Op { return g.newCall().AllReduce(ts[i], by) })
 }
 

@@ -16,7 +16,8 @@ import (
 
 // The limits where Config leaves them zero.
 const (
-	DefaultTimeout        = 30 * time.Minute // of one operation, as c10d has for CPU backends
+	DefaultTimeout        = 30 * time.Minute // of one operation on the CPU
+	DefaultDeviceTimeout  = 10 * time.Minute // of one operation on a device. c10d: default_pg_nccl_timeout
 	DefaultConnectTimeout = 5 * time.Minute
 	DefaultStoreTimeout   = 5 * time.Minute
 )
@@ -38,7 +39,7 @@ type Config struct {
 	// Name tells groups in one store apart; the default is "0".
 	Name string
 
-	Timeout        time.Duration // one operation, from when it can begin to its end
+	Timeout        time.Duration // one operation on any device, from when it can begin to its end
 	ConnectTimeout time.Duration // all ranks finding and linking one another
 	StoreTimeout   time.Duration // one call of the store
 
@@ -80,6 +81,8 @@ type Config struct {
 	Recorder RecorderOptions // what is recorded of operations, and when and where it is dumped
 	Watchdog WatchdogOptions // when a group counts as stuck, and what becomes of the process when one has failed
 	Debug    DebugOptions    // what is checked to find mistakes
+
+	onDevices time.Duration // limit of an operation on a device; 0: Timeout
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.

@@ -40,6 +40,9 @@ func fingerprintOf(o *op.Op) *diagnose.Fingerprint {
 	if o.Rare().Counts == nil && t.Valid() {
 		f.Shape = clipShape(fmt.Sprint(t.Shape()))
 	}
+	if strides := o.Rare().Strides; strides != nil { // which say what elements meet
+		f.Shape = clipShape(fmt.Sprint(f.Shape, " strides ", strides))
+	}
 	return f
 }
 

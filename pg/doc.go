@@ -12,7 +12,8 @@
 // # Tensors
 //
 // Lengths, counts and splits are in elements. All tensors of a call have one element type and lie on one device. On the CPU
-// they may be strided views of any shape. On a device they are contiguous. An output shares memory with an input only where
+// they may be strided views of any shape. On a device they are contiguous, or dense with the same strides on all ranks, such as
+// channels_last. An output shares memory with an input only where
 // the comment on the call allows it. A blocking call has done with its tensors when it returns, and an asynchronous one when
 // its Work is done.
 //

@@ -15,12 +15,20 @@ func (g *Group) listen() {
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
 		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake,
 		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
+	p := &g.parting
+	p.member, p.failed, p.limit, p.departed, p.tell = &g.member, g.Err, g.limits.now, g.forming.Departed.Has, g.control.Tell
+	p.fail = func(err error, at op.Seq) { g.failAt(err, at, true) }
+	p.called = func() op.Seq {
+		g.state.mu.Lock()
+		defer g.state.mu.Unlock()
+		return g.state.seq
+	}
 	g.control.Handle(control.Abort, g.handler.takeOver)
 	g.control.Handle(control.Called, func(peer int, m *control.Message) {
 		(&events{g}).compare(peer, m)
-		g.parting.missed(g, peer, m)
+		g.parting.missed(peer, m)
 	})
-	g.control.Handle(control.Parting, func(peer int, m *control.Message) { g.parting.heard(g, peer, m) })
+	g.control.Handle(control.Parting, g.parting.heard)
 	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 
@@ -61,6 +69,7 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 		g.control.Tell(failureMessage(err, at))
 	}
 	if first {
+		g.devices.watch.Refresh() // afterwards nothing counts as done any more
 		g.handler.abortDevices(err)
 		g.handler.after(err, at, tell)
 	}

@@ -53,7 +53,7 @@ func (e *events) late(o *op.Op) error {
 func (e *events) lateCall(o *op.Op) *diagnose.Operation {
 	g := e.g
 	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(g.id)),
-		After: o.Limit.Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag),
+		After: min(o.Limit, time.Since(o.Clocked())).Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag),
 		Left: g.forming.Departed.Left(), Global: g.renumbered()}
 	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
 		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
@@ -101,14 +101,23 @@ func (e *events) compare(peer int, m *control.Message) {
 // errLate ends the wait for an operation on a device.
 var errLate = fmt.Errorf("deadline of the operation: %w", colligo.ErrTimeout)
 
-// waitBlocking holds the caller until an operation on a device is done, and no longer than the operation may take.
+// waitBlocking holds the caller until an operation is done, and no longer than the operation may take. An operation that is
+// pending at the context's deadline is late, too.
 func (w *Work) waitBlocking(ctx context.Context) error {
 	g, o, p := w.group, w.op, w.pending
-	limit, cancel := context.WithDeadlineCause(ctx, o.Deadline(), errLate)
+	limit, cancel := context.WithCancel(ctx)
+	if due := o.Deadline(); o.Done == nil && !due.IsZero() { // on the CPU the progress engine looks at the limit
+		limit, cancel = context.WithDeadlineCause(ctx, due, errLate)
+	}
 	defer cancel()
 	err := p.Synchronize(limit)
-	if err == nil || !errors.Is(context.Cause(limit), errLate) || g.Err() != nil {
+	late := errors.Is(context.Cause(limit), errLate) || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if err == nil || !late || p.Done() || g.Err() != nil {
 		return err
+	}
+	if o.Done != nil {
+		g.host.Expire(o)
+		return p.Synchronize(context.Background())
 	}
 	return cmp.Or((&events{g}).late(o), g.Err())
 }

@@ -143,7 +143,7 @@ func TestNotMember(t *testing.T) {
 // TestWrongRanks refuses lists of ranks on all ranks alike; the next group is made as if nothing had been.
 func TestWrongRanks(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
-		for _, ranks := range [][]int{nil, {}, {3}, {-1, 0}, {0, 1, 0}} {
+		for _, ranks := range [][]int{{}, {3}, {-1, 0}, {0, 1, 0}} {
 			_, err := g.NewGroup(t.Context(), ranks)
 			require.ErrorContains(t, err, fmt.Sprintf("pg: new group %v: ", ranks))
 		}
@@ -151,6 +151,18 @@ func TestWrongRanks(t *testing.T) {
 		require.NoError(t, g.Close())
 		_, err := g.NewGroup(t.Context(), []int{0, 1})
 		require.ErrorIs(t, err, colligo.ErrClosed)
+	})
+}
+
+// TestGroupOfAll makes a group of all ranks where no list is given.
+func TestGroupOfAll(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		n, err := g.NewGroup(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []int{0, 1, 2}, n.Ranks())
+		require.Equal(t, g.Rank(), n.Rank())
+		require.NoError(t, n.Barrier(t.Context()))
+		require.NoError(t, n.Close())
 	})
 }
 
@@ -252,11 +264,35 @@ func TestManyGroups(t *testing.T) {
 				}
 				alone(func() {
 					require.Empty(t, holdings().beyond(before))
-					require.Less(t, live(), memory+4<<20, "besides the flight recorder nothing grows")
+					require.Less(t, live(), memory+4<<20, "nothing grows, but the flight recorder up to its capacity")
 				})
 			})
 		})
 	}
+}
+
+// TestRecorderForgetsGroups has dumps list no more closed groups than the recorder has operations, besides a few.
+func TestRecorderForgetsGroups(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = 10 }}
+	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
+		name := ""
+		for range 300 {
+			n, err := g.NewGroup(t.Context(), []int{0, 1})
+			require.NoError(t, err)
+			require.NoError(t, n.Barrier(t.Context()))
+			require.NoError(t, n.Close())
+			name = n.Name()
+		}
+		d := g.Dump(everything)
+		require.LessOrEqual(t, len(d.Groups), 1+10+64+1)
+		require.Equal(t, len(d.Groups), len(d.Status))
+		require.Contains(t, d.Groups, "0")
+		require.Contains(t, d.Groups, name)
+		require.Len(t, d.Entries, 10)
+		for _, e := range d.Entries {
+			require.Contains(t, d.Groups, e.Group)
+		}
+	})
 }
 
 // live is the bytes of what this process's heap holds.

@@ -14,6 +14,14 @@ import (
 
 // parting is what a rank knows of the ranks that have come to close the group, where Config.CloseBarrier has them wait.
 type parting struct {
+	*member
+	called   func() op.Seq // the last collective
+	failed   func() error
+	fail     func(err error, at op.Seq)
+	tell     func(*control.Message)
+	limit    func() time.Duration
+	departed func(peer int) (gone, died bool)
+
 	mu   sync.Mutex
 	own  bool           // this rank has come
 	last map[int]op.Seq // by rank that has come, the last collective that it has called
@@ -22,25 +30,15 @@ type parting struct {
 
 // part waits until all ranks have come to close the group, and compares which collective they have called last. It returns what
 // is wrong, and at once if the group has failed.
-func part(g *Group) error {
-	m := g.mesh.Load()
-	if g.config.CloseBarrier != On || m == nil {
-		return nil
-	}
-	g.state.mu.Lock()
-	last, closed := g.state.seq, g.state.closed
-	g.state.mu.Unlock()
-	if closed {
-		return nil
-	}
-	p := &g.parting
+func (p *parting) part() error {
+	last := p.called()
 	p.mu.Lock()
 	p.own, p.more = true, make(chan struct{}, 1)
-	p.put(g.rank, last)
+	p.put(p.rank, last)
 	p.mu.Unlock()
-	g.control.Tell(&control.Message{Kind: control.Parting, Seq: uint64(last)})
-	if err := p.wait(g); err != nil {
-		return fmt.Errorf("pg: close group %s: %w", g.name, err)
+	p.tell(&control.Message{Kind: control.Parting, Seq: uint64(last)})
+	if err := p.wait(); err != nil {
+		return fmt.Errorf("pg: close group %s: %w", p.name, err)
 	}
 	return nil
 }
@@ -49,24 +47,24 @@ func part(g *Group) error {
 const partingTick = 50 * time.Millisecond
 
 // wait returns nil when all ranks have come and have called the same last collective.
-func (p *parting) wait(g *Group) error {
+func (p *parting) wait() error {
 	tick := time.NewTicker(partingTick)
 	defer tick.Stop()
 	for began := time.Now(); ; {
-		if err := g.Err(); err != nil {
+		if err := p.failed(); err != nil {
 			return err
 		}
-		missing, least, err := p.compare(g)
+		missing, least, err := p.compare()
 		if err != nil {
-			g.failAt(err, after(least), true)
+			p.fail(err, after(least))
 			return err
 		}
 		if missing == nil {
 			return nil
 		}
-		limit := g.limits.now()
+		limit := p.limit()
 		if time.Since(began) >= limit {
-			text := fmt.Errorf("%s %s not come to close the group after %v", ranklist.Both(missing, g.renumbered()),
+			text := fmt.Errorf("%s %s not come to close the group after %v", ranklist.Both(missing, p.renumbered()),
 				ranklist.Verb(missing, "has", "have"), limit)
 			return &suspected{diagnose.WithClass(text, colligo.ErrTimeout), missing}
 		}
@@ -79,18 +77,18 @@ func (p *parting) wait(g *Group) error {
 
 // compare returns the ranks that have not come and are not gone. An error says that a rank has died or has called another
 // number of collectives. Least is the last collective that all have called.
-func (p *parting) compare(g *Group) (missing []int, least op.Seq, err error) {
+func (p *parting) compare() (missing []int, least op.Seq, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ours := p.last[g.rank]
-	for peer := range g.size {
+	ours := p.last[p.rank]
+	for peer := range p.size {
 		last, come := p.last[peer]
-		gone, died := g.forming.Departed.Has(peer)
+		gone, died := p.departed(peer)
 		switch {
 		case come && last.Number() != ours.Number():
-			return nil, min(last, ours), differ(g, peer, g.rank, last, ours)
+			return nil, min(last, ours), p.differ(peer, p.rank, last, ours)
 		case died && !come:
-			return nil, ours, diagnose.WithClass(fmt.Errorf("%s died before it closed the group", named(g, peer)), colligo.ErrPeerLost)
+			return nil, ours, diagnose.WithClass(fmt.Errorf("%s died before it closed the group", p.named(peer)), colligo.ErrPeerLost)
 		case !come && !gone:
 			missing = append(missing, peer)
 		}
@@ -99,19 +97,19 @@ func (p *parting) compare(g *Group) (missing []int, least op.Seq, err error) {
 }
 
 // differ is the error of a rank that closes the group and one that has called more collectives.
-func differ(g *Group, first, second int, after, called op.Seq) error {
+func (m *member) differ(first, second int, after, called op.Seq) error {
 	if after > called {
 		first, second, after, called = second, first, called, after
 	}
-	return diagnose.WithClass(fmt.Errorf("%s closes the group after collective #%d, %s has called #%d", named(g, first), after.Number(),
-		named(g, second), called.Number()), colligo.ErrMismatch)
+	return diagnose.WithClass(fmt.Errorf("%s closes the group after collective #%d, %s has called #%d", m.named(first), after.Number(),
+		m.named(second), called.Number()), colligo.ErrMismatch)
 }
 
 // after is the place of the first collective that a rank has not called which has called so many.
 func after(last op.Seq) op.Seq { return op.SeqOf(last.Number() + 1) }
 
 // named prints a rank for an error.
-func named(g *Group, rank int) string { return ranklist.Both([]int{rank}, g.renumbered()) }
+func (m *member) named(rank int) string { return ranklist.Both([]int{rank}, m.renumbered()) }
 
 // put takes the last collective of a rank. The caller holds p.mu.
 func (p *parting) put(rank int, last op.Seq) {
@@ -126,25 +124,23 @@ func (p *parting) put(rank int, last op.Seq) {
 }
 
 // heard hears that a peer closes the group. A collective of this rank that the peer has not called can never be right.
-func (p *parting) heard(g *Group, peer int, m *control.Message) {
-	g.state.mu.Lock()
-	ours := g.state.seq
-	g.state.mu.Unlock()
+func (p *parting) heard(peer int, m *control.Message) {
+	ours := p.called()
 	p.mu.Lock()
 	p.put(peer, op.Seq(m.Seq))
 	waits := p.own
 	p.mu.Unlock()
 	if !waits && ours.Number() > op.Seq(m.Seq).Number() {
-		g.failAt(differ(g, peer, g.rank, op.Seq(m.Seq), ours), after(op.Seq(m.Seq)), true)
+		p.fail(p.differ(peer, p.rank, op.Seq(m.Seq), ours), after(op.Seq(m.Seq)))
 	}
 }
 
 // missed hears that a peer stands still in a collective. If this rank closes the group before it, the collective cannot end.
-func (p *parting) missed(g *Group, peer int, m *control.Message) {
+func (p *parting) missed(peer int, m *control.Message) {
 	p.mu.Lock()
-	own, ours := p.own, p.last[g.rank]
+	own, ours := p.own, p.last[p.rank]
 	p.mu.Unlock()
 	if own && ours.Number() < op.Seq(m.Seq).Number() {
-		g.failAt(differ(g, g.rank, peer, ours, op.Seq(m.Seq)), after(ours), true)
+		p.fail(p.differ(p.rank, peer, ours, op.Seq(m.Seq)), after(ours))
 	}
 }

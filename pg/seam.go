@@ -33,7 +33,7 @@ func (s *seam) Size() int { return s.g.size }
 func (s *seam) Transport() string { return s.g.Transport() }
 
 // Timeout implements backend.Host.
-func (s *seam) Timeout() time.Duration { return s.g.limits.now() }
+func (s *seam) Timeout() time.Duration { return s.g.limits.onDevices() }
 
 // Log implements backend.Host.
 func (s *seam) Log() *slog.Logger { return s.g.log }
@@ -47,6 +47,16 @@ func (s *seam) Fail(err error) { s.g.fail(err, true) }
 // Count implements backend.Host.
 func (s *seam) Count(ctx context.Context, key string, n int64) (int64, error) {
 	return s.g.forming.Store.Add(ctx, key, n)
+}
+
+// Set implements backend.Host.
+func (s *seam) Set(ctx context.Context, key string, value []byte) error {
+	return s.g.forming.Store.Set(ctx, key, value)
+}
+
+// Get implements backend.Host.
+func (s *seam) Get(ctx context.Context, key string) ([]byte, error) {
+	return s.g.forming.Store.Get(ctx, key)
 }
 
 // Do implements backend.Host.

@@ -105,8 +105,7 @@ func (g *Group) remaining(exclude []int) ([]int, error) {
 // openShrunk links the members. A member that this group loses meanwhile is not waited for. Members that it had lost before
 // and that came nevertheless are.
 func openShrunk(ctx context.Context, g *Group, e *bootstrap.Epoch, members []int) (*Group, error) {
-	c := g.config
-	c.Timeout = g.Timeout()
+	c := withTimeout(g)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
 	m := e.Member(members)

@@ -52,7 +52,7 @@ type Step struct {
 	To, From      int
 	Src, Dst, Acc Span
 	Reduce        bool
-	Last          bool // with Reduce: the result is complete, and an average is divided by the size here
+	Last          bool // with Reduce: the result is complete, and an average of integers is divided by the size here
 }
 
 // Plan is what one rank does in one collective.
@@ -74,6 +74,23 @@ func RecvFrom(peer int, dst Span) Step { return Step{To: None, From: peer, Dst: 
 
 // CopyStep returns a local step that copies src to dst on the given rank.
 func CopyStep(rank int, dst, src Span) Step { return Step{To: None, From: rank, Src: src, Dst: dst} }
+
+// ReadsAgain reports whether the plan reads some element of the input more than once, as algorithms do that send it to all ranks.
+func (p *Plan) ReadsAgain() bool {
+	left := p.Shape.Len(In)
+	for _, steps := range p.Lanes {
+		for i := range steps {
+			s := &steps[i]
+			if s.Src.Buf == In && (s.To != None || s.Local(p.Shape.Rank)) {
+				left -= s.Src.Len
+			}
+			if s.Acc.Buf == In && s.Reduce {
+				left -= s.Acc.Len
+			}
+		}
+	}
+	return left < 0
+}
 
 // Local reports whether step s of the given rank needs no peer.
 func (s Step) Local(rank int) bool { return s.From == rank }

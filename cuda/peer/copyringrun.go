@@ -243,9 +243,12 @@ func (r *copyRing) take(st *plan.Step, slot cuda.Pointer, s cuda.Stream) error {
 	}
 	acc, _ := r.at(st.Acc)
 	a := &r.args.reduce
-	a.Out, a.In[0], a.In[1], a.Bytes, a.Divisor = uint64(dst), uint64(acc), uint64(slot), uint64(n), 0
+	a.Out, a.In[0], a.In[1], a.Bytes, a.Divisor, a.Sums, a.Partial = uint64(dst), uint64(acc), uint64(slot), uint64(n), r.divisor, 1, 1
+	if st.Src.Buf == plan.In { // the ranks of a ring send their input in the same step
+		a.Sums = 0
+	}
 	if st.Last {
-		a.Divisor = r.divisor
+		a.Partial = 0
 	}
 	return r.t.Launch(r.fold, r.grid, unsafe.Pointer(a), s)
 }

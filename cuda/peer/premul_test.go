@@ -35,3 +35,64 @@ func TestPremultiplied(t *testing.T) {
 		})
 	}
 }
+
+// multipliesBy reduces by a factor of this rank that its device has, of tensors whose dimensions lie in another order, too.
+func (r *rank) multipliesBy(d colligo.DType, n int) error {
+	k, size, me := colligo.KindSum, r.g.Size(), r.g.Rank()
+	factor := r.tensor(1, d.Real(), 0, 1)
+	if err := r.put(factor, twos(d.Real())); err != nil {
+		return err
+	}
+	want, err := reduced(d, colligo.PremulSum(2), size, n*size)
+	if err != nil {
+		return err
+	}
+	by := colligo.PremulSumBy(factor)
+	x := r.tensor(0, d, 0, n*size)
+	y := x.Strided(0, []int{n, size}, []int{1, n})
+	for _, t := range []colligo.Tensor{x, y} {
+		if err := r.try("premul_sum by a device's factor", x, values(d, k, me, n*size), x, want, func() error { return r.g.AllReduce(r.ctx, t, by) }); err != nil {
+			return err
+		}
+	}
+	out := r.tensor(1, d, 4096, n)
+	part := want[me*out.Size():][:out.Size()]
+	return r.try("scattered premul_sum by a device's factor", x, values(d, k, me, n*size), out, part, func() error {
+		if err := r.put(factor, twos(d.Real())); err != nil { // which lies before the output
+			return err
+		}
+		return r.g.ReduceScatterTensor(r.ctx, out, x, by)
+	})
+}
+
+// twos returns the bits of a 2.
+func twos(d colligo.DType) []byte {
+	b := make([]byte, d.Size())
+	putValue(b, d, 2)
+	return b
+}
+
+func TestPremultipliedByDevice(t *testing.T) {
+	t.Parallel()
+	var all []reduction
+	types := []colligo.DType{colligo.Float32, colligo.BFloat16, colligo.Complex64}
+	for _, d := range types {
+		all = append(all, reduction{d, colligo.KindPremulSum})
+	}
+	for _, staged := range []bool{false, true} {
+		for _, size := range fewer(1, 2, 3) {
+			t.Run(fmt.Sprintf("staged=%v/ranks=%d", staged, size), func(t *testing.T) {
+				t.Parallel()
+				o := Options{Memory: 9 << 20, Staged: staged}
+				onSim(t, size, o, func(r *rank) error {
+					for _, d := range types {
+						if err := first(r.multipliesBy(d, 5), r.multipliesBy(d, 10_001)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}, all...)
+			})
+		}
+	}
+}

@@ -26,7 +26,10 @@ type scratch struct {
 // multiply enqueues out = in · factor of a premultiplied sum.
 func (x *launcher) multiply(o *operation, out, in cuda.Pointer, bytes int) error {
 	factor, by := o.Op.Factor()
-	if by != nil {
+	factorAt := uint64(0)
+	if by != nil && by.Device().Kind != colligo.CPU {
+		factorAt = uint64(by.Addr())
+	} else if by != nil {
 		var err error
 		if factor, err = kernels.Scalar(*by); err != nil {
 			return err
@@ -37,7 +40,7 @@ func (x *launcher) multiply(o *operation, out, in cuda.Pointer, bytes int) error
 			return err
 		}
 	}
-	x.args.unary = ptx.UnaryArgs{Out: uint64(out), In: uint64(in), Count: uint64(bytes / o.DType.Real().Size()), Factor: factor}
+	x.args.unary = ptx.UnaryArgs{Out: uint64(out), In: uint64(in), Count: uint64(bytes / o.DType.Real().Size()), Factor: factor, FactorAt: factorAt}
 	return o.t.Launch(x.code.scale[o.DType], moveGrid(bytes), unsafe.Pointer(&x.args.unary), o.s)
 }
 

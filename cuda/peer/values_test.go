@@ -11,7 +11,8 @@ import (
 )
 
 // values returns n elements of a rank's input: small numbers for sums, and powers of two for products. So results are exact
-// in every type, whatever the order. Rank and position show in them. The bytes are not the caller's to change.
+// in every type, whatever the order. Averages have 0 or 1: all that a third of a rank adds is the same, so their order does not
+// show either. Rank and position show in all of them. The bytes are not the caller's to change.
 func values(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
 	if n > mostMade {
 		return makeValues(d, k, rank, n)
@@ -42,7 +43,7 @@ func makeValues(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
 		switch {
 		case k == colligo.KindProd:
 			v = 1 + v&1
-		case d == colligo.Bool || size == 1 && d.Float():
+		case k == colligo.KindAvg && !d.Integer() || d == colligo.Bool || size == 1 && d.Float():
 			v &= 1
 		}
 		putValue(b[i*size:], d.Real(), v)
@@ -86,10 +87,13 @@ func reduced(d colligo.DType, op colligo.ReduceOp, size, n int) ([]byte, error) 
 		return nil, err
 	}
 	acc := bytes.Clone(values(d, op.Kind(), 0, n))
-	factor, _ := op.Factor()
+	factor := k.Weight(size)
+	if op.Kind() == colligo.KindPremulSum {
+		factor, _ = op.Factor()
+	}
 	for q := range size {
 		x := values(d, op.Kind(), q, n)
-		if op.Kind() == colligo.KindPremulSum {
+		if factor != 1 {
 			x = bytes.Clone(x)
 			k.Scale(x, x, factor)
 		}

@@ -103,7 +103,7 @@ func (l *pipeline) begin(t cuda.Thread) error {
 // enqueue puts a round on the streams. The caller holds the order's lock.
 func (l *pipeline) enqueue(t cuda.Thread, x *transfer, round int) error {
 	l.given++
-	s, ins, outs := l.slot(l.given), x.down(round), x.up(round)
+	s, ins, outs := l.slot(l.given), x.withFactor(x.down(round), round), x.up(round)
 	c := streamorder.On(t)
 	if s.used {
 		c.WaitEvent(l.down.Stream, s.free)

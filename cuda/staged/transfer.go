@@ -20,6 +20,7 @@ import (
 type transfer struct {
 	backend.Call
 	shape     plan.Shape
+	factor    *colligo.Tensor // of a premultiplied sum, if it is on the device
 	ins, outs []extent // on the device
 	behind    int      // where outs begin in a slot, in bytes; 0 if they take the place of ins
 	most      int      // elements that a round moves of one extent at most, equal on all ranks
@@ -42,7 +43,11 @@ type piece struct {
 func (l *pipeline) newTransfer(c *backend.Call) (*transfer, error) {
 	x := &transfer{Call: *c, shape: plan.Shape{Coll: c.Coll, Rank: l.b.rank, Size: l.b.size, Root: c.Root, Count: c.Count, Counts: c.Counts,
 		RecvCounts: c.RecvCounts}}
-	if _, by := c.Op.Factor(); by != nil {
+	_, by := c.Op.Factor()
+	if by != nil && by.Device().Kind != colligo.CPU {
+		x.factor, by = by, nil
+	}
+	if by != nil {
 		factor, err := kernels.Scalar(*by)
 		if err != nil {
 			return nil, err
@@ -58,6 +63,9 @@ func (l *pipeline) newTransfer(c *backend.Call) (*transfer, error) {
 		apart = l.b.size + 1
 	case plan.AllToAll:
 		apart = 2 * l.b.size
+	}
+	if x.factor != nil {
+		apart++
 	}
 	bytes := len(l.slots[0].bytes) / apart / cacheLine * cacheLine
 	x.most = bytes / c.DType.Size()
@@ -158,6 +166,31 @@ func (x *transfer) down(round int) []piece {
 	return x.cut(x.ins, off, round)
 }
 
+// withFactor adds the factor of a premultiplied sum that is on the device to the pieces of the first round. It lies behind all others.
+func (x *transfer) withFactor(pieces []piece, round int) []piece {
+	if x.factor == nil || round != 0 {
+		return pieces
+	}
+	return append(pieces, piece{cuda.Pointer(x.factor.Addr()), x.factorOff(), x.factor.Size()})
+}
+
+// factorOff is where the factor lies in a slot.
+func (x *transfer) factorOff() int {
+	end := 0
+	for _, p := range append(x.down(0), x.up(0)...) {
+		end = max(end, p.off+p.bytes)
+	}
+	return end
+}
+
+// takeFactor reads the factor that came with the first round.
+func (x *transfer) takeFactor(sl *slot) error {
+	at := x.factorOff()
+	factor, err := kernels.Scalar(colligo.Bytes(bytes.Clone(sl.bytes[at:at+x.factor.Size()]), x.factor.DType()))
+	x.Op = colligo.PremulSum(factor)
+	return err
+}
+
 // up returns the pieces that a round moves to the device.
 func (x *transfer) up(round int) []piece { return x.cut(x.outs, x.behind, round) }
 
@@ -172,6 +205,11 @@ func (x *transfer) tensors(sl *slot, all []piece) []colligo.Tensor {
 
 // compute has the CPU carry out a round.
 func (l *pipeline) compute(x *transfer, round int, sl *slot) error {
+	if x.factor != nil && round == 0 {
+		if err := x.takeFactor(sl); err != nil {
+			return err
+		}
+	}
 	in, out := x.tensors(sl, x.down(round)), x.tensors(sl, x.up(round))
 	ctx, g := context.Background(), l.b.dup
 	c := backend.Call{Coll: x.Coll, DType: x.DType, Op: x.Op, Root: x.Root, Peer: x.Peer, Tag: x.Tag, Counts: x.lengths(round)}

@@ -36,6 +36,7 @@ type Port interface {
 type Kernel interface {
 	Reduce(dst, a, b []byte)           // dst = a op b
 	Finish(dst, src []byte, ranks int) // dst = the finished reduction src
+	Scale(dst, src []byte, factor float64)
 }
 
 // Run is one rank's way through one plan. The zero value is ready for Start, and a Run is used again and again.
@@ -46,13 +47,18 @@ type Run struct {
 	bufs   [3][]byte
 	lanes  []cursor
 	left   int // lanes not at their end
+
+	weight float64 // what is read of the input is multiplied by it; 0 is as good as 1
+	block  []byte  // of scaled input on its way into a reduction
 }
 
 // cursor is how far a lane has come.
 type cursor struct {
 	step      int
-	sent, got int  // bytes of the step
-	out, in   bool // the sending, the receiving half is over
+	sent, got int    // bytes of the step
+	scaled    []byte // memory for a frame of scaled input
+	held      int    // bytes of the frame in it that has not been taken
+	out, in   bool   // the sending, the receiving half is over
 }
 
 // Error says at which step of which lane a run failed, and which peer the step was about.
@@ -81,7 +87,7 @@ func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) 
 	r.lanes = r.lanes[:len(p.Lanes)]
 	r.left = 0
 	for l := range r.lanes {
-		r.lanes[l] = cursor{}
+		r.lanes[l] = cursor{scaled: r.lanes[l].scaled}
 		if len(p.Lanes[l]) > 0 {
 			r.left++
 			r.begin(l)
@@ -89,8 +95,12 @@ func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) 
 	}
 }
 
+// Weigh has all that is read of the input multiplied by a factor on the way, as Kernel.Scale does. The input itself stays as it is,
+// unless it is the output. It is called between Start and the first Advance, and the plan reads no part of the input twice.
+func (r *Run) Weigh(factor float64) { r.weight = factor }
+
 // Reset drops the references to buffers and plan.
-func (r *Run) Reset() { *r = Run{lanes: r.lanes[:0]} }
+func (r *Run) Reset() { *r = Run{lanes: r.lanes[:0], block: r.block} }
 
 // Done reports whether every step of every lane is over.
 func (r *Run) Done() bool { return r.left == 0 }
@@ -116,7 +126,7 @@ func (r *Run) Advance() (moved bool, err error) {
 // next goes to the following step of lane l.
 func (r *Run) next(l int) {
 	c := &r.lanes[l]
-	*c = cursor{step: c.step + 1}
+	*c = cursor{step: c.step + 1, scaled: c.scaled}
 	if c.step == len(r.plan.Lanes[l]) {
 		r.left--
 		return
@@ -161,11 +171,14 @@ func (r *Run) send(l int, c *cursor, s *plan.Step) (moved bool, err error) {
 		if len(p) > limit {
 			p = p[:limit]
 		}
+		if r.weighs(s.Src) {
+			p = r.scaledFrame(c, p[:min(len(p), scaledBytes)])
+		}
 		ok, err := r.port.Send(s.To, l, c.step, len(src), p)
 		if err != nil || !ok {
 			return moved, err
 		}
-		moved = true
+		moved, c.held = true, 0
 		if c.sent += len(p); c.sent == len(src) {
 			c.out = true
 			return true, nil
@@ -226,18 +239,67 @@ func (r *Run) take(l int, c *cursor, s *plan.Step, dst []byte) (bool, error) {
 
 func (r *Run) local(s *plan.Step) {
 	dst, src := r.bytes(s.Dst), r.bytes(s.Src)
-	if s.Reduce {
+	switch {
+	case s.Reduce && r.weighs(s.Src): // the sum that it is added to is no input
+		r.reduceScaled(dst, src, r.bytes(s.Acc))
+		r.finish(s, dst)
+	case s.Reduce:
 		r.reduce(s, dst, r.bytes(s.Acc), src)
-	} else {
+	case r.weighs(s.Src):
+		r.kernel.Scale(dst, src, r.weight)
+	default:
 		copy(dst, src) // which does nothing where both are the same memory
 	}
 }
 
 func (r *Run) reduce(s *plan.Step, dst, acc, arrived []byte) {
-	r.kernel.Reduce(dst, acc, arrived)
+	if r.weighs(s.Acc) {
+		r.reduceScaled(dst, acc, arrived)
+	} else {
+		r.kernel.Reduce(dst, acc, arrived)
+	}
+	r.finish(s, dst)
+}
+
+func (r *Run) finish(s *plan.Step, dst []byte) {
 	if s.Last {
 		r.kernel.Finish(dst, dst, r.plan.Shape.Size)
 	}
+}
+
+// weighs reports whether what is read of a span is scaled.
+func (r *Run) weighs(s plan.Span) bool { return s.Buf == plan.In && r.weight != 0 && r.weight != 1 }
+
+// Input is scaled in pieces that stay in the cache: so many bytes before they are reduced, and in a frame. Both are multiples of every
+// element's size.
+const (
+	blockBytes  = 8 << 10
+	scaledBytes = 128 << 10
+)
+
+// reduceScaled reduces scaled input with a sum, or with what arrived.
+func (r *Run) reduceScaled(dst, input, sum []byte) {
+	if r.block == nil {
+		r.block = make([]byte, blockBytes)
+	}
+	for len(dst) > 0 {
+		n := min(len(dst), blockBytes)
+		r.kernel.Scale(r.block[:n], input[:n], r.weight)
+		r.kernel.Reduce(dst[:n], r.block[:n], sum[:n])
+		dst, input, sum = dst[n:], input[n:], sum[n:]
+	}
+}
+
+// scaledFrame returns a frame of scaled input, which stays the same until the link has taken it.
+func (r *Run) scaledFrame(c *cursor, p []byte) []byte {
+	if c.held == 0 {
+		if cap(c.scaled) < len(p) {
+			c.scaled = make([]byte, len(p))
+		}
+		c.held = len(p)
+		r.kernel.Scale(c.scaled[:c.held], p, r.weight)
+	}
+	return c.scaled[:c.held]
 }
 
 func (r *Run) bytes(s plan.Span) []byte {

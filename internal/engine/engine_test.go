@@ -188,6 +188,7 @@ func TestWarmRunsDoNotAllocate(t *testing.T) {
 		for r := range runs {
 			runs[r].Reset()
 			runs[r].Start(plans[r], ports[r], mixer{}, bufs[r], bufs[r], scratch[r])
+			runs[r].Weigh(3)
 		}
 		for !runs[0].Done() || !runs[1].Done() {
 			for r := range runs {

@@ -50,6 +50,12 @@ func (m mixer) Finish(dst, src []byte, ranks int) {
 	}
 }
 
+func (mixer) Scale(dst, src []byte, factor float64) {
+	for i := 0; i < len(dst); i += 8 {
+		binary.NativeEndian.PutUint64(dst[i:], binary.NativeEndian.Uint64(src[i:])*uint64(factor))
+	}
+}
+
 func bytesOf(x []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 8*len(x))
 }
@@ -103,7 +109,7 @@ func twin(t *testing.T, seed uint64, inPlace bool) {
 	in, want, err := plantest.Outputs(plans, seed, mixed)
 	require.NoError(t, err, say)
 	mark := rng.Uint64()
-	out := execute(t, plans, newWire(rng), in, inPlace, mixer{mark})
+	out := execute(t, plans, newWire(rng), in, inPlace, mixer{mark}, nil)
 	for r := range plans {
 		if p.coll.Reduces() && len(plans) > 1 {
 			for i := range want[r] {
@@ -114,8 +120,43 @@ func twin(t *testing.T, seed uint64, inPlace bool) {
 	}
 }
 
-// execute runs all ranks' plans and returns the outputs.
-func execute(t *testing.T, plans []*plan.Plan, w *wire, in [][]uint64, inPlace bool, k engine.Kernel) [][]uint64 {
+// weighed compares runs whose input is scaled on the way with runs that get it scaled, each rank's by another factor.
+func weighed(t *testing.T, seed uint64, inPlace bool) {
+	rng := rand.New(rand.NewPCG(seed, 8))
+	p := planners[rng.IntN(len(planners))]
+	if !p.coll.Reduces() {
+		return
+	}
+	s := shape(rng, p.coll)
+	s.Count *= 1 + 20*rng.IntN(2)*rng.IntN(2) // more than a block
+	plans := draw(t, rng, p.planner, s)
+	say := fmt.Sprintf("seed %d: %v by %s", seed, plans[0].Shape, p.name)
+	in, _, err := plantest.Outputs(plans, seed, mixed)
+	require.NoError(t, err, say)
+	factors, scaled, again := make([]float64, len(plans)), make([][]uint64, len(plans)), false
+	for r := range plans {
+		factors[r] = float64(3 + 2*r)
+		for _, v := range in[r] {
+			scaled[r] = append(scaled[r], v*uint64(factors[r]))
+		}
+		again = again || plans[r].ReadsAgain()
+	}
+	require.Equal(t, p.name == "direct" && s.Size > 1 && s.Count > 0, again, say)
+	if again {
+		return
+	}
+	want := execute(t, plans, newWire(rng), scaled, inPlace, mixer{5}, nil)
+	require.Equal(t, want, execute(t, plans, newWire(rng), in, inPlace, mixer{5}, factors), say)
+}
+
+func TestWeighed(t *testing.T) {
+	for seed := range uint64(twins / 8) {
+		weighed(t, seed, seed%2 == 1)
+	}
+}
+
+// execute runs all ranks' plans and returns the outputs. The runs weigh the ranks' input by factors, if there are any.
+func execute(t *testing.T, plans []*plan.Plan, w *wire, in [][]uint64, inPlace bool, k engine.Kernel, factors []float64) [][]uint64 {
 	out := make([][]uint64, len(plans))
 	runs := make([]engine.Run, len(plans))
 	for r, p := range plans {
@@ -127,6 +168,9 @@ func execute(t *testing.T, plans []*plan.Plan, w *wire, in [][]uint64, inPlace b
 		// Buffers may be longer than the plan needs.
 		scratch := make([]uint64, p.Scratch+w.rng.IntN(2))
 		runs[r].Start(p, end{w, r}, k, bytesOf(from), bytesOf(out[r]), bytesOf(scratch))
+		if factors != nil {
+			runs[r].Weigh(factors[r])
+		}
 	}
 	for idle := 0; idle < 10_000; idle++ {
 		left := 0
@@ -193,7 +237,7 @@ func TestEveryPlanner(t *testing.T) {
 			in, want, err := plantest.Outputs(plans, 3, mixed)
 			require.NoError(t, err)
 			w := newWire(rand.New(rand.NewPCG(3, 3)))
-			require.Equal(t, want, execute(t, plans, w, in, false, mixer{}))
+			require.Equal(t, want, execute(t, plans, w, in, false, mixer{}, nil))
 			require.Greater(t, w.frames, 0)
 		})
 	}

@@ -84,7 +84,9 @@ type ReduceArgs struct {
 	In      [MaxRanks]uint64
 	Bytes   uint64
 	Sources uint32 // 2
-	Divisor uint32 // above 1, sums are divided by it; integers toward zero
+	Divisor uint32 // above 1, it is the number of ranks of an average
+	Sums    uint32 // 1: the last source is the sum of several ranks; 0: it is a rank's input, as the others are
+	Partial uint32 // 1: the result is not yet the sum of all ranks
 }
 
 // AllReduceArgs folds every rank's In, in rank order, into every rank's Out, which may be In.

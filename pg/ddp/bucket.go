@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // Bucket is gradients of one element type and device that are reduced together.
@@ -16,6 +17,66 @@ type Bucket struct {
 
 	pending int // gradients of this step that are not there yet
 	result  *Future
+	ranks   int // of which the mean is taken, 0 for all
+	memory  Memory
+	rooms   map[room]colligo.Tensor // memory for a hook, kept from step to step
+	narrow  map[colligo.DType]*Bucket
+}
+
+// room is memory of a hook: its use, element type and elements.
+type room struct {
+	use   string
+	dtype colligo.DType
+	count int
+}
+
+// Mean returns the reduction with which a hook makes the mean. It is Avg. With Options.JoinMean it is a premultiplied sum while
+// some ranks have joined.
+func (b *Bucket) Mean(g *pg.Group) colligo.ReduceOp {
+	if b.ranks == 0 || b.ranks == g.Size() {
+		return colligo.Avg
+	}
+	return colligo.PremulSum(1 / float64(b.ranks))
+}
+
+// room returns memory where the bucket's is.
+func (b *Bucket) room(use string, d colligo.DType, count int) (colligo.Tensor, error) {
+	key := room{use, d, count}
+	if t, ok := b.rooms[key]; ok {
+		return t, nil
+	}
+	t, err := b.memory.Alloc(b.Buffer.Device(), d, count)
+	if err == nil {
+		if b.rooms == nil {
+			b.rooms = map[room]colligo.Tensor{}
+		}
+		b.rooms[key] = t
+	}
+	return t, err
+}
+
+// narrowed returns the bucket of a narrower type that stands for this one.
+func (b *Bucket) narrowed(to colligo.DType) (*Bucket, error) {
+	n := b.narrow[to]
+	if n == nil {
+		buffer, err := b.memory.Alloc(b.Buffer.Device(), to, b.Buffer.Len())
+		if err != nil {
+			return nil, err
+		}
+		n = &Bucket{Index: b.Index, Last: b.Last, Params: b.Params, Buffer: buffer, memory: b.memory}
+		from := 0
+		for _, grad := range b.Grads {
+			part := buffer.Slice(from, from+grad.Len())
+			n.Grads = append(n.Grads, part.Strided(0, grad.Shape(), grad.Strides()))
+			from += grad.Len()
+		}
+		if b.narrow == nil {
+			b.narrow = map[colligo.DType]*Bucket{}
+		}
+		b.narrow[to] = n
+	}
+	n.ranks = b.ranks
+	return n, nil
 }
 
 // place is where a parameter's gradient is.
@@ -68,7 +129,7 @@ func newBucket(m Memory, params []Parameter, members []int) (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bucket{Params: members, Buffer: buffer, pending: len(members)}
+	b := &Bucket{Params: members, Buffer: buffer, pending: len(members), memory: m}
 	n = 0
 	for _, i := range members {
 		g := params[i].Grad

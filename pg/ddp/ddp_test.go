@@ -164,7 +164,7 @@ func TestPowerSGDConverges(t *testing.T) {
 	const n, steps = 8, 200
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		m := newModel([]int{n, n})
-		state, err := ddp.NewPowerSGD(ddp.PowerSGDOptions{Rank: 2, ErrorFeedback: true, WarmStart: true})
+		state, err := ddp.NewPowerSGD(ddp.PowerSGDOptions{Rank: 2, ErrorFeedback: true, WarmStart: true, MinCompressionRate: 1})
 		require.NoError(t, err)
 		r, err := ddp.New(t.Context(), g, m.params, ddp.Options{Hook: state.Hook})
 		require.NoError(t, err)

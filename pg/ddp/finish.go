@@ -13,11 +13,13 @@ import (
 // that this one has started are over. If the context ends before, the next call waits for them. Only then may gradients be
 // put into buckets that are viewed.
 func (r *Reducer) Finish(ctx context.Context) error {
-	if err := r.settle(ctx); err != nil {
+	err := r.begin(ctx, computes)
+	if err != nil {
 		return fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), err)
 	}
-	err := r.finish(ctx)
-	if err != nil {
+	if err = r.finish(ctx); err == nil {
+		r.steps++
+	} else {
 		err = fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), errors.Join(err, r.abandon(ctx)))
 	}
 	r.reset()
@@ -50,8 +52,11 @@ func (r *Reducer) settle(ctx context.Context) error {
 }
 
 func (r *Reducer) finish(ctx context.Context) error {
+	if err := r.putRecorded(ctx); err != nil {
+		return err
+	}
 	missing := r.Missing()
-	if len(missing) > 0 && !r.o.FindUnused {
+	if len(missing) > 0 && !r.o.FindUnused && !r.recording() {
 		return fmt.Errorf("the step is over without gradients of %d of %d parameters (%s): if they are not used in every step, set FindUnused",
 			len(missing), len(r.params), r.names(missing))
 	}
@@ -67,12 +72,18 @@ func (r *Reducer) finish(ctx context.Context) error {
 			return fmt.Errorf("bucket %d: %w", b.Index, err)
 		}
 	}
+	if err := r.sparse.reduce(ctx, r); err != nil {
+		return err
+	}
 	return r.follow(ctx)
 }
 
 // fillIn lets parameters without a gradient count as zeros.
 func (r *Reducer) fillIn(ctx context.Context, missing []int) error {
 	for _, i := range missing {
+		if r.params[i].SparseRows > 0 {
+			continue
+		}
 		at := r.at[i]
 		b := r.buckets[at.bucket]
 		if !r.o.BucketView {
@@ -100,7 +111,10 @@ func (r *Reducer) clear(ctx context.Context, i int, g colligo.Tensor) error {
 
 // usedAnywhere returns for each parameter whether some rank had its gradient; nil means all.
 func (r *Reducer) usedAnywhere(ctx context.Context, missing []int) ([]uint8, error) {
-	if !r.o.FindUnused {
+	switch {
+	case r.o.StaticGraph && !r.recording():
+		return r.uses.anywhere, nil
+	case !r.o.FindUnused && !r.o.StaticGraph:
 		return nil, nil
 	}
 	used := make([]uint8, len(r.params))
@@ -110,7 +124,9 @@ func (r *Reducer) usedAnywhere(ctx context.Context, missing []int) ([]uint8, err
 	for _, i := range missing {
 		used[i] = 0
 	}
-	return used, r.g.AllReduce(ctx, colligo.Of(used), colligo.Max)
+	err := r.g.AllReduce(ctx, colligo.Of(used), colligo.Max)
+	r.uses.anywhere = used
+	return used, err
 }
 
 // take brings a bucket's result to its gradients.
@@ -147,20 +163,22 @@ func (r *Reducer) follow(ctx context.Context) error {
 		return nil
 	}
 	r.stepped = true
-	if len(r.Missing()) > 0 && !r.o.FindUnused {
+	var order []int64
+	for _, p := range append(r.order, r.Missing()...) {
+		if r.params[p].SparseRows == 0 {
+			order = append(order, int64(p))
+		}
+	}
+	if len(order) == 0 {
 		return nil
 	}
-	order := make([]int64, len(r.params))
-	for i, p := range append(r.order, r.Missing()...) {
-		order[i] = int64(p)
-	}
-	if err := r.g.Broadcast(ctx, colligo.Of(order), 0); err != nil {
+	if err := r.g.Broadcast(ctx, colligo.Of(order), r.joining.root); err != nil {
 		return fmt.Errorf("order of the gradients: %w", err)
 	}
-	next, named := make([]int, len(order)), make([]bool, len(order))
+	next, named := make([]int, len(order)), make([]bool, len(r.params))
 	for i, p := range order {
-		if p < 0 || p >= int64(len(order)) || named[p] {
-			return fmt.Errorf("order of the gradients: rank 0 names parameter %d of %d: %w", p, len(order), colligo.ErrCorrupt)
+		if p < 0 || p >= int64(len(r.params)) || named[p] || r.params[p].SparseRows > 0 {
+			return fmt.Errorf("order of the gradients: rank %d names parameter %d of %d: %w", r.joining.root, p, len(r.params), colligo.ErrCorrupt)
 		}
 		next[i], named[p] = int(p), true
 	}
@@ -169,8 +187,10 @@ func (r *Reducer) follow(ctx context.Context) error {
 
 // reset begins the next step.
 func (r *Reducer) reset() {
-	r.next, r.order = 0, r.order[:0]
+	r.next, r.order, r.begun = 0, r.order[:0], false
 	clear(r.ready)
+	r.uses.reset()
+	r.sparse.reset()
 	for _, b := range r.buckets {
 		b.pending, b.result = len(b.Params), nil
 	}

@@ -14,13 +14,11 @@ import (
 // communication hook.
 type Hook func(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error)
 
-// AllReduce is the hook of reducers that have no other: the mean of all ranks. Gradients are divided before they are added,
+// AllReduce is the hook of reducers that have no other: the mean of all ranks. Gradients are weighted before they are added,
 // so that float16 does not overflow. c10d: allreduce_hook.
 func AllReduce(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
-	return After(g.AllReduceAsync(ctx, b.Buffer, mean(g)), b.Buffer), nil
+	return After(g.AllReduceAsync(ctx, b.Buffer, b.Mean(g)), b.Buffer), nil
 }
-
-func mean(g *pg.Group) colligo.ReduceOp { return colligo.PremulSum(1 / float64(g.Size())) }
 
 // FP16 averages gradients that are rounded to float16 on their way. c10d: fp16_compress_hook.
 func FP16(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
@@ -33,31 +31,30 @@ func BF16(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
 }
 
 // Compress returns a hook that gives another hook a bucket of a narrower float type of at least 16 bits, and widens its
-// result. Buckets that are that narrow pass as they are. On the CPU only. c10d: fp16_compress_wrapper,
+// result. Buckets that are that narrow pass as they are. The CPU rounds. Gradients on a device need a Transferer, and the
+// hook waits there until they are computed. The narrow bucket is on the device, too. c10d: fp16_compress_wrapper,
 // bf16_compress_wrapper.
 func Compress(to colligo.DType, hook Hook) Hook {
 	return func(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
-		if err := errors.Join(known(to), onHost(b.Buffer)); err != nil {
+		if err := errors.Join(known(to), known(b.Buffer.DType())); err != nil {
 			return nil, fmt.Errorf("compression to %v: %w", to, err)
 		}
 		if b.Buffer.DType().Size() <= to.Size() {
 			return hook(ctx, g, b)
 		}
-		narrow := &Bucket{Index: b.Index, Last: b.Last, Params: b.Params, Buffer: empty(to, b.Buffer.Len())}
-		from := 0
-		for _, grad := range b.Grads {
-			part := narrow.Buffer.Slice(from, from+grad.Len())
-			narrow.Grads = append(narrow.Grads, part.Strided(0, grad.Shape(), grad.Strides()))
-			from += grad.Len()
+		narrow, err := b.narrowed(to)
+		if err == nil {
+			err = b.convert(ctx, narrow.Buffer, b.Buffer)
 		}
-		write(narrow.Buffer, read(b.Buffer))
+		if err != nil {
+			return nil, fmt.Errorf("compression to %v: %w", to, err)
+		}
 		f, err := hook(ctx, g, narrow)
 		if err != nil {
 			return nil, err
 		}
-		return f.Then(func(_ context.Context, t colligo.Tensor) (colligo.Tensor, error) {
-			write(b.Buffer, read(t))
-			return b.Buffer, nil
+		return f.Then(func(ctx context.Context, t colligo.Tensor) (colligo.Tensor, error) {
+			return b.Buffer, b.convert(ctx, b.Buffer, t)
 		}), nil
 	}
 }

@@ -16,6 +16,16 @@ type Memory interface {
 	Copy(ctx context.Context, dst, src colligo.Tensor) error
 }
 
+// Transferer is Memory whose elements the host can read and write. Compress and PowerSGD, which compute on the CPU, need it for
+// gradients on a device.
+type Transferer interface {
+	Memory
+	// Read copies a contiguous tensor to b, when everything is done that the context's stream had to do before.
+	Read(ctx context.Context, b []byte, src colligo.Tensor) error
+	// Write copies b to a contiguous tensor, before what the context's stream does next. The caller may use b again at once.
+	Write(ctx context.Context, dst colligo.Tensor, b []byte) error
+}
+
 // host is the CPU's memory.
 type host struct{}
 

@@ -15,6 +15,9 @@ type Parameter struct {
 	// Grad is where the caller puts the gradient and finds the reduced one. With Options.BucketView only its element type,
 	// shape, strides and device count; the gradient's place is Reducer.Grad.
 	Grad colligo.Tensor
+	// SparseRows, if above 0, says that the gradient is a sparse tensor of so many rows. Grad then is one row, whose type, shape and
+	// device count; Reducer.ReadySparse takes the gradient, and Reducer.Sparse returns the reduced one.
+	SparseRows int
 	// Value, if valid, is set to rank 0's when the reducer is made.
 	Value colligo.Tensor
 }
@@ -28,15 +31,18 @@ func (p *Parameter) String() string {
 // gradient, and type and shape of the value, if there is one.
 func (p *Parameter) layout() uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, p.Grad.DType(), p.Grad.Shape(), p.Grad.Strides(), p.Grad.Device().Kind)
+	fmt.Fprint(h, p.Grad.DType(), p.Grad.Shape(), p.Grad.Strides(), p.Grad.Device().Kind, p.SparseRows)
 	if v := p.Value; v.Valid() {
 		fmt.Fprint(h, v.DType(), v.Shape(), v.Device().Kind)
 	}
 	return h.Sum64()
 }
 
-// checkOwn refuses parameters that cannot be reduced.
-func checkOwn(params []Parameter) error {
+// checkOwn refuses parameters that cannot be reduced, and options that do not go together.
+func checkOwn(params []Parameter, o *Options) error {
+	if o.StaticGraph && o.Join {
+		return fmt.Errorf("StaticGraph and Join: a rank that has joined uses no parameters")
+	}
 	if len(params) == 0 {
 		return fmt.Errorf("no parameters")
 	}
@@ -60,8 +66,9 @@ func checkOwn(params []Parameter) error {
 
 // agreeOn compares how many parameters there are, and what decides which collectives a step has.
 func agreeOn(ctx context.Context, g *pg.Group, params int, o *Options, refused error) error {
-	names := []string{"parameters", "FirstBucketBytes", "BucketBytes", "BucketView", "FindUnused"}
-	own := []int64{int64(params), int64(o.FirstBucketBytes), int64(o.BucketBytes), flag(o.BucketView), flag(o.FindUnused)}
+	names := []string{"parameters", "FirstBucketBytes", "BucketBytes", "BucketView", "FindUnused", "StaticGraph", "Join", "JoinMean", "Buffers"}
+	own := []int64{int64(params), int64(o.FirstBucketBytes), int64(o.BucketBytes), flag(o.BucketView), flag(o.FindUnused),
+		flag(o.StaticGraph), flag(o.Join), flag(o.JoinMean), int64(len(o.Buffers))}
 	if refused != nil {
 		own[0] = -1
 	}

@@ -1,6 +1,7 @@
 package ddp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,13 +18,20 @@ type PowerSGDOptions struct {
 	ErrorFeedback bool // what an approximation missed is added to the next step's gradient
 	WarmStart     bool // an approximation begins with the last step's
 	Batched       bool // all gradients of a bucket are one square matrix: faster, less accurate
-	Seed          uint64
+	// SameShapeTogether has matrices of one shape follow one another, so that their factors travel side by side. The result is the
+	// same. c10d: batch_tensors_with_same_shape.
+	SameShapeTogether bool
+	// MinCompressionRate is how many times smaller the factors of a matrix must be than it; 2 if 0. Other matrices are sent as
+	// they are. c10d: min_compression_rate.
+	MinCompressionRate float64
+	Seed               uint64
 }
 
 // PowerSGD approximates gradients by products of two thin matrices and sends those (Vogels, Karimireddy, Jaggi: PowerSGD,
 // Practical Low-Rank Gradient Compression for Distributed Optimization, NeurIPS 2019). A gradient of shape (n, m, …) is a
-// matrix of n rows. Vectors are sent as they are, and so are matrices that it would not make smaller. On the CPU only. The
-// approximations are sent in the gradients' type.
+// matrix of n rows. Vectors are sent as they are, and so are matrices that it would not make much smaller. The CPU computes.
+// Gradients on a device need a Transferer, and the hook waits there until they are computed. The approximations are sent in
+// the gradients' type, from the device.
 type PowerSGD struct {
 	o      PowerSGDOptions
 	states map[key]*matrixState
@@ -46,7 +54,10 @@ func NewPowerSGD(o PowerSGDOptions) (*PowerSGD, error) {
 	if o.Rank == 0 {
 		o.Rank = 1
 	}
-	if o.Rank < 0 || o.Start < 0 {
+	if o.MinCompressionRate == 0 {
+		o.MinCompressionRate = 2
+	}
+	if o.Rank < 0 || o.Start < 0 || o.MinCompressionRate < 0 {
 		return nil, fmt.Errorf("ddp: powersgd of rank %d after %d steps", o.Rank, o.Start)
 	}
 	return &PowerSGD{o: o, states: map[key]*matrixState{}}, nil
@@ -54,9 +65,6 @@ func NewPowerSGD(o PowerSGDOptions) (*PowerSGD, error) {
 
 // Hook is the hook. c10d: powerSGD_hook, batched_powerSGD_hook.
 func (s *PowerSGD) Hook(ctx context.Context, g *pg.Group, b *Bucket) (*Future, error) {
-	if err := onHost(b.Buffer); err != nil {
-		return nil, fmt.Errorf("powersgd: %w", err)
-	}
 	if b.Index == 0 {
 		s.step++
 	}
@@ -64,8 +72,15 @@ func (s *PowerSGD) Hook(ctx context.Context, g *pg.Group, b *Bucket) (*Future, e
 	if step < s.o.Start {
 		return AllReduce(ctx, g, b)
 	}
-	p := &powerStep{s: s, g: g, b: b, values: read(b.Buffer)}
+	values, err := b.read(ctx, b.Buffer)
+	if err != nil {
+		return nil, fmt.Errorf("powersgd: %w", err)
+	}
+	p := &powerStep{s: s, g: g, b: b, values: values}
 	s.cut(p)
+	if s.o.SameShapeTogether {
+		slices.SortStableFunc(p.matrices, func(m, n *matrix) int { return cmp.Or(m.rows-n.rows, m.cols-n.cols) })
+	}
 	for _, m := range p.matrices {
 		if s.o.ErrorFeedback {
 			add(m.values, m.state.lost)
@@ -76,7 +91,7 @@ func (s *PowerSGD) Hook(ctx context.Context, g *pg.Group, b *Bucket) (*Future, e
 		orthogonalize(m.state.q, m.cols, m.rank)
 		m.p = multiply(m.values, m.state.q, m.rows, m.cols, m.rank)
 	}
-	return p.start(ctx, step), nil
+	return p.start(ctx)
 }
 
 // cut finds the matrices of a bucket and what is not compressed.
@@ -104,13 +119,13 @@ func (s *PowerSGD) cut(p *powerStep) {
 	}
 }
 
-// worth reports whether two thin matrices are smaller than one of n elements.
+// worth reports whether two thin matrices are so much smaller than one of n elements as demanded.
 func (s *PowerSGD) worth(rows, n int) bool {
 	if n == 0 {
 		return false
 	}
 	rank := min(s.o.Rank, rows, n/rows)
-	return (rows+n/rows)*rank < n
+	return float64((rows+n/rows)*rank)*s.o.MinCompressionRate < float64(n)
 }
 
 // seed fills a matrix's q with numbers that are the same on all ranks.
@@ -151,24 +166,32 @@ func (p *powerStep) add(k key, params []int, first int, values []float64, rows, 
 }
 
 // start sends the first factors and what is not compressed, and chains the rest.
-func (p *powerStep) start(ctx context.Context, step int) *Future {
+func (p *powerStep) start(ctx context.Context) (*Future, error) {
 	parts := append([][]float64(nil), p.plain...)
 	for _, m := range p.matrices {
 		parts = append(parts, m.p)
 	}
-	return p.mean(ctx, parts).Then(func(ctx context.Context, _ colligo.Tensor) (colligo.Tensor, error) {
+	first, err := p.mean(ctx, "first factors", parts)
+	if err != nil {
+		return nil, err
+	}
+	return first.Then(func(ctx context.Context, _ colligo.Tensor) (colligo.Tensor, error) {
 		var second [][]float64
 		for _, m := range p.matrices {
 			orthogonalize(m.p, m.rows, m.rank)
 			m.state.q = multiplyTransposed(m.values, m.p, m.rows, m.cols, m.rank)
 			second = append(second, m.state.q)
 		}
-		return p.mean(ctx, second).Wait(ctx)
-	}).Then(func(context.Context, colligo.Tensor) (colligo.Tensor, error) { return p.end(), nil })
+		f, err := p.mean(ctx, "second factors", second)
+		if err != nil {
+			return colligo.Tensor{}, err
+		}
+		return f.Wait(ctx)
+	}).Then(func(ctx context.Context, _ colligo.Tensor) (colligo.Tensor, error) { return p.end(ctx) }), nil
 }
 
 // mean replaces numbers by their means over all ranks, sent in the bucket's type.
-func (p *powerStep) mean(ctx context.Context, parts [][]float64) *Future {
+func (p *powerStep) mean(ctx context.Context, what string, parts [][]float64) (*Future, error) {
 	n := 0
 	for _, v := range parts {
 		n += len(v)
@@ -177,23 +200,28 @@ func (p *powerStep) mean(ctx context.Context, parts [][]float64) *Future {
 	for _, v := range parts {
 		flat = append(flat, v...)
 	}
-	t := empty(p.b.Buffer.DType(), n)
-	if n == 0 {
-		return Ready(t)
+	t, err := p.b.room(what, p.b.Buffer.DType(), n)
+	if err != nil || n == 0 {
+		return Ready(t), err
 	}
-	write(t, flat)
-	w := p.g.AllReduceAsync(ctx, t, mean(p.g))
-	return After(w, t).Then(func(context.Context, colligo.Tensor) (colligo.Tensor, error) {
-		rest := read(t)
+	if err := p.b.write(ctx, t, flat); err != nil {
+		return nil, err
+	}
+	w := p.g.AllReduceAsync(ctx, t, p.b.Mean(p.g))
+	return After(w, t).Then(func(ctx context.Context, t colligo.Tensor) (colligo.Tensor, error) {
+		rest, err := p.b.read(ctx, t)
+		if err != nil {
+			return t, err
+		}
 		for _, v := range parts {
 			rest = rest[copy(v, rest):]
 		}
 		return t, nil
-	})
+	}), nil
 }
 
 // end puts the approximations in place of the gradients.
-func (p *powerStep) end() colligo.Tensor {
+func (p *powerStep) end(ctx context.Context) (colligo.Tensor, error) {
 	for _, m := range p.matrices {
 		approximation := product(m.p, m.state.q, m.rows, m.cols, m.rank)
 		if p.s.o.ErrorFeedback {
@@ -206,6 +234,5 @@ func (p *powerStep) end() colligo.Tensor {
 			copy(p.values, approximation)
 		}
 	}
-	write(p.b.Buffer, p.values)
-	return p.b.Buffer
+	return p.b.Buffer, p.b.write(ctx, p.b.Buffer, p.values)
 }

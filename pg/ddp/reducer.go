@@ -27,8 +27,17 @@ type Options struct {
 	// With BucketView they count as what is in the bucket, which the caller clears. It costs one small all-reduce a step.
 	// c10d: find_unused_parameters.
 	FindUnused bool
-	Hook       Hook   // nil takes AllReduce
-	Memory     Memory // nil takes the CPU's
+	// StaticGraph says that every step uses the same parameters, each as often. The first step counts that, and reduces at its
+	// end. Later steps take a gradient at its last use, and wait for no parameter that is not used. c10d: static_graph.
+	StaticGraph bool
+	// Join lets ranks have different numbers of steps: each calls Reducer.Join after its last. It costs one small all-gather a step.
+	// c10d: DistributedDataParallel.join.
+	Join bool
+	// JoinMean makes the mean that of the ranks that still compute, not of all. c10d: divide_by_initial_world_size=False.
+	JoinMean bool
+	Buffers  []colligo.Tensor // that Reducer.SyncBuffers sets to one rank's. c10d: broadcast_buffers
+	Hook     Hook             // nil takes AllReduce
+	Memory   Memory           // nil takes the CPU's
 }
 
 // Reducer reduces the gradients of a set of parameters, step after step.
@@ -44,6 +53,11 @@ type Reducer struct {
 	stepped bool                   // one step is over
 	zeros   map[int]colligo.Tensor // by parameter that was missing once
 	left    []*Future              // reductions of a lost step that may be under way
+	begun   bool                   // something of this step has been done
+	steps   int                    // that are over
+	uses    uses
+	joining joining
+	sparse  sparseGrads
 }
 
 // New makes a reducer for parameters that must be the same on all ranks, in the same order. Gradients are expected from the
@@ -62,7 +76,7 @@ func New(ctx context.Context, g *pg.Group, params []Parameter, o Options) (*Redu
 	if r.o.Memory == nil {
 		r.o.Memory = host{}
 	}
-	refused := checkOwn(r.params)
+	refused := checkOwn(r.params, &r.o)
 	if err := errors.Join(refused, r.meet(ctx, refused)); err != nil {
 		return nil, fmt.Errorf("ddp: rank %d: %w", g.Rank(), err)
 	}
@@ -75,16 +89,14 @@ func (r *Reducer) meet(ctx context.Context, refused error) error {
 	if err := agree(ctx, r.g, r.params, &r.o, refused); err != nil {
 		return err
 	}
-	for i := range r.params {
-		if v := r.params[i].Value; v.Valid() {
-			if err := r.g.Broadcast(ctx, v, 0); err != nil {
-				return fmt.Errorf("value of %s: %w", r.params[i].Name, err)
-			}
-		}
+	if err := r.values(ctx, 0); err != nil {
+		return err
 	}
-	expected := make([]int, len(r.params))
-	for i := range expected {
-		expected[i] = len(expected) - 1 - i
+	var expected []int
+	for i := len(r.params) - 1; i >= 0; i-- {
+		if r.params[i].SparseRows == 0 {
+			expected = append(expected, i)
+		}
 	}
 	return r.fill(expected)
 }
@@ -104,7 +116,9 @@ func (r *Reducer) fill(order []int) error {
 		}
 		buckets = append(buckets, b)
 	}
-	buckets[len(buckets)-1].Last = true
+	if len(buckets) > 0 {
+		buckets[len(buckets)-1].Last = true
+	}
 	r.buckets, r.at, r.ready = buckets, at, make([]bool, len(r.params))
 	return nil
 }
@@ -128,12 +142,52 @@ func (r *Reducer) Ready(ctx context.Context, i int) error {
 	if i < 0 || i >= len(r.params) {
 		return fmt.Errorf("ddp: rank %d: parameter %d of %d", r.g.Rank(), i, len(r.params))
 	}
-	if r.ready[i] {
-		return fmt.Errorf("ddp: rank %d: the gradient of %s was ready twice in one step: is it shared by two uses, or was the step not finished?",
-			r.g.Rank(), r.params[i].Name)
+	if r.params[i].SparseRows > 0 {
+		return fmt.Errorf("ddp: rank %d: the gradient of %s is sparse: call ReadySparse", r.g.Rank(), r.params[i].Name)
+	}
+	if r.ready[i] && !r.recording() {
+		return r.twice(i)
+	}
+	if err := r.begin(ctx, computes); err != nil {
+		return fmt.Errorf("ddp: rank %d: %w", r.g.Rank(), err)
+	}
+	if r.o.StaticGraph && !r.uses.last(r, i) {
+		return nil
 	}
 	if err := r.put(ctx, i); err != nil {
 		return fmt.Errorf("ddp: rank %d: gradient of %s: %w", r.g.Rank(), r.params[i].Name, err)
+	}
+	return nil
+}
+
+func (r *Reducer) twice(i int) error {
+	if r.o.StaticGraph {
+		return fmt.Errorf("ddp: rank %d: the gradient of %s was ready more often than in the first step, which had %d uses of it: the graph is not static",
+			r.g.Rank(), r.params[i].Name, r.uses.first[i])
+	}
+	return fmt.Errorf("ddp: rank %d: the gradient of %s was ready twice in one step: is it shared by two uses, or was the step not finished?",
+		r.g.Rank(), r.params[i].Name)
+}
+
+// begin begins a step with the first call that belongs to it. The rank computes, or it has joined and follows the others.
+func (r *Reducer) begin(ctx context.Context, as state) error {
+	if r.begun {
+		return nil
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	if r.o.Join {
+		if err := r.joining.announce(ctx, r.g, as); err != nil {
+			return err
+		}
+		for _, b := range r.buckets {
+			b.ranks = r.joining.ranks(&r.o)
+		}
+	}
+	r.begun = true
+	if r.o.StaticGraph && !r.recording() {
+		return r.fillIn(ctx, r.uses.unused(r))
 	}
 	return nil
 }
@@ -171,11 +225,11 @@ func (r *Reducer) launch(ctx context.Context) error {
 	return nil
 }
 
-// Missing returns the parameters whose gradients of this step are not there.
+// Missing returns the parameters whose gradients of this step are not there, without those that a static graph does not use.
 func (r *Reducer) Missing() []int {
 	var missing []int
 	for i, ready := range r.ready {
-		if !ready {
+		if !ready && !(r.o.StaticGraph && !r.recording() && r.uses.first[i] == 0) {
 			missing = append(missing, i)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,14 @@ var ends = map[string]func(g *pg.Group){
 	"other cases":  func(g *pg.Group) { <-time.After(opTimeout + time.Second) }, // it does nothing at all
 }
 
+// programs are what processes do besides.
+var programs = map[string]func(t *testing.T, g *pg.Group){
+	"drop":          dropGroup,
+	"timeout dumps": lateDumps,
+	"stuck dumps":   stuckDumps,
+	"errors dump":   errorsDump,
+}
+
 func kill(s os.Signal) {
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -52,9 +61,18 @@ func TestChild(t *testing.T) {
 	if *childEnd == "" {
 		t.Skip("other tests run this in processes")
 	}
-	url := fmt.Sprintf("file://%s/store?rank=%d&world_size=3", *childDir, *childRank)
-	g, err := pg.Init(t.Context(), pg.Config{Init: url, Timeout: 10 * time.Second})
+	program := programs[*childEnd]
+	size, config := 3, pg.Config{Timeout: 10 * time.Second}
+	if program != nil {
+		size, config = 2, pg.Config{Timeout: time.Second}
+	}
+	config.Init = fmt.Sprintf("file://%s/store?rank=%d&world_size=%d", *childDir, *childRank, size)
+	g, err := pg.Init(t.Context(), config)
 	require.NoError(t, err)
+	if program != nil {
+		program(t, g)
+		return
+	}
 	defer g.Close()
 	x := []float32{1}
 	require.NoError(t, g.AllReduce(t.Context(), colligo.Of(x), colligo.Sum))
@@ -84,30 +102,37 @@ func endings(t *testing.T, end string) {
 	if runtime.GOOS == "windows" && (end == "abort" || end == "sigterm") {
 		t.Skip("there is no such signal")
 	}
-	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	type result struct {
-		rank int
-		out  []byte
-		err  error
-	}
-	done := make(chan result)
-	for rank := range 3 {
-		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.v", "-parity.end="+end,
-			fmt.Sprint("-parity.rank=", rank), "-parity.dir="+dir)
-		c.Env = append(os.Environ(), "COLLIGO_DUMP_ON_TIMEOUT=0")
-		go func() {
-			out, err := c.CombinedOutput()
-			done <- result{rank, out, err}
-		}()
-	}
-	for range 3 {
-		r := <-done
-		if r.rank != 1 {
-			require.NoError(t, r.err, "rank %d:\n%s", r.rank, r.out)
+	for rank, p := range processes(t, 3, end, t.TempDir(), "COLLIGO_DUMP_ON_TIMEOUT=0") {
+		if rank != 1 {
+			require.Zero(t, p.code, "rank %d:\n%s", rank, p.out)
 		}
 	}
+}
+
+// process is how a rank's process has ended.
+type process struct {
+	code int // -1 for a signal
+	out  []byte
+}
+
+// processes runs a program in n processes until all have ended.
+func processes(t *testing.T, n int, program, dir string, env ...string) []process {
+	runs(t, inProcesses)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	all := make([]process, n)
+	var ended sync.WaitGroup
+	for rank := range n {
+		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.v", "-parity.end="+program,
+			fmt.Sprint("-parity.rank=", rank), "-parity.dir="+dir)
+		c.Env = append(os.Environ(), env...)
+		ended.Go(func() {
+			out, _ := c.CombinedOutput()
+			all[rank] = process{c.ProcessState.ExitCode(), out}
+		})
+	}
+	ended.Wait()
+	return all
 }
 
 func TestNCCLErrorsBlockingCleanExit(t *testing.T)   { endings(t, "clean exit") }

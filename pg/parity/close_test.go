@@ -43,7 +43,7 @@ func TestInitNoGPUs(t *testing.T) {
 	if os.Getenv("COLLIGO_GPU") != "" {
 		t.Skip("there are GPUs")
 	}
-	eachWith(t, 1, options{cpuOnly: true}, func(r *rank) {
+	eachWith(t, 1, options{onlyCPU: true}, func(r *rank) {
 		x := colligo.OnDevice(colligo.Device{Kind: colligo.CUDA}, 4096, 1, colligo.Float32)
 		err := r.AllReduce(peer.With(r.ctx, peer.Options{}), x, colligo.Sum)
 		require.ErrorContains(r.t, err, "libcuda.so.1")
@@ -52,10 +52,7 @@ func TestInitNoGPUs(t *testing.T) {
 
 // TestNCCLDistBackendError has an error of the backend's arrive as the one type that all operations fail with.
 func TestNCCLDistBackendError(t *testing.T) {
-	each(t, 1, func(r *rank) {
-		if r.gpu == nil {
-			return
-		}
+	eachWith(t, 1, options{onlyDevices: true}, func(r *rank) {
 		nowhere := colligo.Device{Kind: colligo.CUDA, Index: 77}
 		err := r.Broadcast(r.ctx, colligo.OnDevice(nowhere, 4096, 3, colligo.Int64), 0)
 		var op *colligo.OpError
@@ -81,11 +78,6 @@ func TestAbortInDestroyPG(t *testing.T) {
 		r.leave()
 		r.refused()
 	})
-}
-
-// TestDestructBeforeTerminatePG drops the group with nothing but what the test's harness does when a rank returns.
-func TestDestructBeforeTerminatePG(t *testing.T) {
-	each(t, 2, func(r *rank) { r.summed() })
 }
 
 // TestCloseMultiPGUnordered closes groups in another order on each rank.

@@ -61,14 +61,14 @@ func TestAllReduceCoalescedManagerNCCL(t *testing.T) {
 
 // TestAllReduceCoalescedNCCLFloat8Errors reduces float8, which the suite that this follows has refused.
 func TestAllReduceCoalescedNCCLFloat8Errors(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		var ts []colligo.Tensor
 		for i := range 5 {
 			ts = append(ts, float8(r, colligo.Float8E4M3FN, repeat(60+i, colligo.Float8E4M3FNFromFloat32(float32(r.Rank()+1)))))
 		}
 		require.NoError(r.t, r.AllReduceCoalesced(r.ctx, ts, colligo.Sum))
 		for i, x := range ts {
-			require.Equal(r.t, repeat(60+i, colligo.Float8E4M3FNFromFloat32(3)), x.CPUBytes())
+			require.Equal(r.t, repeat(60+i, colligo.Float8E4M3FNFromFloat32(3)), values[uint8](r, x))
 		}
 	})
 }
@@ -90,17 +90,17 @@ func TestReduceScatterTensorCoalesced(t *testing.T) {
 
 // TestReduceScatterBaseKFloat8Errors reduces float8, which the suite that this follows has refused.
 func TestReduceScatterBaseKFloat8Errors(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		out := float8(r, colligo.Float8E4M3FN, make([]byte, 2))
 		in := float8(r, colligo.Float8E4M3FN, repeat(4, colligo.Float8E4M3FNFromFloat32(1.5)))
 		require.NoError(r.t, r.ReduceScatterTensor(r.ctx, out, in, colligo.Sum))
-		require.Equal(r.t, repeat(2, colligo.Float8E4M3FNFromFloat32(3)), out.CPUBytes())
+		require.Equal(r.t, repeat(2, colligo.Float8E4M3FNFromFloat32(3)), values[uint8](r, out))
 	})
 }
 
 // TestReduceScatterTensorCoalescedFloat8Errors is the same in a batch.
 func TestReduceScatterTensorCoalescedFloat8Errors(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		var outs []colligo.Tensor
 		require.NoError(r.t, r.Coalesce(r.ctx, func(b *pg.Batch) error {
 			for range 2 {
@@ -111,7 +111,7 @@ func TestReduceScatterTensorCoalescedFloat8Errors(t *testing.T) {
 			return nil
 		}))
 		for _, out := range outs {
-			require.Equal(r.t, repeat(2, colligo.Float8E5M2FromFloat32(2)), out.CPUBytes())
+			require.Equal(r.t, repeat(2, colligo.Float8E5M2FromFloat32(2)), values[uint8](r, out))
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 // TestDefaultStoreTimeoutNCCL gives the limit of the store's calls to the store that Init opens.
 func TestDefaultStoreTimeoutNCCL(t *testing.T) {
+	runs(t, byItself)
 	for limit, want := range map[time.Duration]time.Duration{0: pg.DefaultStoreTimeout, 200 * time.Millisecond: 200 * time.Millisecond} {
 		g, err := pg.Init(t.Context(), pg.Config{Init: "file://" + t.TempDir() + "/store?rank=0&world_size=1", StoreTimeout: limit})
 		require.NoError(t, err)
@@ -74,18 +75,31 @@ func TestTensorDTypeMismatch(t *testing.T) {
 	})
 }
 
-// TestTensorDTypeComplex takes complex tensors through collectives that move and collectives that add.
+// TestTensorDTypeComplex takes complex tensors through collectives that move and collectives that add, and lists that mix them with
+// tensors of their real part.
 func TestTensorDTypeComplex(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		x := tensor(r, complex64(complex(1, float32(r.Rank()))), complex64(complex(float32(r.Rank()), 2)))
 		out := full(r, 4, complex64(0))
 		require.NoError(r.t, r.AllGatherIntoTensor(r.ctx, out, x))
 		require.Equal(r.t, []complex64{1, 2i, 1 + 1i, 1 + 2i}, values[complex64](r, out))
+		complexes, reals := full(r, 2, complex64(0)), full(r, 4, float32(0))
+		floats := x.View(colligo.Float32)
+		for _, in := range []colligo.Tensor{x, floats} {
+			for _, outs := range [][]colligo.Tensor{{reals, full(r, 4, float32(0))}, {reals, complexes}, {full(r, 2, complex64(0)), complexes}} {
+				require.NoError(r.t, r.AllGather(r.ctx, outs, in))
+				require.Equal(r.t, []float32{1, 1, 1, 2}, values[float32](r, outs[1].View(colligo.Float32)))
+				require.Equal(r.t, []float32{1, 0, 0, 2}, values[float32](r, outs[0].View(colligo.Float32)))
+			}
+		}
 		require.NoError(r.t, r.AllReduce(r.ctx, x, colligo.Sum))
 		require.Equal(r.t, []complex64{2 + 1i, 1 + 4i}, values[complex64](r, x))
 		err := r.AllReduce(r.ctx, x, colligo.Max)
 		var op *colligo.OpError
 		require.True(r.t, errors.As(err, &op), "%v", err)
 		require.ErrorContains(r.t, err, "max")
+		require.ErrorContains(r.t, r.AllReduceCoalesced(r.ctx, []colligo.Tensor{x, reals}, colligo.Max), "max")
+		require.NoError(r.t, r.AllReduceCoalesced(r.ctx, []colligo.Tensor{x, reals}, colligo.Sum))
+		require.Equal(r.t, []complex64{4 + 2i, 2 + 8i}, values[complex64](r, x))
 	})
 }

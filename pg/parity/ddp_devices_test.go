@@ -2,8 +2,10 @@ package parity
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"testing"
 
@@ -41,18 +43,32 @@ func (s *spread) Copy(ctx context.Context, dst, src colligo.Tensor) error {
 	return deviceMemory{s.on(dst.Device())}.Copy(ctx, dst, src)
 }
 
-// onSeveral trains two ranks with k devices each.
-func onSeveral(t *testing.T, d *cuda.Driver, k int) {
+// devicesOf runs f on two ranks with k devices each.
+func devicesOf(t *testing.T, d *cuda.Driver, k int, f func(g *pg.Group, ctx context.Context, s *spread)) {
 	pgtest.RunWith(t, 2, pgtest.Options{RealTime: true}, func(t *testing.T, g *pg.Group) {
 		s := &spread{}
 		ctx := peer.With(t.Context(), peer.Options{Driver: d, Memory: 24 << 20})
-		var params []ddp.Parameter
 		for i := range k {
 			dev, err := d.Device(g.Rank()*k + i)
 			require.NoError(t, err)
 			r := &rank{Group: g, t: t, ctx: ctx, gpu: dev, arena: &arena{}}
 			r.settle()
 			s.devices = append(s.devices, r)
+		}
+		f(g, ctx, s)
+		require.NoError(t, g.Close())
+		for _, r := range s.devices {
+			r.enter(func(th cuda.Thread) error { return errors.Join(th.Free(r.begin), th.FreeHost(r.host)) })
+			require.NoError(t, r.gpu.Close())
+		}
+	})
+}
+
+// onSeveral trains two ranks with k devices each.
+func onSeveral(t *testing.T, d *cuda.Driver, k int) {
+	devicesOf(t, d, k, func(g *pg.Group, ctx context.Context, s *spread) {
+		var params []ddp.Parameter
+		for i, r := range s.devices {
 			params = append(params, ddp.Parameter{Name: fmt.Sprintf("fc%d", i), Grad: full(r, 10, float32(g.Rank()+i))})
 		}
 		m, err := ddp.New(ctx, g, params, ddp.Options{Memory: s})
@@ -65,17 +81,17 @@ func onSeveral(t *testing.T, d *cuda.Driver, k int) {
 		for i, r := range s.devices {
 			require.Equal(t, repeat(10, float32(i)+0.5), values[float32](r, params[i].Grad))
 		}
-		require.NoError(t, g.Close())
-		for _, r := range s.devices {
-			r.enter(func(th cuda.Thread) error { return errors.Join(th.Free(r.begin), th.FreeHost(r.host)) })
-			require.NoError(t, r.gpu.Close())
-		}
 	})
 }
 
-// modules runs onSeveral where there are enough devices.
 func modules(t *testing.T, k int) {
-	t.Run("cudasim", func(t *testing.T) { onSeveral(t, simulated(t, 2*k), k) })
+	severalDevices(t, k, func(t *testing.T, d *cuda.Driver) { onSeveral(t, d, k) })
+}
+
+// severalDevices runs f on simulated devices, and on real ones if there are enough.
+func severalDevices(t *testing.T, k int, f func(t *testing.T, d *cuda.Driver)) {
+	runs(t, onCudasim, onGPU)
+	t.Run("cudasim", func(t *testing.T) { f(t, simulated(t, 2*k)) })
 	if os.Getenv("COLLIGO_GPU") == "" {
 		return
 	}
@@ -84,7 +100,63 @@ func modules(t *testing.T, k int) {
 	n, err := d.Devices()
 	require.NoError(t, err)
 	if n >= 2*k {
-		t.Run("gpu", func(t *testing.T) { onSeveral(t, d, k) })
+		t.Run("gpu", func(t *testing.T) { f(t, d) })
+	}
+}
+
+// TestGradLayout2DeviceModule keeps the strides of four layers on two devices of each rank, in two formats and two element types.
+func TestGradLayout2DeviceModule(t *testing.T) {
+	for _, view := range []bool{false, true} {
+		severalDevices(t, 2, func(t *testing.T, d *cuda.Driver) {
+			devicesOf(t, d, 2, func(g *pg.Group, ctx context.Context, s *spread) { layouts(t, g, ctx, s, view) })
+		})
+	}
+}
+
+// layouts trains four layers, two on each device.
+func layouts(t *testing.T, g *pg.Group, ctx context.Context, s *spread, view bool) {
+	shape := []int{2, 3, 4, 5}
+	var params []ddp.Parameter
+	for i := range 4 {
+		r := s.devices[i/2]
+		x := colligo.Of(make([]float32, 120))
+		if i%2 == 1 {
+			x = colligo.FromBits(make([]uint16, 120), colligo.Float16)
+		}
+		strides := [][]int{channelsLast(shape), rowMajor(shape)}[(i+1)/2%2]
+		params = append(params, ddp.Parameter{Name: fmt.Sprintf("conv%d", i), Grad: r.onDevice(x).Strided(0, shape, strides)})
+	}
+	m, err := ddp.New(ctx, g, params, ddp.Options{Memory: s, BucketView: view})
+	require.NoError(t, err)
+	for range 3 {
+		for i := 3; i >= 0; i-- {
+			r, at := s.devices[i/2], m.Grad(i)
+			require.Equal(t, params[i].Grad.Strides(), at.Strides())
+			own := make([]byte, at.Size())
+			for k := range 120 {
+				v := float32(k * (g.Rank() + 1))
+				if i%2 == 1 {
+					binary.LittleEndian.PutUint16(own[2*k:], colligo.Float16FromFloat32(v))
+				} else {
+					binary.LittleEndian.PutUint32(own[4*k:], math.Float32bits(v))
+				}
+			}
+			r.upload(at, own)
+			require.NoError(t, m.Ready(ctx, i))
+		}
+		require.NoError(t, m.Finish(ctx))
+		for i := range 4 {
+			r, at := s.devices[i/2], m.Grad(i)
+			for k := range 120 {
+				got := float32(0)
+				if i%2 == 1 {
+					got = colligo.Float16ToFloat32(values[uint16](r, at)[k])
+				} else {
+					got = values[float32](r, at)[k]
+				}
+				require.Equal(t, 1.5*float32(k), got, "layer %d", i)
+			}
+		}
 	}
 }
 

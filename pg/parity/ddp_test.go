@@ -3,6 +3,7 @@ package parity
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,13 +24,29 @@ func (m deviceMemory) Alloc(d colligo.Device, t colligo.DType, count int) (colli
 	return m.onDevice(colligo.Bytes(make([]byte, count*t.Size()), t)), nil
 }
 
+// Copy copies tensors that are dense with the same strides, as a gradient and its place in a bucket are.
 func (m deviceMemory) Copy(_ context.Context, dst, src colligo.Tensor) error {
+	if dst.DType() != src.DType() || dst.Len() != src.Len() || !dst.Contiguous() && !slices.Equal(dst.Strides(), src.Strides()) {
+		return fmt.Errorf("copy of %v with strides %v to %v with strides %v", src, src.Strides(), dst, dst.Strides())
+	}
 	th, err := m.gpu.Enter()
 	if err != nil {
 		return err
 	}
 	defer th.Leave()
 	return th.Copy(cuda.Pointer(dst.Addr()), cuda.Pointer(src.Addr()), src.Size(), m.Stream)
+}
+
+// Read implements ddp.Transferer.
+func (m deviceMemory) Read(_ context.Context, b []byte, src colligo.Tensor) error {
+	m.download(b, src)
+	return nil
+}
+
+// Write implements ddp.Transferer.
+func (m deviceMemory) Write(_ context.Context, dst colligo.Tensor, b []byte) error {
+	m.upload(dst, b)
+	return nil
 }
 
 // trained is a model of a rank: parameters without a forward pass, and their reducer.
@@ -138,10 +155,7 @@ func TestNCCLBackendSingleDeviceModuleDeviceIDsNone(t *testing.T) {
 
 // TestDDPMultiDeviceModuleConfig refuses a model that is partly on a GPU.
 func TestDDPMultiDeviceModuleConfig(t *testing.T) {
-	each(t, 2, func(r *rank) {
-		if r.gpu == nil {
-			return
-		}
+	eachWith(t, 2, options{onlyDevices: true}, func(r *rank) {
 		_, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "fc0", Grad: full(r, 4, float32(0))},
 			{Name: "fc1", Grad: colligo.Of([]float32{0})}}, ddp.Options{Memory: deviceMemory{r}})
 		require.ErrorContains(r.t, err, "all must be on one kind of device")
@@ -256,24 +270,25 @@ func channelsLast(shape []int) []int {
 // TestGradLayout1DeviceModule1ReplicaPerProcess keeps the strides of gradients, in the buckets too.
 func TestGradLayout1DeviceModule1ReplicaPerProcess(t *testing.T) {
 	views(t, func(t *testing.T, view bool) {
-		eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+		each(t, 2, func(r *rank) {
 			shape := []int{2, 3, 4, 5}
-			data := make([]float32, 120)
-			g := colligo.Of(data).Strided(0, shape, channelsLast(shape))
-			red, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "conv", Grad: g}}, ddp.Options{BucketView: view})
+			data := full(r, 120, float32(0))
+			g := data.Strided(0, shape, channelsLast(shape))
+			red, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "conv", Grad: g}}, ddp.Options{BucketView: view, Memory: r.memory()})
 			require.NoError(r.t, err)
-			require.Equal(r.t, channelsLast(shape), red.Buckets()[0].Grads[0].Strides())
-			to := data
-			if view {
-				to = memoryOf(red.Buckets()[0].Buffer)
-			}
-			for i := range to {
-				to[i] = float32(i * (r.Rank() + 1))
-			}
-			require.NoError(r.t, red.Ready(r.ctx, 0))
-			require.NoError(r.t, red.Finish(r.ctx))
-			for i := range to {
-				require.Equal(r.t, float32(i)*1.5, to[i])
+			for range 3 {
+				require.Equal(r.t, channelsLast(shape), red.Buckets()[0].Grads[0].Strides())
+				to, own, want := data, make([]float32, 120), make([]float32, 120)
+				if view {
+					to = red.Buckets()[0].Buffer
+				}
+				for i := range own {
+					own[i], want[i] = float32(i*(r.Rank()+1)), float32(i)*1.5
+				}
+				r.set(to, own)
+				require.NoError(r.t, red.Ready(r.ctx, 0))
+				require.NoError(r.t, red.Finish(r.ctx))
+				require.Equal(r.t, want, values[float32](r, to), "in the order of memory")
 			}
 		})
 	})
@@ -281,13 +296,13 @@ func TestGradLayout1DeviceModule1ReplicaPerProcess(t *testing.T) {
 
 // TestParamLayoutMismatchError has ranks with other strides than rank 0's named.
 func TestParamLayoutMismatchError(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		shape := []int{2, 3, 4, 5}
-		g := colligo.Of(make([]float32, 120), shape...)
+		g := full(r, 120, float32(0)).Strided(0, shape, rowMajor(shape))
 		if r.Rank() != 0 {
 			g = g.Strided(0, shape, channelsLast(shape))
 		}
-		_, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "conv", Grad: g}}, ddp.Options{})
+		_, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "conv", Grad: g}}, ddp.Options{Memory: r.memory()})
 		require.ErrorContains(r.t, err, "on rank 1 type, shape or strides of conv are not those of rank 0")
 	})
 }
@@ -310,13 +325,13 @@ func TestDDPWeightSharing(t *testing.T) {
 
 // TestDDPComplexParams reduces complex gradients.
 func TestDDPComplexParams(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
-		g := []complex64{complex(float32(r.Rank()), 2), complex(4, float32(2*r.Rank()))}
-		m, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "fft", Grad: colligo.Of(g)}}, ddp.Options{})
+	each(t, 2, func(r *rank) {
+		g := tensor(r, complex(float32(r.Rank()), 2), complex(4, float32(2*r.Rank())))
+		m, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "fft", Grad: g}}, ddp.Options{Memory: r.memory()})
 		require.NoError(r.t, err)
 		require.NoError(r.t, m.Ready(r.ctx, 0))
 		require.NoError(r.t, m.Finish(r.ctx))
-		require.Equal(r.t, []complex64{0.5 + 2i, 4 + 1i}, g)
+		require.Equal(r.t, []complex64{0.5 + 2i, 4 + 1i}, values[complex64](r, g))
 	})
 }
 

@@ -87,11 +87,12 @@ func TestNCCLPropagateErrorReason(t *testing.T) {
 }
 
 // late sets a short limit for operations and files for dumps.
-func late(dir string) options {
-	return options{cpuOnly: true, noSim: true, config: func(_ int, c *pg.Config) {
+func late(o options, dir string) options {
+	o.noSim, o.config = true, func(_ int, c *pg.Config) {
 		c.Timeout = time.Second
 		c.Recorder.DumpOnError, c.Recorder.DumpFile = pg.On, filepath.Join(dir, "trace_")
-	}}
+	}
+	return o
 }
 
 // dumped reads the dump of a rank, as soon as it is there.
@@ -109,19 +110,23 @@ func dumped(t *testing.T, dir string, rank int) *flight.Dump {
 	}
 }
 
-// lonely has rank 0 alone call a second all-reduce, with what rank 1 does meanwhile.
-func lonely(t *testing.T, meanwhile func(r *rank, dir string)) string {
-	dir := t.TempDir()
-	eachWith(t, 2, late(dir), func(r *rank) {
-		r.summed()
-		if r.Rank() == 1 {
-			meanwhile(r, dir)
-			return
-		}
-		err := r.AllReduce(r.ctx, full(r, 12, float32(1)), colligo.Sum)
-		require.ErrorContains(r.t, err, "rank 1")
-	})
-	return dir
+// onBoth has rank 0 alone call a second all-reduce, with what rank 1 does meanwhile, and then looks at the dumps. It does so with ranks
+// of one process: on CPUs and on devices.
+func onBoth(t *testing.T, meanwhile func(r *rank, dir string), look func(t *testing.T, dir string)) {
+	for _, o := range []options{{onlyCPU: true}, {onlyDevices: true}} {
+		dir := t.TempDir()
+		eachWith(t, 2, late(o, dir), func(r *rank) {
+			x := full(r, 12, float32(1))
+			require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx))
+			if r.Rank() == 1 {
+				meanwhile(r, dir)
+				return
+			}
+			err := r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)
+			require.ErrorContains(r.t, err, "rank 1")
+		})
+		look(t, dir)
+	}
 }
 
 // recent returns the all-reduces of a dump.
@@ -132,41 +137,4 @@ func recent(d *flight.Dump) (all []flight.Entry) {
 		}
 	}
 	return all
-}
-
-// TestTimeoutDumps has the rank whose operation is late write what it remembers.
-func TestTimeoutDumps(t *testing.T) {
-	if !sharedMemory {
-		t.Skip("needs shared memory")
-	}
-	dir := lonely(t, func(r *rank, _ string) { <-r.failed() })
-	all := recent(dumped(t, dir, 0))
-	require.Len(t, all, 2)
-	require.Equal(t, flight.Completed, all[0].State)
-	require.NotEqual(t, flight.Completed, all[1].State)
-	require.Equal(t, all[0].Seq+1, all[1].Seq)
-}
-
-// TestTimeoutDumpsOnStuckRanks has the rank that hangs elsewhere write its dump too.
-func TestTimeoutDumpsOnStuckRanks(t *testing.T) {
-	if !sharedMemory {
-		t.Skip("needs shared memory")
-	}
-	dir := lonely(t, func(r *rank, dir string) {
-		<-r.failed()
-		dumped(r.t, dir, 1)
-	})
-	require.Len(t, recent(dumped(t, dir, 0)), 2)
-	all := recent(dumped(t, dir, 1))
-	require.Len(t, all, 1)
-	require.Equal(t, flight.Completed, all[0].State)
-}
-
-// TestNCCLErrorsDump has the survivor of a rank that goes write its dump.
-func TestNCCLErrorsDump(t *testing.T) {
-	if !sharedMemory {
-		t.Skip("needs shared memory")
-	}
-	dir := lonely(t, func(r *rank, _ string) { r.leave() })
-	require.Len(t, recent(dumped(t, dir, 0)), 2)
 }

@@ -83,6 +83,7 @@ func (r *rank) split(o pg.GroupOptions) (made, used bool) {
 
 // onSimulated runs a test of memory on simulated devices only: others use real ones too.
 func onSimulated(t *testing.T, o options, f func(r *rank)) {
+	runs(t, onCudasim)
 	o.onDevices(t, 2, simulated(t, 2), 2, f)
 }
 
@@ -104,6 +105,21 @@ func TestNonBlockingInit(t *testing.T) {
 		require.True(r.t, used)
 		r.summed()
 	})
+	each(t, 2, func(r *rank) {
+		r.waited(r.AllReduceAsync(r.ctx, full(r, 100, float32(1)), colligo.Sum))
+		r.spread(pg.GroupOptions{})
+	})
+}
+
+// spread makes a group of both ranks that broadcasts.
+func (r *rank) spread(o pg.GroupOptions) {
+	g, err := r.NewGroupWith(r.ctx, []int{0, 1}, o)
+	require.NoError(r.t, err)
+	s := r.in(g)
+	defer s.leave()
+	x := full(r, 1, int64(r.Rank()+5))
+	r.waited(s.BroadcastAsync(r.ctx, x, 0))
+	require.Equal(r.t, []int64{5}, values[int64](r, x))
 }
 
 // eager binds a group to the rank's device.
@@ -130,6 +146,17 @@ func TestNonBlockingWithEagerInit(t *testing.T) {
 		err = s.AllReduce(r.ctx, colligo.OnDevice(other, 4096, 1, colligo.Float32), colligo.Sum)
 		require.ErrorContains(r.t, err, other.String())
 		s.summed()
+		made, used := r.split(pg.GroupOptions{})
+		require.False(r.t, made, "a group of a bound one takes nothing before it is used")
+		require.True(r.t, used)
+	})
+	eachWith(t, 2, options{onlyDevices: true}, func(r *rank) {
+		g, err := r.NewGroupWith(r.ctx, []int{0, 1}, r.eager())
+		require.NoError(r.t, err)
+		s := r.in(g)
+		defer s.leave()
+		r.waited(s.AllReduceAsync(r.ctx, full(r, 100, float32(1)), colligo.Sum))
+		s.spread(pg.GroupOptions{})
 	})
 }
 
@@ -147,15 +174,21 @@ func TestNewGroupLocalSync(t *testing.T) {
 	})
 }
 
-// TestNewGroupLocalSyncSanityCheck gives every rank a group of its own view: itself and the one after it. They take turns,
-// so that ranks do not wait for one another in a circle.
+// TestNewGroupLocalSyncSanityCheck has each rank make the group of itself and the one two further on, and none of the others.
 func TestNewGroupLocalSyncSanityCheck(t *testing.T) {
 	each(t, 4, func(r *rank) {
-		g, err := r.NewGroupWith(r.ctx, []int{r.Rank()}, pg.GroupOptions{LocalSync: true})
+		ranks := []int{r.Rank() % 2, r.Rank()%2 + 2}
+		g, err := r.NewGroupWith(r.ctx, ranks, pg.GroupOptions{LocalSync: true})
 		require.NoError(r.t, err)
-		defer g.Close()
-		require.Equal(r.t, 0, g.Rank())
-		require.Equal(r.t, []int{r.Rank()}, g.Ranks())
+		s := r.in(g)
+		defer s.leave()
+		require.Equal(r.t, r.Rank()/2, g.Rank())
+		require.Equal(r.t, ranks, g.Ranks())
+		both := []colligo.Tensor{full(r, 1, int64(-1)), full(r, 1, int64(-1))}
+		require.NoError(r.t, s.AllGather(r.ctx, both, full(r, 1, int64(r.Rank()))))
+		for i, x := range both {
+			require.Equal(r.t, []int64{int64(ranks[i])}, values[int64](r, x))
+		}
 		none, err := r.NewGroupWith(r.ctx, []int{(r.Rank() + 1) % 4}, pg.GroupOptions{LocalSync: true})
 		require.NoError(r.t, err, "a rank that is not a member does not wait")
 		require.False(r.t, none.IsMember())

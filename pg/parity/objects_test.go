@@ -16,7 +16,7 @@ type who = map[string]int
 func codecs(t *testing.T, f func(r, s *rank, c object.Codec)) {
 	for _, c := range []object.Codec{object.JSON, object.Gob, object.Pickle} {
 		t.Run(c.Name(), func(t *testing.T) {
-			eachWith(t, 4, options{cpuOnly: true}, func(r *rank) {
+			each(t, 4, func(r *rank) {
 				s := r.halves()
 				defer s.leave()
 				f(r, s, c)
@@ -73,7 +73,7 @@ func TestScatterObjectListSubgroup(t *testing.T) {
 
 // TestOnCompletionHookAllGatherObject hears of the two all-gathers that an all_gather_object is made of.
 func TestOnCompletionHookAllGatherObject(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		heard := r.hear()
 		got, err := object.AllGather(r.ctx, r.Group, object.JSON, []string{"c", "foo", "bar"}[:r.Rank()+1])
 		require.NoError(r.t, err)

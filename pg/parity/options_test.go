@@ -1,11 +1,13 @@
 package parity
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/flight"
@@ -14,7 +16,10 @@ import (
 
 // chosen runs all-reduces in a group of its own whose backend gets options.
 func chosen(t *testing.T, change func(o *peer.Options)) {
-	d := simulated(t, 2)
+	severalDevices(t, 1, func(t *testing.T, d *cuda.Driver) { chosenOn(t, d, change) })
+}
+
+func chosenOn(t *testing.T, d *cuda.Driver, change func(o *peer.Options)) {
 	var o options
 	o.onDevices(t, 2, d, 2, func(r *rank) {
 		g, err := r.NewGroup(r.ctx, []int{0, 1})
@@ -39,11 +44,43 @@ func TestPassNCCLOptionsConfig(t *testing.T) {
 	})
 }
 
-// TestPassNCCLOptionsHighPriorityStream needs no option: asynchronous operations always run on streams that go first.
-func TestPassNCCLOptionsHighPriorityStream(t *testing.T) { chosen(t, func(*peer.Options) {}) }
+// TestPassNCCLOptionsHighPriorityStream needs no option: asynchronous operations always run on streams of the device's greatest
+// priority. The test counts them.
+func TestPassNCCLOptionsHighPriorityStream(t *testing.T) {
+	runs(t, onCudasim)
+	d := simulated(t, 2)
+	spied := *d
+	var first, others atomic.Int32
+	spied.StreamCreateWithPriority = func(flags uint32, priority int) (cuda.Stream, cuda.Result) {
+		if _, greatest, _ := d.CtxGetStreamPriorityRange(); priority == greatest {
+			first.Add(1)
+		} else {
+			others.Add(1)
+		}
+		return d.StreamCreateWithPriority(flags, priority)
+	}
+	chosenOn(t, &spied, func(*peer.Options) {})
+	require.Positive(t, first.Load())
+	require.EqualValues(t, 2, others.Load(), "the ranks' own streams")
+}
 
-// TestIntraNodeCommAllReduce takes the ways of one host by size: packets first, then kernels that push tiles.
+// TestIntraNodeCommAllReduce reduces bfloat16 in one host by the sizes at which PyTorch takes its own kernels and at which it takes
+// NCCL's. Here kernels of this package serve all of them: by LL up to 4 KiB, and by others beyond.
 func TestIntraNodeCommAllReduce(t *testing.T) {
+	each(t, 2, func(r *rank) {
+		for _, bytes := range []int{4 << 10, 512 << 10} {
+			for _, op := range []colligo.ReduceOp{colligo.Sum, colligo.Avg} {
+				n := bytes / 2
+				x := colligo.FromBits(repeat(n, colligo.BFloat16FromFloat32(float32(2*r.Rank()))), colligo.BFloat16)
+				if r.gpu != nil {
+					x = r.onDevice(x)
+				}
+				want := map[colligo.OpKind]float32{colligo.KindSum: 2, colligo.KindAvg: 1}[op.Kind()]
+				require.NoError(r.t, r.AllReduce(r.ctx, x, op))
+				require.Equal(r.t, repeat(n, colligo.BFloat16FromFloat32(want)), values[uint16](r, x))
+			}
+		}
+	})
 	algorithm := func(bytes int) peer.Algorithm {
 		c, err := peer.Options{}.Explain(plan.AllReduce, 4, bytes, true)
 		require.NoError(t, err)
@@ -57,15 +94,23 @@ func TestIntraNodeCommAllReduce(t *testing.T) {
 
 // TestCoalescingManagerCollective records a batch of equal calls as one operation.
 func TestCoalescingManagerCollective(t *testing.T) {
-	eachWith(t, 2, options{cpuOnly: true}, func(r *rank) {
+	each(t, 2, func(r *rank) {
 		outs := []colligo.Tensor{full(r, 2, float32(0)), full(r, 2, float32(0))}
-		require.NoError(r.t, r.Coalesce(r.ctx, func(b *pg.Batch) error {
+		r.waited(r.CoalesceAsync(r.ctx, func(b *pg.Batch) error {
 			for i := range outs {
 				b.ReduceScatterTensor(outs[i], full(r, 4, float32(1)), colligo.Sum)
 			}
 			return nil
 		}))
-		entries := r.Dump(flight.DumpOptions{Entries: true}).Entries
+		require.NoError(r.t, r.WaitPending(r.ctx))
+		entries := r.entries()
+		if r.gpu != nil { // each call of the block has an entry of its own
+			require.Len(r.t, entries, 2)
+			for i, e := range entries {
+				require.Equal(r.t, []any{"nccl:_reduce_scatter_base", uint64(i + 1), flight.Completed}, []any{e.Name, e.Seq, e.State})
+			}
+			return
+		}
 		require.Len(r.t, entries, 1)
 		e := entries[0]
 		require.Equal(r.t, "nccl:reduce_scatter_tensor_coalesced", e.Name)

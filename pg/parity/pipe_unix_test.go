@@ -15,14 +15,21 @@ import (
 
 // TestDumpPipe writes to the pipe of each rank, which answers with a dump.
 func TestDumpPipe(t *testing.T) {
+	for _, o := range []options{{onlyCPU: true}, {onlyDevices: true}} {
+		pipes(t, o)
+	}
+}
+
+func pipes(t *testing.T, o options) {
 	dir := t.TempDir()
-	o := options{cpuOnly: true, noSim: true, config: func(_ int, c *pg.Config) {
+	o = options{onlyCPU: o.onlyCPU, onlyDevices: o.onlyDevices, noSim: true, config: func(_ int, c *pg.Config) {
 		c.Watchdog.Monitor, c.Watchdog.CoordCheck = pg.On, 10e6
 		c.Recorder.DumpFile, c.Recorder.DumpPipe = filepath.Join(dir, "trace_"), filepath.Join(dir, "trace_")
 	}}
 	eachWith(t, 2, o, func(r *rank) {
 		r.summed()
 		r.summed()
+		require.NoError(r.t, r.WaitPending(r.ctx))
 		pipe := filepath.Join(dir, fmt.Sprintf("trace_%d.pipe", r.Rank()))
 		require.NoError(r.t, os.WriteFile(pipe, []byte("1\n"), 0o600))
 		require.Len(r.t, recent(dumped(r.t, dir, r.Rank())), 2)

@@ -46,10 +46,11 @@ const (
 
 // options change how the ranks of a test are made.
 type options struct {
-	config    func(rank int, c *pg.Config)
-	initError func(t *testing.T, rank int, err error)
-	cpuOnly   bool // the situation does not exist on devices
-	noSim     bool // the situation needs real time
+	config      func(rank int, c *pg.Config)
+	initError   func(t *testing.T, rank int, err error)
+	onlyCPU     bool // the situation does not exist on devices
+	onlyDevices bool // it exists there only
+	noSim       bool // it needs real time
 }
 
 // each runs f on all ranks of a group of n, on every medium.
@@ -62,19 +63,22 @@ func each(t *testing.T, n int, f func(r *rank)) {
 func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 	t.Helper()
 	cpu := func(t *testing.T, g *pg.Group) { f(&rank{Group: g, t: t, ctx: t.Context()}) }
-	if !o.noSim {
+	if !o.noSim && !o.onlyDevices {
+		runs(t, onSim)
 		t.Run("sim", func(t *testing.T) {
 			pgtest.RunWith(t, n, pgtest.Options{Config: o.config, InitError: o.initError}, cpu)
 		})
 	}
-	if sharedMemory {
+	if sharedMemory && !o.onlyDevices {
+		runs(t, onShm)
 		t.Run("shm", func(t *testing.T) {
 			pgtest.RunWith(t, n, pgtest.Options{Transport: "shm", Config: o.config, InitError: o.initError}, cpu)
 		})
 	}
-	if o.cpuOnly {
+	if o.onlyCPU {
 		return
 	}
+	runs(t, onCudasim, onGPU)
 	t.Run("cudasim", func(t *testing.T) { o.onDevices(t, n, simulated(t, n), n, f) })
 	if os.Getenv("COLLIGO_GPU") != "" {
 		t.Run("gpu", func(t *testing.T) {
@@ -90,13 +94,11 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 // simulated makes a machine of n devices with the kernels of the reductions that tests use.
 func simulated(t *testing.T, n int) *cuda.Driver {
 	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
+	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
-	for _, err := range []error{
-		model.RegisterReduction(sim, colligo.Float32, colligo.KindSum),
-		model.RegisterReduction(sim, colligo.Float32, colligo.KindMax),
-		model.RegisterReduction(sim, colligo.Int64, colligo.KindSum),
-	} {
-		require.NoError(t, err)
+	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindMax))
+	for _, d := range []colligo.DType{colligo.Float32, colligo.Int64, colligo.Float16, colligo.BFloat16, colligo.Float8E4M3FN, colligo.Float8E5M2} {
+		require.NoError(t, model.RegisterReduction(sim, d, colligo.KindSum))
 	}
 	t.Cleanup(func() {
 		sim.Drain()

@@ -9,13 +9,14 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write ../PARITY.md anew")
+var update = flag.Bool("update", false, "write ../PARITY.md anew, after all tests have run")
 
 // suite is a class of tests.
 type suite struct {
@@ -23,8 +24,8 @@ type suite struct {
 	tests []string
 }
 
-// places are the directories whose tests count, and what a row calls them.
-var places = []string{"pg/parity", "pg", "pg/ddp", "pg/flight", "pg/trace", "cuda/peer"}
+// document is what is written from the rows.
+const document = "../PARITY.md"
 
 const (
 	noDeviceIDs = "device_ids says where a module computes; a ddp.Reducer finds gradients where they are, so there is nothing to give: the training itself is in TestNCCLBackendSingleDeviceModuleDeviceIDsNone and TestNCCLBackend2GPUModule"
@@ -42,77 +43,144 @@ var reasons = map[string]string{
 	"test_arbitrary_forward_return_value_grad_is_view":           autograd + "finds unused parameters by walking the graph behind what forward returned",
 	"test_ddp_packed_sequence":                                   autograd + "compares the gradients of an LSTM over packed sequences",
 	"test_nested_comm_tensor_wrapping":                           "traces wrapped tensors with the Python compiler",
-	"test_grad_layout_2devicemodule":                             "strides of gradients on GPUs: tensors on a device are contiguous here; TestGradLayout1DeviceModule1ReplicaPerProcess has strides, TestNCCLBackend2GPUModule two devices",
+}
+
+// row is a test of PyTorch, and its twin.
+type row struct {
+	class, name string
+	test        string   // the Go test, empty if there is none
+	media       []string // on which it runs
 }
 
 // goTests returns the names of the test functions in a directory, as plain gives them.
-func goTests(t *testing.T, dir string) map[string]string {
-	files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(dir), "*_test.go"))
-	require.NoError(t, err)
+func goTests(dir string) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]string{}
 	for _, name := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		if err != nil {
+			return nil, err
+		}
 		for _, d := range f.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
 				found[plain(fn.Name.Name)] = fn.Name.Name
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 // plain is what a test's name has in common with its twin's: test_abort_pg and TestAbortPG are both testabortpg.
 func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// TestParity writes the rows, holds them against ../PARITY.md, and fails if one has neither a test nor a reason.
-func TestParity(t *testing.T) {
-	tests := map[string]map[string]string{}
-	for _, p := range places {
-		tests[p] = goTests(t, p)
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Parity with PyTorch's tests\n\n")
-	fmt.Fprintf(&b, "Written by `go test ./pg/parity -run TestParity -update` from the names of the tests. Not to be edited.\n\n")
-	fmt.Fprintf(&b, "| PyTorch's test | here |\n|---|---|\n")
+// rowsOf returns all rows, with the media of each test.
+func rowsOf(tests map[string]string, on map[string][]string) (all []row) {
 	for _, s := range suites {
 		for _, name := range s.tests {
-			here := row(tests, name)
-			if here == "" {
-				t.Errorf("%s.%s has neither a test nor a reason", s.class, name)
-			}
-			fmt.Fprintf(&b, "| %s.%s | %s |\n", s.class, name, here)
+			r := row{class: s.class, name: name, test: tests[plain(name)]}
+			r.media = on[r.test]
+			all = append(all, r)
 		}
 	}
-	for name := range reasons {
-		require.True(t, known(name), "a reason is given for %s, which is no test of the suite", name)
+	return all
+}
+
+// render writes the document.
+func render(tests map[string]string, on map[string][]string) []byte {
+	var b bytes.Buffer
+	fmt.Fprint(&b, `# Parity with PyTorch's tests
+
+Written by `+"`go test ./pg/parity -update`"+` from the names of the tests, and from the media on which they have run. Not to be edited.
+
+The tests are in pg/parity. Media: sim, CPU ranks over the simulated network; shm, CPU ranks over shared memory; cudasim, simulated
+GPUs; gpu, real GPUs, where COLLIGO_GPU is set; processes, a process for each rank. A test that runs on fewer of the first four than
+all says why. The last column says where a test asserts less than PyTorch's or something else; it is empty where both assert the same.
+
+`)
+	all := rowsOf(tests, on)
+	counts := map[string]int{}
+	for _, r := range all {
+		counts[strings.Join(r.media, ", ")]++
 	}
-	path := filepath.Join("..", "PARITY.md")
-	if *update {
-		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
+	fmt.Fprintf(&b, "| rows | media |\n|---|---|\n")
+	kinds := make([]string, 0, len(counts))
+	for k := range counts {
+		kinds = append(kinds, k)
 	}
-	written, err := os.ReadFile(path)
+	slices.SortFunc(kinds, func(x, y string) int {
+		return counts[y] - counts[x] + 1000*strings.Compare(x, y)*btoi(counts[x] == counts[y])
+	})
+	for _, k := range kinds {
+		name := k
+		if k == "" {
+			name = "none: no twin"
+		}
+		fmt.Fprintf(&b, "| %d | %s |\n", counts[k], name)
+	}
+	fmt.Fprintf(&b, "\n| PyTorch's test | here | media | why not more | differs |\n|---|---|---|---|---|\n")
+	for _, r := range all {
+		here := "`" + r.test + "`"
+		if r.test == "" {
+			here = reasons[r.name]
+		}
+		fmt.Fprintf(&b, "| %s.%s | %s | %s | %s | %s |\n", r.class, r.name, here, strings.Join(r.media, ", "), fewer[r.test], differs[r.test])
+	}
+	return b.Bytes()
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// mediaIn returns the media that the document names, by test.
+func mediaIn(written []byte) map[string][]string {
+	on := map[string][]string{}
+	for line := range strings.Lines(string(written)) {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 5 || !strings.HasPrefix(cells[1], "`") || strings.TrimSpace(cells[2]) == "" {
+			continue
+		}
+		on[strings.Trim(cells[1], "`")] = strings.Split(strings.TrimSpace(cells[2]), ", ")
+	}
+	return on
+}
+
+// TestParity fails if a row has neither a test nor a reason, or if it runs on fewer media than it could. It holds the rows against the
+// document, whose media TestMain holds against the tests.
+func TestParity(t *testing.T) {
+	tests, err := goTests(".")
 	require.NoError(t, err)
-	require.Equal(t, string(written), b.String(), "run go test ./pg/parity -run TestParity -update")
-}
-
-// row says where a test's twin is, or why there is none; empty if neither is known.
-func row(tests map[string]map[string]string, name string) string {
-	for _, p := range places {
-		if found, ok := tests[p][plain(name)]; ok {
-			return fmt.Sprintf("`%s` in %s", found, p)
+	written, err := os.ReadFile(document)
+	require.NoError(t, err)
+	on := mediaIn(written)
+	if !*update {
+		require.Equal(t, string(written), string(render(tests, on)), "run go test ./pg/parity -update")
+	}
+	seen := map[string]bool{}
+	for _, r := range rowsOf(tests, on) {
+		seen[r.name], seen[r.test] = true, true
+		if (r.test == "") != (reasons[r.name] != "") {
+			t.Errorf("%s.%s has the test %q and the reason %q: it must have one of them", r.class, r.name, r.test, reasons[r.name])
+		}
+		if r.test == "" || *update {
+			continue
+		}
+		least := slices.ContainsFunc([]string{onSim, onShm, onCudasim, onGPU}, func(m string) bool { return !slices.Contains(r.media, m) })
+		if least && fewer[r.test] == "" {
+			t.Errorf("%s runs on %v only, and nothing says why", r.test, r.media)
+		} else if !least && fewer[r.test] != "" {
+			t.Errorf("%s runs on all media; strike the reason why not", r.test)
 		}
 	}
-	return reasons[name]
-}
-
-func known(name string) bool {
-	for _, s := range suites {
-		for _, n := range s.tests {
-			if n == name {
-				return true
-			}
+	for _, m := range []map[string]string{reasons, fewer, differs} {
+		for name := range m {
+			require.True(t, seen[name], "%s is named, and is in no row", name)
 		}
 	}
-	return false
 }

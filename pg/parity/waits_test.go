@@ -2,6 +2,7 @@ package parity
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ func TestNCCLTimeout(t *testing.T) {
 
 // TestInvalidNCCLBlockingWaitEnv refuses what is no truth value, and names variable and value.
 func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
+	runs(t, byItself)
 	for _, name := range []string{"TORCH_NCCL_BLOCKING_WAIT", "COLLIGO_BLOCKING_WAIT"} {
 		for _, value := range []string{"abc", "-1", "2147483647", "4294967295"} {
 			t.Run(name+"="+value, func(t *testing.T) {
@@ -82,17 +84,21 @@ func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
 // TestFileStoreCheck leaves a group alone for a while whose ranks met in a file, with all that watches it.
 func TestFileStoreCheck(t *testing.T) {
 	path := t.TempDir() + "/store"
+	config := func(i int, c *pg.Config) {
+		*c = pg.Config{Init: "file://" + path, Rank: i, Size: 2, Transport: c.Transport,
+			Watchdog: pg.WatchdogOptions{Monitor: pg.On, Propagate: pg.On, CoordCheck: 10 * time.Millisecond, Heartbeat: time.Minute}}
+	}
 	done := make(chan error, 2)
+	runs(t, byItself)
 	for i := range 2 {
 		go func() {
-			g, err := pg.Init(t.Context(), pg.Config{Init: "file://" + path, Rank: i, Size: 2,
-				Watchdog: pg.WatchdogOptions{Monitor: pg.On, Propagate: pg.On, CoordCheck: 10 * time.Millisecond, Heartbeat: time.Minute}})
+			var c pg.Config
+			config(i, &c)
+			g, err := pg.Init(t.Context(), c)
 			if err == nil {
-				time.Sleep(300 * time.Millisecond) // for many looks into the file
-				err = g.Barrier(t.Context())
-			}
-			if err == nil {
-				err = g.Close()
+				require.Equal(t, []int{i, 2}, []int{g.Rank(), g.Size()})
+				time.Sleep(2 * time.Second) // for many looks into the file
+				err = errors.Join(g.Err(), g.Barrier(t.Context()), g.Close())
 			}
 			done <- err
 		}()

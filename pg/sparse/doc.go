@@ -9,5 +9,5 @@
 //     them. So all ranks refuse the same call.
 //  3. If the tensor of one rank is wrong, every rank of the AllReduce gets an error and the group goes on.
 //
-// Tensors are on the CPU and travel by the group's public collectives.
+// Tensors travel by the group's public collectives. On a device there is AllReduceAt only, which needs no memory.
 package sparse

@@ -17,7 +17,7 @@ import (
 type Tensor struct {
 	Rows    int            // of the whole tensor
 	Indices []int64        // the rows that are there, in any order; a row that is named twice has the sum of both
-	Values  colligo.Tensor // the rows one after the other, of shape [len(Indices), ...], contiguous and on the CPU
+	Values  colligo.Tensor // the rows one after the other, of shape [len(Indices), ...], contiguous
 }
 
 // width returns the elements of one row. Where there are no rows they can be more than an int counts; then it is the largest.
@@ -33,16 +33,36 @@ func (s *Tensor) width() int {
 	return n
 }
 
-// check says what is wrong with a sparse tensor.
+// check says what is wrong with a sparse tensor of AllReduce.
 func (s *Tensor) check(op colligo.ReduceOp) error {
+	switch v := s.Values; {
+	case v.Valid() && v.Device().Kind != colligo.CPU:
+		return fmt.Errorf("the values are %v, they must be contiguous and on the CPU; AllReduceAt takes devices", v)
+	case op.Kind() != colligo.KindSum:
+		return fmt.Errorf("%v of sparse tensors, which can only be summed", op)
+	}
+	return s.checkAny(op)
+}
+
+// checkAt says what is wrong with a sparse tensor of AllReduceAt.
+func (s *Tensor) checkAt(rows []int64, op colligo.ReduceOp) error {
+	v := s.Values
+	switch k := op.Kind(); {
+	case k != colligo.KindSum && k != colligo.KindAvg && k != colligo.KindPremulSum:
+		return fmt.Errorf("%v of sparse tensors, which are sums or means", op)
+	case v.Valid() && v.Device().Kind != colligo.CPU && !slices.Equal(s.Indices, rows):
+		return fmt.Errorf("values %v of other rows than the %d agreed on: on a device each rank must have just these, in their order", v, len(rows))
+	}
+	return s.checkAny(op)
+}
+
+func (s *Tensor) checkAny(op colligo.ReduceOp) error {
 	v := s.Values
 	switch {
 	case !v.Valid():
 		return fmt.Errorf("the values are an invalid tensor")
-	case v.Device().Kind != colligo.CPU || !v.Contiguous():
+	case !v.Contiguous():
 		return fmt.Errorf("the values are %v, they must be contiguous and on the CPU", v)
-	case op.Kind() != colligo.KindSum:
-		return fmt.Errorf("%v of sparse tensors, which can only be summed", op)
 	case len(v.Shape()) == 0 || v.Shape()[0] != len(s.Indices):
 		return fmt.Errorf("values %v for %d indices", v, len(s.Indices))
 	case s.width() > (math.MaxInt-8)/v.DType().Size(): // with the row's index
@@ -71,7 +91,7 @@ func inRange(indices []int64, rows int) error {
 // numbers of them. The ranks exchange these numbers, then indices and values. The lowest Config.MaxObject of all ranks
 // limits the memory taken for them.
 //
-// Tensors are on the CPU. If the tensor of one rank is wrong every rank gets an error, and the group goes on. Any later
+// The values are on the CPU. If the tensor of one rank is wrong every rank gets an error, and the group goes on. Any later
 // error ends it. c10d: all_reduce of sparse tensors.
 func AllReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) (Tensor, error) {
 	return word(allReduce(ctx, g, s, op))
@@ -119,9 +139,12 @@ func allReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) 
 	return out, sumRows(&out, indices, values)
 }
 
-// AllReduceAt sums chosen rows of the sparse tensors of all ranks. The ranks have agreed on them beforehand: a list in
+// AllReduceAt sums chosen rows of the sparse tensors of all ranks, or with Avg or PremulSum makes their mean. The ranks have agreed on them beforehand: a list in
 // ascending order, the same on all ranks, with all indices of every rank. It costs one Group.AllReduce of these rows and no
-// exchange of indices. Rows that no rank has are zero.
+// exchange of indices. Rows that no rank has are zero. The result shares no memory with s.
+//
+// On a device every rank has just these rows, in their order. They are reduced in place, on the context's stream, and the result
+// has the memory of s.
 //
 // A wrong tensor or list is an error of this rank alone. The rank then takes no part, and the others hear nothing of it.
 // c10d: _allreduce_sparse, _set_sparse_metadata.
@@ -138,13 +161,16 @@ func sumAt(g *pg.Group, s *Tensor, rows []int64, op colligo.ReduceOp) (Tensor, e
 	if !g.IsMember() {
 		return Tensor{}, pg.ErrNotMember
 	}
-	if err := errors.Join(s.check(op), inRange(rows, s.Rows)); err != nil {
+	if err := errors.Join(s.checkAt(rows, op), inRange(rows, s.Rows)); err != nil {
 		return Tensor{}, err
 	}
 	for i := 1; i < len(rows); i++ {
 		if rows[i] <= rows[i-1] {
 			return Tensor{}, fmt.Errorf("row %d comes after row %d in the list of rows", rows[i], rows[i-1])
 		}
+	}
+	if s.Values.Device().Kind != colligo.CPU {
+		return Tensor{s.Rows, slices.Clone(rows), s.Values}, nil
 	}
 	out, err := s.shaped(slices.Clone(rows))
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
@@ -16,16 +17,16 @@ type fusedBlock struct {
 	warps    uint32 // of a block
 	taken    int    // slices that all blocks have taken, as the signalling block knows
 	gone     int    // slices that the signalling block has let go
-	fold     func(own, come []byte, whole bool) []byte
+	fold     func(own, come []byte, first, whole bool) []byte
 }
 
 // runFused runs such a kernel. fold is nil if nothing is folded.
-func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come []byte, whole bool) []byte) {
+func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come []byte, first, whole bool) []byte) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		a := cudasim.Args[ptx.FusedArgs](l)
-		x := &fusedBlock{member: member{Block: b, g: &a.Group, grid: l.Grid - 1}, a: a, without: w, warps: b.Threads / 32}
-		x.fold = func(own, come []byte, whole bool) []byte { return fold(a, own, come, whole) }
+		x := &fusedBlock{member: newMember(b, &a.Group, l.Grid-1), a: a, without: w, warps: b.Threads / 32}
+		x.fold = func(own, come []byte, first, whole bool) []byte { return fold(a, own, come, first, whole) }
 		for i, word := range a.Sentinel {
 			binary.LittleEndian.PutUint32(x.sentinel[4*i:], word)
 		}
@@ -38,12 +39,8 @@ func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come [
 }
 
 func (f folder) fused(l *cudasim.Launch) {
-	runFused(l, f.without, func(a *ptx.FusedArgs, own, come []byte, whole bool) []byte {
-		divisor := a.Divisor
-		if !whole {
-			divisor = 0
-		}
-		return f.fold([][]byte{come, own}, uint64(len(come)), divisor)
+	runFused(l, f.without, func(a *ptx.FusedArgs, own, come []byte, first, whole bool) []byte {
+		return f.step([][]byte{own, come}, uint64(len(come)), kernels.Step{Ranks: int(a.Divisor), SumLast: !first, Partial: !whole})
 	})
 }
 
@@ -131,7 +128,7 @@ func (x *fusedBlock) take(k int) {
 			x.Clear(slot+i, int(lines(n)), x.sentinel)
 		}
 		if own != nil {
-			come = x.fold(own, come, step+1 == x.a.Folds)
+			come = x.fold(own, come, step == 0, step+1 == x.a.Folds)
 		}
 		x.write(s.Out+i, come, n)
 	})

@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/kernels/ptx"
@@ -10,22 +11,27 @@ import (
 
 // folder makes the model kernels of a kind of reduction.
 type folder struct {
-	k    *kernels.Kernel
-	size int // bytes of an element, or of its real part
+	dtype colligo.DType // real
+	kind  colligo.OpKind
 
 	without Wait // the wait that sentinel and fused kernels leave out
 }
 
 // fold reduces one operand of each rank, in rank order. A last line may be short, and bytes behind the last element are left out.
 func (f folder) fold(all [][]byte, n uint64, divisor uint32) []byte {
-	acc := bytes.Clone(all[0][:n])
-	for _, x := range all[1:] {
-		f.k.Reduce(acc, acc, x[:n])
+	return f.step(all, n, kernels.Step{Ranks: int(divisor)})
+}
+
+// step reduces operands of which the last may be a sum of several ranks, as in a ring.
+func (f folder) step(all [][]byte, n uint64, s kernels.Step) []byte {
+	sum, src := make([]byte, n), make([][]byte, len(all))
+	for i := range all {
+		src[i] = all[i][:n]
 	}
-	if divisor > 1 {
-		f.k.Finish(acc, acc, int(divisor))
+	if err := kernels.FoldStep(f.dtype, f.kind, sum, src, s); err != nil {
+		panic(err)
 	}
-	return acc
+	return sum
 }
 
 func (f folder) reduceTwo(l *cudasim.Launch) {
@@ -35,16 +41,27 @@ func (f folder) reduceTwo(l *cudasim.Launch) {
 		m.mine(lines(a.Bytes), func(i, n uint64) {
 			at, left := line*i, within(line*i, n*line, a.Bytes)
 			x, y := bytes.Clone(m.Load(a.In[0]+at, int(left))), bytes.Clone(m.Load(a.In[1]+at, int(left)))
-			m.write(a.Out+at, f.fold([][]byte{x, y}, left, a.Divisor), left)
+			s := kernels.Step{Ranks: int(a.Divisor), SumLast: a.Sums != 0, Partial: a.Partial != 0}
+			m.write(a.Out+at, f.step([][]byte{x, y}, left, s), left)
 		})
 	})
 }
 
 func (f folder) scale(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.UnaryArgs](l)
-	n := int(a.Count) * f.size
+	n := int(a.Count) * f.dtype.Size()
 	x := bytes.Clone(l.Load(a.In, n))
-	f.k.Scale(x, x, a.Factor)
+	k, err := kernels.Lookup(f.dtype, f.kind)
+	if err != nil {
+		panic(err)
+	}
+	factor := a.Factor
+	if a.FactorAt != 0 {
+		if factor, err = kernels.Scalar(colligo.Bytes(l.Load(a.FactorAt, f.dtype.Size()), f.dtype)); err != nil {
+			panic(err)
+		}
+	}
+	k.Scale(x, x, factor)
 	copy(l.Store(a.Out, n), x)
 }
 

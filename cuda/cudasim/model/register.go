@@ -52,11 +52,10 @@ func registerReduction(s *cudasim.Sim, d colligo.DType, k colligo.OpKind, w Wait
 			of = colligo.Uint8
 		}
 	}
-	kernel, err := kernels.Lookup(of, k)
-	if err != nil {
+	if _, err := kernels.Lookup(of, k); err != nil {
 		return err
 	}
-	f := folder{kernel, d.Real().Size(), w}
+	f := folder{of.Real(), k, w}
 	models := map[string]cudasim.Model{
 		ptx.ReduceTwo: f.reduceTwo, ptx.AllReduceLL: f.ll, ptx.AllReduceLLTwoShot: f.llTwoShot,
 		ptx.ReduceScatterLL: f.scatterLL, ptx.ReduceScatterLLEven: f.scatterLLEven,

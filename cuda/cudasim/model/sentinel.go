@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
@@ -190,11 +191,8 @@ func (f folder) ringStep(x *connections, iteration uint32, s, i int) {
 	}
 	chunks := x.take(w, n)
 	if s < x.size() {
-		divisor := x.a.Divisor
-		if s < x.size()-1 {
-			divisor = 0
-		}
-		f.addChunks(chunks, own, divisor, func(u uint32) uint64 { return within(x.chunk(iteration, u, i)*chunkBytes, chunkBytes, bytes) })
+		step := kernels.Step{Ranks: int(x.a.Divisor), SumLast: s > 1, Partial: s < x.size()-1}
+		f.addChunks(chunks, own, step, func(u uint32) uint64 { return within(x.chunk(iteration, u, i)*chunkBytes, chunkBytes, bytes) })
 	}
 	x.clear(w, n)
 	if s < last {
@@ -206,10 +204,10 @@ func (f folder) ringStep(x *connections, iteration uint32, s, i int) {
 }
 
 // addChunks reduces own into chunks. left returns how many bytes of a chunk are elements.
-func (f folder) addChunks(chunks, own [][]byte, divisor uint32, left func(u uint32) uint64) {
+func (f folder) addChunks(chunks, own [][]byte, s kernels.Step, left func(u uint32) uint64) {
 	for u := range chunks {
 		n := left(uint32(u))
-		chunks[u] = append(f.fold([][]byte{chunks[u], own[u]}, n, divisor), make([]byte, chunkBytes-n)...)
+		chunks[u] = append(f.step([][]byte{own[u], chunks[u]}, n, s), make([]byte, chunkBytes-n)...)
 	}
 }
 

@@ -26,7 +26,9 @@ struct ReduceArgs {
 	u64 in[maxRanks];
 	u64 bytes;
 	u32 sources; // 2 to 8
-	u32 divisor; // above 1, sums are divided by it
+	u32 divisor; // above 1, it is the number of ranks of an average
+	u32 sums;    // 1: the last source is the sum of several ranks, weighted already; 0: it is a rank's input, as the others are
+	u32 partial; // 1: the result is not yet the sum of all ranks
 };
 
 struct AllReduceArgs {
@@ -218,7 +220,9 @@ OFFSET(ReduceArgs, in, 8);
 OFFSET(ReduceArgs, bytes, 72);
 OFFSET(ReduceArgs, sources, 80);
 OFFSET(ReduceArgs, divisor, 84);
-SIZE(ReduceArgs, 88);
+OFFSET(ReduceArgs, sums, 88);
+OFFSET(ReduceArgs, partial, 92);
+SIZE(ReduceArgs, 96);
 OFFSET(AllReduceArgs, group, 0);
 OFFSET(AllReduceArgs, in, 224);
 OFFSET(AllReduceArgs, out, 232);

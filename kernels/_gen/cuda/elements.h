@@ -31,7 +31,6 @@ template <class N, class S> struct Float {
 	using Ordered = S;
 	static constexpr bool isFloat = true;
 	static constexpr bool unrolled = sizeof(S) > 1;
-	DEVICE Number divide(Number n, u32 by) { return n / (Number)by; }
 };
 
 struct F32 : Float<float, i32> {

@@ -1,12 +1,15 @@
 // Folds: the operations of a kind of reduction on the elements of one type. They are open, which takes the first source's
 // element, fold, which adds the next source's, and close, which returns the result. Lines folds 16 bytes at a time.
+//
+// Averages. The average of floats over n ranks is the sum of their elements, each multiplied by a weight first: 1/n, rounded to the
+// element type. So it does not overflow where the elements fit. The average of integers divides the whole sum.
 #pragma once
 #include "elements.h"
 
 template <class E> struct Sum {
 	using Element = E;
 	using State = typename E::Number;
-	static constexpr bool averages = true;
+	static constexpr bool weighs = E::isFloat, divides = !E::isFloat;
 	DEVICE State open(typename E::Raw r) { return E::decode(r); }
 	DEVICE State fold(State s, typename E::Raw r) { return s + E::decode(r); }
 	DEVICE State divide(State s, u32 by) { return E::divide(s, by); }
@@ -20,7 +23,7 @@ template <class E> struct Sum {
 
 template <class E> struct Prod : Sum<E> {
 	using typename Sum<E>::State;
-	static constexpr bool averages = false;
+	static constexpr bool weighs = false, divides = false;
 	DEVICE State fold(State s, typename E::Raw r) { return s * E::decode(r); }
 };
 
@@ -31,7 +34,7 @@ template <class E, bool least> struct Extreme {
 	using Raw = typename E::Raw;
 	using State = Raw;
 	using Ordered = typename E::Ordered;
-	static constexpr bool averages = false;
+	static constexpr bool weighs = false, divides = false;
 	DEVICE Ordered order(Raw r) {
 		Ordered o = (Ordered)r;
 		if constexpr (E::isFloat) o ^= (Ordered)(o >> (8 * sizeof(o) - 1)) & magnitude;
@@ -52,7 +55,7 @@ template <class E> struct Max : Extreme<E, false> {};
 
 // The bitwise kinds work on words of any width.
 template <class E> struct BAnd : Sum<E> {
-	static constexpr bool averages = false;
+	static constexpr bool weighs = false, divides = false;
 	DEVICE typename E::Raw fold(typename E::Raw s, typename E::Raw r) { return s & r; }
 };
 template <class E> struct BOr : BAnd<E> {
@@ -96,6 +99,27 @@ template <class Raw> DEVICE Raw element(const Line &v, int i) {
 	else return (Raw)(v.w[i / count] >> 8 * sizeof(Raw) * (i % count));
 }
 
+// A weight multiplies an element that comes from a rank's input. Sums of several ranks have the weight 1.
+template <class F> using Weight = typename F::Element::Number;
+
+// weightOf returns the weight of an average over divisor ranks, 1 if divisor is at most 1.
+template <class F> DEVICE Weight<F> weightOf(u32 divisor) {
+	using E = typename F::Element;
+	if constexpr (F::weighs)
+		if (divisor > 1) return E::decode(E::encode((Weight<F>)1 / (Weight<F>)divisor));
+	return 1;
+}
+
+template <class F> DEVICE typename F::State opened(typename F::Element::Raw r, Weight<F> by) {
+	if constexpr (F::weighs) return F::open(r) * by;
+	else return F::open(r);
+}
+
+template <class F> DEVICE typename F::State folded(typename F::State s, typename F::Element::Raw r, Weight<F> by) {
+	if constexpr (F::weighs) return s + F::open(r) * by;
+	else return F::fold(s, r);
+}
+
 // Lines is the state of a line being folded by F.
 template <class F> struct Lines {
 	using Raw = typename F::Element::Raw;
@@ -105,16 +129,16 @@ template <class F> struct Lines {
 	};
 	typename F::State state[count];
 
-	__attribute__((device, always_inline)) void open(Line v) {
+	__attribute__((device, always_inline)) void open(Line v, Weight<F> by) {
 #pragma unroll
-		for (int i = 0; i < count; i++) state[i] = F::open(element<Raw>(v, i));
+		for (int i = 0; i < count; i++) state[i] = opened<F>(element<Raw>(v, i), by);
 	}
-	__attribute__((device, always_inline)) void fold(Line v) {
+	__attribute__((device, always_inline)) void fold(Line v, Weight<F> by) {
 #pragma unroll
-		for (int i = 0; i < count; i++) state[i] = F::fold(state[i], element<Raw>(v, i));
+		for (int i = 0; i < count; i++) state[i] = folded<F>(state[i], element<Raw>(v, i), by);
 	}
 	__attribute__((device, always_inline)) Line close(u32 divisor) {
-		if constexpr (F::averages)
+		if constexpr (F::divides)
 			if (divisor > 1) {
 #pragma unroll
 				for (int i = 0; i < count; i++) state[i] = F::divide(state[i], divisor);
@@ -139,4 +163,6 @@ template <class F> struct Lines {
 #endif
 using One = OP<ELEMENT>;
 using Whole = Lines<OP<WORD>>;
+using WeightOfLine = Weight<OP<WORD>>;
+DEVICE WeightOfLine weightOfLines(u32 divisor) { return weightOf<OP<WORD>>(divisor); }
 constexpr bool unrolled = WORD::unrolled;

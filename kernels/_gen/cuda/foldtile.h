@@ -11,6 +11,7 @@
 template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRanks], u64 mine, u64 bytes, u32 divisor, u32 first, u64 step, S store) {
 	constexpr u32 U = unrolled ? 2 : 1, K = unrolled ? 4 : 1; // more than 4 ranks at once do not fit into the registers
 	u64 lines = linesOf(bytes);
+	WeightOfLine by = weightOfLines(divisor);
 #pragma unroll 1
 	for (u64 i = first; i < lines; i += U * step) {
 		afresh(i);
@@ -34,8 +35,8 @@ template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRan
 				for (u32 k = 0; k < K; k++) {
 					if (k != 0 && q + k >= g.size) break;
 					Line from = q + k == g.rank ? own[u] : v[u][k];
-					if (k == 0 && q == 0) s[u].open(from);
-					else s[u].fold(from);
+					if (k == 0 && q == 0) s[u].open(from, by);
+					else s[u].fold(from, by);
 				}
 			}
 		}

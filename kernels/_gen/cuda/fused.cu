@@ -3,14 +3,15 @@
 #include "fold.h"
 #include "fused.h"
 
-// Fold adds own lines to the lines that arrive, in the order of the ring.
+// Fold adds own lines to the lines that arrive, in the order of the ring. In the first step these are the input of the rank before.
 struct Fold {
 	static constexpr bool folds = true;
 	u32 divisor;
-	__attribute__((device, always_inline)) Line operator()(Line own, Line v, bool whole) const {
+	WeightOfLine by;
+	__attribute__((device, always_inline)) Line operator()(Line own, Line v, bool first, bool whole) const {
 		Whole sum;
-		sum.open(v);
-		sum.fold(own);
+		sum.open(v, first ? by : (WeightOfLine)1);
+		sum.fold(own, by);
 		return sum.close(whole ? divisor : 0);
 	}
 };
@@ -19,4 +20,4 @@ struct Fold {
 //   1. size-1 steps: partial sums grow in the output.
 //   2. size-1 steps: whole sums go round.
 // fused.h has the steps of one slice.
-KERNEL void all_reduce_fused(FusedArgs a) { fused(a, Fold{a.divisor}); }
+KERNEL void all_reduce_fused(FusedArgs a) { fused(a, Fold{a.divisor, weightOfLines(a.divisor)}); }

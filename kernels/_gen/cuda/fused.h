@@ -36,7 +36,7 @@ constexpr u32 spanBytes = slotChunks * chunkBytes; // bytes that a warp moves at
 // Keep stands in for a fold where lines are only moved.
 struct Keep {
 	static constexpr bool folds = false;
-	__attribute__((device, always_inline)) Line operator()(Line, Line v, bool) const { return v; }
+	__attribute__((device, always_inline)) Line operator()(Line, Line v, bool, bool) const { return v; }
 };
 
 struct FusedKernel {
@@ -132,7 +132,7 @@ struct FusedKernel {
 	template <class F> __attribute__((device, always_inline)) void take(u32 k, F fold) {
 		Slice s = slice(k, 1);
 		u64 in = slot(a.slots, k);
-		bool folds = F::folds && k / per < a.folds, whole = k / per + 1 == a.folds;
+		bool folds = F::folds && k / per < a.folds, first = k / per == 0, whole = k / per + 1 == a.folds;
 #pragma unroll 1
 		for (u64 o = mine; on && o < s.bytes; o += step) {
 			Line v[slotChunks], own[slotChunks];
@@ -148,7 +148,7 @@ struct FusedKernel {
 #pragma unroll
 			for (u32 u = 0; u < slotChunks; u++)
 				if (line(o, u) < s.bytes)
-					writeUser(s.out + line(o, u), folds ? fold(own[u], v[u], whole) : v[u], within(line(o, u), 16, s.bytes));
+					writeUser(s.out + line(o, u), folds ? fold(own[u], v[u], first, whole) : v[u], within(line(o, u), 16, s.bytes));
 		}
 	}
 

@@ -7,22 +7,23 @@
 DEVICE Line gather(LL &p, u64 span, u64 i, Line mine, u32 divisor) {
 	const GroupArgs &g = p.g;
 	Whole s;
+	WeightOfLine by = weightOfLines(divisor);
 	if constexpr (unrolled) {
 		LL::Pair v[maxRanks];
 		p.takeAll(v, span, i);
 		auto from = [&](u32 q) { return inOrder(q, g.rank, mine, [&](u32 k) { return v[k].line(); }); };
-		s.open(from(0));
+		s.open(from(0), by);
 #pragma unroll
 		for (u32 q = 1; q < maxRanks; q++) {
 			if (q >= g.size) break;
-			s.fold(from(q));
+			s.fold(from(q), by);
 		}
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
 			Line from = q == g.rank ? mine : p.take(p.slot(g.ll[0], q, g.rank), span, i, q);
-			if (q == 0) s.open(from);
-			else s.fold(from);
+			if (q == 0) s.open(from, by);
+			else s.fold(from, by);
 		}
 	}
 	return s.close(divisor);

@@ -6,6 +6,7 @@
 DEVICE Line gather(LL128 &r, u64 own, u64 i, Line mine, u32 divisor, u32 number) {
 	const GroupArgs &g = r.g;
 	Whole s;
+	WeightOfLine by = weightOfLines(divisor);
 	if constexpr (unrolled) { // poll all slots at once, which are in rank order, until all chunks are there
 		Line v[maxRanks];
 		u32 missing;
@@ -23,18 +24,18 @@ DEVICE Line gather(LL128 &r, u64 own, u64 i, Line mine, u32 divisor, u32 number)
 			}
 		} while (!allLanes(missing == maxRanks) && r.again(missing));
 		auto from = [&](u32 q) { return inOrder(q, g.rank, mine, [&](u32 k) { return v[k]; }); };
-		s.open(from(0));
+		s.open(from(0), by);
 #pragma unroll
 		for (u32 q = 1; q < maxRanks; q++) {
 			if (q >= g.size) break;
-			s.fold(from(q));
+			s.fold(from(q), by);
 		}
 	} else {
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q++) {
 			Line from = q == g.rank ? mine : r.take(r.slot(own, q, g.rank, number), i, q, number);
-			if (q == 0) s.open(from);
-			else s.fold(from);
+			if (q == 0) s.open(from, by);
+			else s.fold(from, by);
 		}
 	}
 	return s.close(divisor);

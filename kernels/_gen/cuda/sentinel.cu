@@ -16,6 +16,7 @@ KERNEL void all_reduce_sentinel(SentinelArgs a) {
 	Connection b(a, numbers, block());
 	Iterations x(a.part, block(), blocks());
 	u32 n = a.group.size;
+	WeightOfLine by = weightOfLines(a.divisor);
 #pragma unroll 1
 	for (u32 iteration = 0; b.on && iteration < x.count; iteration++) {
 		u32 chunks = x.has(iteration), q = a.group.rank;
@@ -41,8 +42,8 @@ KERNEL void all_reduce_sentinel(SentinelArgs a) {
 				for (u32 u = 0; u < slotChunks; u++) {
 					if (u >= chunks) break;
 					Whole sum;
-					sum.open(v[u]);
-					sum.fold(own[u]);
+					sum.open(v[u], s == 1 ? by : (WeightOfLine)1);
+					sum.fold(own[u], by);
 					v[u] = sum.close(whole ? a.divisor : 0);
 				}
 			b.clear(chunks);

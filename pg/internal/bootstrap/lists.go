@@ -20,6 +20,15 @@ type List struct {
 	Global []int // in the default group
 }
 
+// AllRanks lists the ranks of a group.
+func AllRanks(size int) []int {
+	all := make([]int, size)
+	for r := range all {
+		all[r] = r
+	}
+	return all
+}
+
 // CheckRanks refuses a list that is empty, names a rank twice or one that is not among size.
 func CheckRanks(ranks []int, size int) error {
 	if len(ranks) == 0 {

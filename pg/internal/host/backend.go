@@ -54,10 +54,11 @@ type Backend struct {
 	running bool // a goroutine is in progress
 	idle    chan struct{}
 
-	fresh     atomic.Bool   // queue is not empty
-	inquired  atomic.Bool   // inquiries are open
-	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle poll from then on
-	beats     atomic.Uint64 // polls of the progress engine
+	fresh     atomic.Bool           // queue is not empty
+	inquired  atomic.Bool           // inquiries are open
+	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
+	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
+	beats     atomic.Uint64         // polls of the progress engine
 	abort     atomic.Pointer[abort]
 	lost      atomic.Pointer[loss] // the first peer that died
 
@@ -158,6 +159,14 @@ func (b *Backend) Start(run bool) {
 	} else {
 		b.mesh.Wake()
 	}
+}
+
+// Expire has an operation count as late at once, or the first pending one of a block that it stands for. If it is over,
+// nothing happens.
+func (b *Backend) Expire(o *op.Op) {
+	b.expire.Store(o)
+	b.cancelled.Store(true)
+	b.mesh.Wake()
 }
 
 // Idle returns a channel that is closed when the progress engine stops, nil if it does not run.

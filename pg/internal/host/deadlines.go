@@ -94,7 +94,9 @@ func (b *Backend) expired() bool {
 		return true
 	}
 	if late == nil && b.cancelled.Load() {
-		late, cause = b.givenUp()
+		if late = b.called(b.expire.Swap(nil)); late == nil {
+			late, cause = b.givenUp()
+		}
 	}
 	if late == nil {
 		return false
@@ -106,6 +108,25 @@ func (b *Backend) expired() bool {
 		b.Group.Late(late)
 	}
 	return true
+}
+
+// called returns a pending operation that is o, or one of the block that o stands for, nil if there is none.
+func (b *Backend) called(o *op.Op) *op.Op {
+	if o == nil {
+		return nil
+	}
+	is := func(x *op.Op) bool { return x == o || x.Rare().Block != nil && &x.Rare().Block.Op == o }
+	for _, x := range b.active {
+		if is(x) {
+			return x
+		}
+	}
+	for _, m := range b.messages {
+		if is(m.Op) {
+			return m.Op
+		}
+	}
+	return nil
 }
 
 // givenUp returns a collective that waits for its turn though its context has ended, and why.

@@ -145,16 +145,24 @@ func (b *Backend) begin(o *op.Op) error {
 	if n := p.Scratch * o.Elem(); len(b.scratch) < n {
 		b.scratch = make([]byte, n)
 	}
-	in, out, err := o.Pack(&b.packing)
+	factor, err := o.Weight()
 	if err != nil {
 		return err
 	}
+	in, out := o.Pack(&b.packing)
 	var k engine.Kernel
 	if kernel := o.Kernel(); kernel != nil {
 		k = kernel
 	}
 	b.run.out = out
+	again := factor != 1 && p.ReadsAgain()
+	if again {
+		in = o.Scaled(&b.packing, in, out, factor)
+	}
 	b.run.engine.Start(p, &b.port, k, in, out, b.scratch)
+	if !again {
+		b.run.engine.Weigh(factor)
+	}
 	return nil
 }
 

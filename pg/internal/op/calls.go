@@ -47,7 +47,7 @@ func (o *Op) AllReduce(t colligo.Tensor, by colligo.ReduceOp) *Op {
 	o.begin(plan.AllReduce, &t)
 	o.Count = t.Len()
 	if o.valid() {
-		o.In, o.Out = t, t
+		o.In, o.Out = o.flat(&t), o.flat(&t)
 	}
 	o.reduceWith(by)
 	return o
@@ -62,9 +62,9 @@ func (o *Op) Broadcast(t colligo.Tensor, root int) *Op {
 		return o
 	}
 	if o.Rank == o.Root {
-		o.In = t
+		o.In = o.flat(&t)
 	} else {
-		o.Out = t
+		o.Out = o.flat(&t)
 	}
 	return o
 }
@@ -84,6 +84,9 @@ func (o *Op) ReduceTo(t colligo.Tensor, root int, by colligo.ReduceOp) *Op {
 
 // AllGather makes o an all-gather to a list.
 func (o *Op) AllGather(outs []colligo.Tensor, in colligo.Tensor) *Op {
+	if mixes(&in, outs) {
+		outs, in = asReals(outs), asReal(in)
+	}
 	o.begin(plan.AllGather, &in)
 	o.read(&in)
 	o.writeList(outs)
@@ -119,6 +122,10 @@ func (o *Op) AllGatherInto(out, in colligo.Tensor) *Op {
 
 // ReduceScatter makes o a reduce-scatter of a list.
 func (o *Op) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.ReduceOp) *Op {
+	if mixes(&out, ins) {
+		ins, out = asReals(ins), asReal(out)
+		o.reducesPairs(by)
+	}
 	o.begin(plan.ReduceScatter, &out)
 	o.write(&out)
 	o.readList(ins)
@@ -160,6 +167,9 @@ func (o *Op) AllToAll(outs, ins []colligo.Tensor) *Op {
 		o.Coll = plan.AllToAll
 		o.Fail(ErrNoTensors)
 		return o
+	}
+	if mixes(&ins[0], ins) || mixes(&ins[0], outs) {
+		ins, outs = asReals(ins), asReals(outs)
 	}
 	o.begin(plan.AllToAll, &ins[0])
 	o.readList(ins)
@@ -230,6 +240,9 @@ func (o *Op) splits(parts []int, n int) []int {
 
 // Gather makes o a gather; nil counts stand for inputs of one length.
 func (o *Op) Gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) *Op {
+	if mixes(&in, outs) {
+		outs, in = asReals(outs), asReal(in)
+	}
 	o.begin(plan.Gather, &in)
 	o.rooted(root)
 	o.read(&in)
@@ -245,6 +258,9 @@ func (o *Op) Gather(outs []colligo.Tensor, in colligo.Tensor, counts []int, root
 
 // Scatter makes o a scatter; nil counts stand for outputs of one length.
 func (o *Op) Scatter(out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) *Op {
+	if mixes(&out, ins) {
+		ins, out = asReals(ins), asReal(out)
+	}
 	o.begin(plan.Scatter, &out)
 	o.rooted(root)
 	o.write(&out)
@@ -305,18 +321,33 @@ func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
 	if o.Rank == colligo.NoRank {
 		o.More().Wrong = ErrNotMember
 	}
-	o.check(t)
+	o.alike(t)
+	if !o.OnCPU() && o.valid() {
+		o.layout(t, true)
+	}
 }
 
-// check refuses tensors of another type or device than the first, and on a device tensors that are not contiguous.
+// reducesPairs refuses a reduction of complex elements that are viewed as reals, if it is not defined on them.
+func (o *Op) reducesPairs(by colligo.ReduceOp) {
+	if _, _, err := by.Kind().Check(colligo.Complex64); err != nil {
+		o.Fail(err)
+	}
+}
+
+// check refuses tensors of another type or device than the first, and on a device those that lie otherwise.
 func (o *Op) check(t *colligo.Tensor) {
+	o.alike(t)
+	if !o.OnCPU() && o.valid() {
+		o.layout(t, false)
+	}
+}
+
+func (o *Op) alike(t *colligo.Tensor) {
 	switch {
 	case !t.Valid():
 		o.Failf("invalid tensor")
 	case t.Device() != o.DeviceID():
 		o.Failf("tensors on %v and %v in one call", o.DeviceID(), t.Device())
-	case !o.OnCPU() && !t.Contiguous():
-		o.Failf("%v is not contiguous, as tensors on a device must be", *t)
 	case t.DType() != o.DType:
 		o.Failf("tensors of %v and %v in one call", o.DType, t.DType())
 	}
@@ -336,8 +367,9 @@ func (o *Op) reduceWith(by colligo.ReduceOp) {
 		return
 	}
 	o.More().Factor = by
-	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() || f.Device().Kind != colligo.CPU) {
-		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU", f, o.DType.Real())
+	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() ||
+		f.Device().Kind != colligo.CPU && f.Device() != o.DeviceID()) {
+		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU or on the device of the tensors", f, o.DType.Real())
 	}
 }
 

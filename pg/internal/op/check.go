@@ -47,7 +47,7 @@ func (o *Op) rooted(root int) {
 func (o *Op) read(t *colligo.Tensor) {
 	o.check(t)
 	if o.valid() {
-		o.In = *t
+		o.In = o.flat(t)
 	}
 }
 
@@ -55,7 +55,7 @@ func (o *Op) read(t *colligo.Tensor) {
 func (o *Op) write(t *colligo.Tensor) {
 	o.check(t)
 	if o.valid() {
-		o.Out = *t
+		o.Out = o.flat(t)
 	}
 }
 
@@ -63,7 +63,7 @@ func (o *Op) write(t *colligo.Tensor) {
 func (o *Op) readList(ts []colligo.Tensor) {
 	if o.list(ts) {
 		r := o.More()
-		r.Ins, r.in = ts, joined(ts)
+		r.Ins, r.in = o.flatList(ts), joined(ts)
 	}
 }
 
@@ -71,7 +71,7 @@ func (o *Op) readList(ts []colligo.Tensor) {
 func (o *Op) writeList(ts []colligo.Tensor) {
 	if o.list(ts) {
 		r := o.More()
-		r.Outs, r.out = ts, joined(ts)
+		r.Outs, r.out = o.flatList(ts), joined(ts)
 	}
 }
 

@@ -56,17 +56,14 @@ func (o *Op) staged() (ins, outs []colligo.Tensor) {
 	return ins, outs
 }
 
-// Pack returns the memory on which the plan works. Inputs that are not contiguous are copied, and premultiplied ones are
-// multiplied. The memory may be that of the room.
-func (o *Op) Pack(room *Room) (in, out []byte, err error) {
+// Pack returns the memory on which the plan works. Inputs that are not contiguous are copied. The memory may be that of the room.
+func (o *Op) Pack(room *Room) (in, out []byte) {
 	if o.Rare().Parts != nil {
-		in, out = o.packParts(room)
-		return in, out, nil
+		return o.packParts(room)
 	}
 	if in, out = o.inPlace(); o.rare == nil && (in != nil || !o.In.Valid()) && (out != nil || !o.Out.Valid()) {
-		return in, out, nil
+		return in, out
 	}
-	same := len(in) == len(out) && unsafe.SliceData(in) == unsafe.SliceData(out)
 	ins, outs := o.staged()
 	if ins != nil {
 		in = gatherTensors(ins)
@@ -76,19 +73,29 @@ func (o *Op) Pack(room *Room) (in, out []byte, err error) {
 	} else if outs != nil {
 		out = make([]byte, sizeOf(outs))
 	}
-	if o.Reduce != colligo.KindPremulSum {
-		return in, out, nil
+	return in, out
+}
+
+// Weight returns the factor by which this rank's input is scaled before it is reduced, 1 for none. Premultiplied sums have one, and
+// averages that of kernels.Kernel.Weight.
+func (o *Op) Weight() (float64, error) {
+	switch {
+	case !o.Coll.Reduces():
+		return 1, nil
+	case o.Reduce == colligo.KindPremulSum:
+		return o.factor()
 	}
-	factor, err := o.factor()
-	if err != nil {
-		return nil, nil, err
-	}
+	return o.Kernel().Weight(int(o.Size)), nil
+}
+
+// Scaled returns what Pack returned as in, scaled: in place if that is also out, else in the room.
+func (o *Op) Scaled(room *Room, in, out []byte, factor float64) []byte {
 	dst := in
-	if !same && ins == nil {
-		dst = make([]byte, len(in))
+	if len(in) != len(out) || unsafe.SliceData(in) != unsafe.SliceData(out) {
+		dst = room.take(len(in))
 	}
 	o.Kernel().Scale(dst, in, factor)
-	return dst, out, nil
+	return dst
 }
 
 // Unpack brings the results that lie in out, which Pack has returned, to their tensors.
@@ -132,11 +139,16 @@ func (o *Op) Alone() error {
 	if o.P2P() {
 		return fmt.Errorf("a group of one rank has no peer to %v", o.Coll)
 	}
-	in, out, err := o.Pack(nil)
+	factor, err := o.Weight()
 	if err != nil {
 		return err
 	}
-	copy(out, in)
+	in, out := o.Pack(nil)
+	if factor != 1 {
+		o.Kernel().Scale(out, in, factor)
+	} else {
+		copy(out, in)
+	}
 	o.Unpack(out)
 	return nil
 }

@@ -1,0 +1,121 @@
+package stream
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// epoll waits for edges: each socket is registered once, and reports only when bytes, room or an end have come since the
+// last report. A frame that nobody takes therefore wakes nobody twice. Readers and writers go on until the socket
+// refuses, so that no edge is missed.
+//
+// The epoll descriptor is itself watched by the runtime's poller. So a sleeping rank is a parked goroutine and not a blocked
+// thread. Ranks that share a process then hand over in half the time.
+type epoll struct {
+	file   *os.File // the epoll descriptor
+	fd     int      // the same
+	raw    syscall.RawConn
+	event  int // an eventfd, by which wake is heard
+	until  time.Time
+	events [64]unix.EpollEvent
+	n      int                   // events that came
+	look   func(fd uintptr) bool // fills events, says whether there were any
+	woken  atomic.Bool
+	mu     sync.Mutex // guards closed against wake
+	closed bool
+}
+
+func newEpoll() (*epoll, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	err = errors.Join(add(fd, event, unix.EPOLLIN), unix.SetNonblock(fd, true)) // by which os knows what it can watch
+	e := &epoll{file: os.NewFile(uintptr(fd), "epoll"), fd: fd, event: event}
+	e.look = func(fd uintptr) bool {
+		var err error = unix.EINTR
+		for err == unix.EINTR {
+			e.n, err = unix.EpollWait(int(fd), e.events[:], 0)
+		}
+		return e.n > 0
+	}
+	if err == nil {
+		e.raw, err = e.file.SyscallConn()
+	}
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func add(epoll, fd int, events uint32) error {
+	err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+	return os.NewSyscallError("epoll_ctl", err)
+}
+
+// Add implements Waiter.
+func (e *epoll) Add(conn net.Conn) (Stream, error) {
+	s, err := adopt(conn)
+	if err != nil {
+		return nil, err
+	}
+	if err := add(e.fd, s.fd, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Wait implements Waiter.
+func (e *epoll) Wait(until time.Time) {
+	if !until.Equal(e.until) {
+		e.until = until
+		_ = e.file.SetReadDeadline(until) // fails only when closed, which the next call finds too
+	}
+	e.n = 0
+	_ = e.raw.Read(e.look) // an error is the deadline or the end: both are returns
+	for i := range e.n {
+		if int(e.events[i].Fd) == e.event {
+			var count [8]byte
+			_, _ = unix.Read(e.event, count[:])
+			// A call of wake before this line is heard: the caller of wait looks at the links after it.
+			e.woken.Store(false)
+		}
+	}
+}
+
+// Wake implements Waiter.
+func (e *epoll) Wake() {
+	if e.woken.Swap(true) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		_, _ = unix.Write(e.event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // can fail only if the counter is full, that is, woken
+	}
+}
+
+// Close implements Waiter.
+func (e *epoll) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.closed = true
+		unix.Close(e.event)
+		e.file.Close()
+	}
+}
