@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // doAll carries out the operations of a block in the steps of do, with no other operation between them. It returns the
@@ -28,7 +29,7 @@ func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pe
 	case g.size == 1:
 		return (*alone)(g).carryAll(ctx, ops)
 	}
-	b, run, err := (*onHost)(g).enqueueAll(op.Merge(ops), false)
+	b, run, err := (*onHost)(g).enqueueAll(merged(g, ops), false)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}
@@ -260,4 +261,20 @@ func (ps pendings) Done() bool {
 		}
 	}
 	return true
+}
+
+// launched returns the operations of a coalesced call as they are launched. Over Gloo some are one.
+func launched(g *Group, coll plan.Coll, ops []*op.Op, err error) ([]*op.Op, error) {
+	if err != nil || !speaksGloo(g) || g.size == 1 || coll != plan.AllReduce && coll != plan.AllGather {
+		return ops, err
+	}
+	return []*op.Op{op.Together(ops)}, nil
+}
+
+// merged puts operations of a block together where that is faster, and ranks of PyTorch would not miss them.
+func merged(g *Group, ops []*op.Op) []*op.Op {
+	if speaksGloo(g) {
+		return ops
+	}
+	return op.Merge(ops)
 }

@@ -55,7 +55,13 @@ type Config struct {
 	Desc string // of the default group, for people; empty is "default_pg"
 	// Backends names what carries out the operations on each kind of device: "cpu:host,cuda:peer", or one name for every
 	// kind that has it. Empty takes what RegisterBackend registered. Other groups take it over.
+	//
+	// "gloo" makes this rank one of a job of PyTorch with that backend, on the CPU alone: see docs/gloo.md. Nothing of Transport,
+	// Compression, Checksum and Open is used then, and TLS encrypts the links but not the store.
 	Backends string
+	// Torch is the version of PyTorch that the other ranks run, such as "2.6", where Backends is "gloo". Empty is "2.11". It
+	// must be right for what differs between versions: 1.13 meets in another way, and later ones have more collectives.
+	Torch string
 	// Device binds the group to one device, unless it is the CPU. The group then takes tensors on that device and on the CPU
 	// alone. Its backend is opened when the group forms instead of at first use. Other groups take it over. c10d: device_id.
 	Device colligo.Device
@@ -123,6 +129,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Tuning == nil {
 		c.Tuning = tuning.Default()
+	}
+	if err := c.checkGloo(); err != nil {
+		return c, err
 	}
 	var err error
 	if c.Tuning, err = tuning.Prefer(c.Algo, c.Tuning); err != nil {

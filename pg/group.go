@@ -112,7 +112,7 @@ func (g *Group) Err() error {
 func (g *Group) Close() error {
 	g = g.orOutside()
 	var parted error
-	if g.config.CloseBarrier == On && g.mesh.Load() != nil {
+	if g.config.CloseBarrier == On && g.mesh.Load() != nil && !speaksGloo(g) { // Gloo has no control channel
 		parted = g.parting.part()
 	}
 	g.state.mu.Lock()
@@ -165,6 +165,8 @@ func (g *Group) String() string {
 // sharedJob is what all groups of one Init share: the store in which they form, and what looks after them.
 type sharedJob struct {
 	*bootstrap.Job
+	ranks   int        // ranks of the default group
+	names   torchNames // of groups over Gloo
 	open    openGroups
 	monitor monitor
 	dumper  dumper
@@ -258,3 +260,6 @@ func failures(groups []*Group) map[string]flight.Failure {
 	}
 	return all
 }
+
+// speaksGloo reports whether a group is one.
+func speaksGloo(g *Group) bool { return overGloo(g.devices.selected) }

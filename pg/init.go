@@ -36,6 +36,8 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	}
 	j := newJob(met, flight.New(max(c.Recorder.Entries, 0), flight.DefaultDepth))
 	ranks := bootstrap.AllRanks(id.Size)
+	j.ranks = id.Size
+	j.names.take(1)
 	g, err := open(ctx, j, c, bootstrap.Member{Name: c.Name, Rank: id.Rank, Ranks: ranks, Default: true}, opening{barrier: true})
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", id.Rank, id.Size, j.Location(), err)
@@ -45,7 +47,8 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 
 // rendezvous is the part of a configuration that tells where the ranks meet.
 func (c *Config) rendezvous() *bootstrap.Options {
-	return &bootstrap.Options{URL: c.Init, Store: c.Store, Rank: c.Rank, Size: c.Size, StoreTimeout: c.StoreTimeout, TLS: c.TLS, Log: c.Log}
+	return &bootstrap.Options{URL: c.Init, Store: c.Store, Rank: c.Rank, Size: c.Size, StoreTimeout: c.StoreTimeout, TLS: c.TLS,
+		Torch: c.torch(), Log: c.Log}
 }
 
 // LocalRank returns the number of this process among those of its host, from 0, by which a program picks its device. Every

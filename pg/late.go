@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -19,6 +20,9 @@ import (
 // It returns the error, nil if the group has failed meanwhile.
 func (e *events) late(o *op.Op) error {
 	g := e.g
+	if speaksGloo(g) {
+		return e.lateOverGloo(o)
+	}
 	own := g.control.Here()
 	if o.OnCPU() { // then this is the goroutine of the progress engine
 		at, resume := g.host.Pause()
@@ -45,6 +49,23 @@ func (e *events) late(o *op.Op) error {
 	if o.OnCPU() {
 		o.More().Late = err
 	}
+	g.fail(err, true)
+	return err
+}
+
+// lateOverGloo fails the group because an operation took too long. Ranks of PyTorch cannot be asked where they are, so the error names
+// those that the operation waits for.
+func (e *events) lateOverGloo(o *op.Op) error {
+	g := e.g
+	peers := g.host.Waiting(o)
+	err := fmt.Errorf("not over after %v, waits for %s", o.Limit.Round(time.Millisecond), ranklist.Text(peers))
+	cause := error(&suspected{diagnose.WithClass(err, colligo.ErrTimeout), peers})
+	at := o.Seq
+	if o.P2P() {
+		at = 0
+	}
+	err = g.explain(o, at, cause, false)
+	o.More().Late = err
 	g.fail(err, true)
 	return err
 }

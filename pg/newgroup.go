@@ -106,6 +106,9 @@ func (g *Group) make(ctx context.Context, began time.Time, lists []bootstrap.Lis
 	if err != nil {
 		return nil, err
 	}
+	if speaksGloo(g) {
+		return (*onGloo)(g).make(ctx, c, lists, o)
+	}
 	linking, cancel := context.WithDeadlineCause(ctx, began.Add(c.ConnectTimeout), errConnect)
 	defer cancel()
 	if !o.LocalSync {

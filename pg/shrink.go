@@ -55,6 +55,9 @@ func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: shrink: %w", ErrNotMember)
 	}
+	if speaksGloo(g) {
+		return nil, fmt.Errorf("pg: shrink: %w", errors.ErrUnsupported)
+	}
 	expected, err := g.remaining(exclude)
 	if err != nil {
 		return nil, fmt.Errorf("pg: shrink group %s: %w", g.name, err)

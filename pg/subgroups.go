@@ -3,6 +3,7 @@ package pg
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -80,6 +81,9 @@ const NoColor = -1
 func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: split by color: %w", ErrNotMember)
+	}
+	if speaksGloo(g) {
+		return nil, fmt.Errorf("pg: split by color: %w: ranks of PyTorch would miss its all-gather", errors.ErrUnsupported)
 	}
 	if color < NoColor {
 		return nil, fmt.Errorf("pg: split by color: color %d", color)

@@ -139,6 +139,19 @@ func (f *Formation) NameAll(lists []List, hashed bool) {
 	}
 }
 
+// NameByTorch gives the groups the names that they have in ranks of PyTorch. Numbers count the groups of the job, from the given
+// one on. Hashes are of their ranks and of the number of groups that the process is in.
+func (f *Formation) NameByTorch(lists []List, hashed bool, number, groups int) {
+	for i := range lists {
+		l := &lists[i]
+		l.Global = slices.Clone(l.Ranks)
+		l.Name = strconv.Itoa(number + i)
+		if hashed {
+			l.Name = HashedName(l.Global, groups)
+		}
+	}
+}
+
 // NameDup names one more duplicate of the group.
 func (f *Formation) NameDup() string {
 	f.made.mu.Lock()

@@ -46,7 +46,8 @@ type Config struct {
 // Backend carries out one group's operations on the CPU.
 type Backend struct {
 	Config
-	mesh  transport.Mesh
+	mesh  Mesh
+	wire  Wire
 	links []transport.Link // by peer, nil for the rank itself
 
 	mu      sync.Mutex
@@ -65,7 +66,7 @@ type Backend struct {
 	// Owned by the goroutine that runs the progress engine.
 	active     []*op.Op // collectives in order; only the first advances
 	room       []*op.Op // empty, with the memory of the longest active
-	messages   []*message
+	messages   []*Message
 	due        time.Time // before it no message is late; see duePairs
 	run        collective
 	cut        cut
@@ -77,7 +78,7 @@ type Backend struct {
 	busy       []bool           // by peer: an earlier send has not ended in this poll
 	taken      []any            // by peer: the receive or the unexpected message that the message at the head of the lane belongs to
 	unexpected unexpected
-	spares     []*message // to be used again
+	spares     []*Message // to be used again
 	inquiries  inquiries
 }
 
@@ -90,8 +91,23 @@ type collective struct {
 
 // New returns a backend without links.
 func New(c Config) *Backend {
-	return &Backend{Config: c, busy: make([]bool, c.Size), taken: make([]any, c.Size)}
+	b := &Backend{Config: c, busy: make([]bool, c.Size), taken: make([]any, c.Size)}
+	b.wire = (*frames)(b)
+	return b
 }
+
+// Mesh is what the progress engine needs of links to sleep on them, as transport.Mesh describes it.
+type Mesh interface {
+	Wait(idle int, until time.Time)
+	Wake()
+	String() string
+}
+
+// UseWire gives the backend a wire with links of its own, in place of a mesh that carries frames.
+func (b *Backend) UseWire(m Mesh, w Wire) { b.mesh, b.wire = m, w }
+
+// Check returns why an operation cannot be carried out over the links, before it has a number.
+func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 
 // Use gives the backend the mesh that links the ranks.
 func (b *Backend) Use(mesh transport.Mesh) {

@@ -158,6 +158,14 @@ func (b *Backend) explainPending(cause error) (at op.Seq, err error) {
 	return collectiveOf(first), b.Group.Explain(first, sequence(first), cause, false)
 }
 
+// Waiting returns the peers that an operation waits for. Only the goroutine that runs the progress engine calls it.
+func (b *Backend) Waiting(o *op.Op) []int {
+	if o.P2P() {
+		return []int{o.Posted()}
+	}
+	return b.run.engine.Waiting()
+}
+
 // dueMessages returns a time before which no send or receive is late, zero if none is pending. New messages stand at the
 // end, so thousands of pending ones cost nothing here. The time may be that of a message which is over. Then a look at all
 // of them finds the next.
