@@ -29,6 +29,7 @@ type OpError struct {
 	Lane   int    // NoRank if the error is not about one lane
 	Step   int    // NoRank if the error is not about one step
 	Second bool   // the operation failed as a consequence of an error that another rank or operation met first
+	Ranks  []int  // ranks of the default group by rank of this one; nil where they are the same
 	Err    error  // the cause
 }
 
@@ -37,7 +38,8 @@ func NewOpError(group, op string, seq uint64, rank int, cause error) *OpError {
 	return &OpError{Group: group, Op: op, Seq: seq, Rank: rank, Peer: NoRank, Lane: NoRank, Step: NoRank, Err: cause}
 }
 
-// Error says it on one line: the call, the cause, and in brackets the rank that reports and its group.
+// Error says it on one line: the call, the cause, and in brackets the rank that reports and its group. In a group that numbers its
+// ranks in another way than the default group, it gives both numbers, as in "rank 1 (global 5)".
 func (e *OpError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -50,7 +52,7 @@ func (e *OpError) Error() string {
 	b.WriteString(": ")
 	// A peer that reports the error of the same operation names it, too.
 	why := strings.Replace(fmt.Sprint(e.Err), b.String(), "", 1)
-	fmt.Fprintf(&b, "%s [rank %d", why, e.Rank)
+	fmt.Fprintf(&b, "%s [rank %d%s", why, e.Rank, e.global(e.Rank))
 	if e.Group != "" {
 		fmt.Fprintf(&b, " of group %s", e.Group)
 	}
@@ -61,12 +63,23 @@ func (e *OpError) Error() string {
 		if at.value != NoRank {
 			fmt.Fprintf(&b, ", %s %d", at.name, at.value)
 		}
+		if at.name == "peer" {
+			b.WriteString(e.global(e.Peer))
+		}
 	}
 	if e.Second {
 		b.WriteString(", a consequence")
 	}
 	b.WriteString("]")
 	return b.String()
+}
+
+// global prints a rank's number in the default group, if it is another.
+func (e *OpError) global(rank int) string {
+	if rank < 0 || rank >= len(e.Ranks) || e.Ranks[rank] == rank {
+		return ""
+	}
+	return fmt.Sprintf(" (global %d)", e.Ranks[rank])
 }
 
 // Unwrap returns the cause.

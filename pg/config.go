@@ -68,6 +68,10 @@ type Config struct {
 	// InitBarrier makes groups meet once more, through the store, when they have formed; then no rank goes on before all
 	// hold their handle.
 	InitBarrier Toggle
+	// CloseBarrier makes Close wait until all ranks close the group, no longer than Timeout, and compare which collective they
+	// have called last. If a rank has left one out, or has died, Close fails on all ranks. If the group has failed, Close does not
+	// wait and returns why.
+	CloseBarrier Toggle
 
 	// MaxObject is the most bytes that one call of pg/object or pg/sparse takes for what other ranks announce; 0 means
 	// DefaultMaxObject.

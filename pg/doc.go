@@ -1,7 +1,7 @@
 // Package pg forms groups of ranks and runs collectives and messages between them, as c10d's process groups do for PyTorch.
 //
 // Init makes the default group. It takes its place from the environment of torchrun, Slurm, Open MPI or Kubernetes, from a
-// URL, or from a store. NewGroup, NewSubgroups, SplitGroup and SplitByColor make smaller groups, and Shrink makes one of the
+// URL, or from a store. NewGroup, NewSubgroups, SplitGroup and SplitByColor make smaller groups, and Regroup makes one of the
 // ranks that are left when others have died. Functions take no default group by themselves: a program keeps what Init
 // returned.
 //
@@ -46,7 +46,7 @@
 //  4. Every frame carries what was called. A rank that takes a frame of another call fails with an error that names both,
 //     and tells every peer. Where tensors of a block share a plan, their lengths are part of that.
 //  5. The first error of a group is the cause of all later ones, on all ranks. It travels on the control channel, past
-//     everything that is stuck. After it the group can only be dumped, shrunk and closed.
+//     everything that is stuck. After it the group can only be dumped, regrouped, shrunk and closed.
 //  6. On a timeout the rank asks its peers where they are and says on one line who is missing.
 //  7. Results do not depend on timing: one shape gives one plan, and reductions happen in plan order.
 //  8. Three limits have three names: ConnectTimeout, Timeout (of one operation), StoreTimeout.
@@ -63,7 +63,8 @@
 //     taken for them.
 //  14. While a group forms its ranks find one another by their bootstrap info in the store. It is removed when the group has
 //     formed, but for the default group's, which stays until the group is closed. A rank that gives up meanwhile leaves the
-//     reason in its bootstrap info, and tells it to the ranks that it is linked with.
+//     reason in its bootstrap info, and tells it to the ranks that it is linked with. Every rank that waits looks for such
+//     reasons, and returns the first one. When its links are open a rank looks no more: the control channel tells it all.
 //
 // The package reads the environment in one place, Init. Launchers' variables tell which rank this process is; Settings lists
 // the rest. It never ends the process, but for the watchdog's modes TearDown and SkipCleanUp, which are never taken unasked.

@@ -13,10 +13,31 @@ import (
 // listen makes the group's end of the control channel. It is called before the mesh opens.
 func (g *Group) listen() {
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
-		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Wake: g.handler.wake})
+		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake,
+		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
+	p := &g.parting
+	p.member, p.failed, p.limit, p.departed, p.tell = &g.member, g.Err, g.limits.now, g.forming.Departed.Has, g.control.Tell
+	p.fail = func(err error, at op.Seq) { g.failAt(err, at, true) }
+	p.called = func() op.Seq {
+		g.state.mu.Lock()
+		defer g.state.mu.Unlock()
+		return g.state.seq
+	}
 	g.control.Handle(control.Abort, g.handler.takeOver)
-	g.control.Handle(control.Called, (&events{g}).compare)
+	g.control.Handle(control.Called, func(peer int, m *control.Message) {
+		(&events{g}).compare(peer, m)
+		g.parting.missed(peer, m)
+	})
+	g.control.Handle(control.Parting, g.parting.heard)
 	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
+}
+
+// standing is where a collective stands, as it goes to peers; nil where none does.
+func standing(s host.Standing) *control.Standing {
+	if s.At == 0 {
+		return nil
+	}
+	return &control.Standing{At: uint64(s.At), From: s.From, Sent: s.Sent, Got: s.Got}
 }
 
 // fail gives the group its first error; later ones change nothing. With tell the peers hear of it. The progress engine ends

@@ -43,6 +43,7 @@ type Group struct {
 	state   state
 	limits  limits
 	handler failureHandler
+	parting parting
 }
 
 // state is how a group stands: the order of its operations, and what has ended it. Invariant 5 is kept here.
@@ -103,10 +104,17 @@ func (g *Group) Err() error {
 // Close names the operations that have failed meanwhile; they are over all the same, and so is the group.
 //
 // Peers learn of it when they next need this rank. The last group of an Init also closes the store that Init opened. Groups
-// may be closed in any order, also after a peer died. A second call does nothing, and does not wait for the first. Close
-// waits for hooks, for dumps and for the backends of devices; it must not be called by a hook. c10d: destroy_process_group.
+// may be closed in any order, also after a peer died. A rank that leaves out the last collective is found by the ranks that
+// need something of it, while others may be gone by then. Config.CloseBarrier has all ranks find it.
+//
+// A second call does nothing, and does not wait for the first. Close waits for hooks, for dumps and for the backends of
+// devices; it must not be called by a hook. c10d: destroy_process_group.
 func (g *Group) Close() error {
 	g = g.orOutside()
+	var parted error
+	if g.config.CloseBarrier == On && g.mesh.Load() != nil && !speaksGloo(g) { // Gloo has no control channel
+		parted = g.parting.part()
+	}
 	g.state.mu.Lock()
 	if g.state.closed {
 		g.state.mu.Unlock()
@@ -141,6 +149,7 @@ func (g *Group) Close() error {
 	if g.rank == colligo.NoRank {
 		return err
 	}
+	err = errors.Join(parted, err)
 	g.handler.end()
 	g.handler.closing.Store(0)
 	g.job.monitor.remove(&g.handler)

@@ -23,6 +23,12 @@ func (e *events) late(o *op.Op) error {
 	if speaksGloo(g) {
 		return e.lateOverGloo(o)
 	}
+	own := g.control.Here()
+	if o.OnCPU() { // then this is the goroutine of the progress engine
+		at, resume := g.host.Pause()
+		defer resume()
+		own.At, own.From, own.Sent, own.Got = uint64(at.At), at.From, at.Sent, at.Got
+	}
 	got := g.control.Ask()
 	if g.Err() != nil {
 		return nil // a peer has told the cause in the meantime, and may have gone without an answer
@@ -30,7 +36,7 @@ func (e *events) late(o *op.Op) error {
 	if g.config.Debug.Desync == On {
 		e.logDesync(got)
 	}
-	report := diagnose.Explain(e.lateCall(o), g.control.Here(), got)
+	report := diagnose.Explain(e.lateCall(o), own, got)
 	cause := report.Err()
 	if report.Class == colligo.ErrTimeout {
 		cause = &suspected{cause, report.Suspects}
@@ -68,7 +74,8 @@ func (e *events) lateOverGloo(o *op.Op) error {
 func (e *events) lateCall(o *op.Op) *diagnose.Operation {
 	g := e.g
 	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(g.id)),
-		After: min(o.Limit, time.Since(o.Clocked())).Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag)}
+		After: min(o.Limit, time.Since(o.Clocked())).Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag),
+		Left: g.forming.Departed.Left(), Global: g.renumbered()}
 	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
 		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
 	}
@@ -108,7 +115,7 @@ func (e *events) compare(peer int, m *control.Message) {
 		return
 	}
 	at := op.Seq(m.Seq)
-	g.failAt(&colligo.OpError{Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: at.Number(), Rank: g.rank, Peer: peer,
+	g.failAt(&colligo.OpError{Ranks: g.renumbered(), Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: at.Number(), Rank: g.rank, Peer: peer,
 		Lane: colligo.NoRank, Step: colligo.NoRank, Err: &host.Mismatch{Peer: peer, Ours: ours, Said: m.Call}}, at, true)
 }
 

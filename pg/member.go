@@ -25,13 +25,23 @@ func (m *member) globalRank() int {
 	return m.ranks[m.rank]
 }
 
+// renumbered returns the ranks of the default group by rank of this group, nil if they are the same.
+func (m *member) renumbered() []int {
+	for r, global := range m.ranks {
+		if r != global {
+			return m.ranks
+		}
+	}
+	return nil
+}
+
 // explain wraps the cause of a failed call in who called what.
 func (m *member) explain(o *op.Op, at op.Seq, cause error, second bool) error {
 	var known *colligo.OpError
 	if errors.As(cause, &known) && !second {
 		return cause
 	}
-	return &colligo.OpError{Group: m.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: m.rank,
+	return &colligo.OpError{Ranks: m.renumbered(), Group: m.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: m.rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
 }
 
@@ -50,7 +60,7 @@ func (m *member) ungated(turn uint64, peer int, cause error) error {
 		return nil
 	}
 	var said *control.Reported
-	return &colligo.OpError{Group: m.name, Op: "monitored_barrier", Seq: turn, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
+	return &colligo.OpError{Ranks: m.renumbered(), Group: m.name, Op: "monitored_barrier", Seq: turn, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
 		Step: colligo.NoRank, Second: errors.As(cause, &said), Err: cause}
 }
 

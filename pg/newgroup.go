@@ -80,15 +80,16 @@ func (g *Group) NewGroupWith(ctx context.Context, ranks []int, o GroupOptions) (
 		ranks = bootstrap.AllRanks(g.Size())
 	}
 	l := []bootstrap.List{{Ranks: slices.Sorted(slices.Values(ranks))}}
-	groups, err := g.make(ctx, l, &o)
+	groups, err := g.make(ctx, time.Now(), l, &o)
 	if err != nil {
 		return nil, fmt.Errorf("pg: new group %v: %w", ranks, err)
 	}
 	return groups[0], nil
 }
 
-// make makes a group of each list, with one barrier for all. The ranks of a list are in the order that they get.
-func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOptions) ([]*Group, error) {
+// make makes a group of each list, with one barrier for all, within ConnectTimeout from when the call began. The ranks of a list are
+// in the order that they get.
+func (g *Group) make(ctx context.Context, began time.Time, lists []bootstrap.List, o *GroupOptions) ([]*Group, error) {
 	if !g.IsMember() {
 		return nil, ErrNotMember
 	}
@@ -108,7 +109,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	if speaksGloo(g) {
 		return (*onGloo)(g).make(ctx, c, lists, o)
 	}
-	linking, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
+	linking, cancel := context.WithDeadlineCause(ctx, began.Add(c.ConnectTimeout), errConnect)
 	defer cancel()
 	if !o.LocalSync {
 		if err := assemble(linking, g, lists); err != nil {

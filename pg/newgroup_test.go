@@ -200,6 +200,24 @@ func TestMissingLocally(t *testing.T) {
 	})
 }
 
+// TestNumbersInBoth gives ranks of a subgroup by their numbers in the default group, too.
+func TestNumbersInBoth(t *testing.T) {
+	pgtest.Run(t, 6, func(t *testing.T, g *pg.Group) {
+		n := within(t, g, []int{1, 3, 5})
+		switch g.Rank() {
+		case 1, 3:
+			err := n.AllReduce(t.Context(), zeros[float32](1), colligo.Sum)
+			require.ErrorContains(t, err, "rank 2 (global 5) has not entered after 30m0s; ranks 0-1 (global 1, 3) wait")
+			require.Regexp(t, `\[rank [01] \(global [13]\) of group 0/1`, err.Error())
+			var failed *colligo.OpError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, []int{1, 3, 5}, failed.Ranks)
+		case 5:
+			time.Sleep(2 * time.Hour)
+		}
+	})
+}
+
 // TestUnequalLists has ranks mean groups of different sizes.
 func TestUnequalLists(t *testing.T) {
 	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ConnectTimeout = 5 * time.Second }}

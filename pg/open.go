@@ -84,7 +84,7 @@ func (g *Group) meetInStore(ctx context.Context, name string) error {
 func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selection) *Group {
 	size := len(m.Ranks)
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
-	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &events{g}})
+	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Global: g.renumbered(), Tuning: c.Tuning, Group: &events{g}})
 	g.limits.timeout, g.limits.devices = c.Timeout, c.onDevices
 	g.devices.selected, g.devices.host = selected, &seam{g}
 	g.devices.watch.Open(&events{g}, &g.ops)

@@ -21,9 +21,10 @@ import (
 
 func init() { roles["new group"] = makeGroup }
 
-// makeGroup makes a group of ranks that the argument lists, when told. Its first word may be "local".
+// makeGroup makes a group of ranks that the argument lists, when told. Its first word may be "local". As "color" it is a split.
 func makeGroup(p *process, g *pg.Group, arg string) error {
 	text, local := strings.CutPrefix(arg, "local ")
+	text, split := strings.CutPrefix(text, "color ")
 	var ranks []int
 	for part := range strings.SplitSeq(text, " ") {
 		rank, err := strconv.Atoi(part)
@@ -41,7 +42,13 @@ func makeGroup(p *process, g *pg.Group, arg string) error {
 	if err := p.tell("told", "", nil); err != nil {
 		return err
 	}
-	n, err := g.NewGroupWith(context.Background(), ranks, pg.GroupOptions{LocalSync: local})
+	var n *pg.Group
+	var err error
+	if ctx := context.Background(); split {
+		n, err = g.SplitByColor(ctx, g.Rank()%2, 0, pg.GroupOptions{})
+	} else {
+		n, err = g.NewGroupWith(ctx, ranks, pg.GroupOptions{LocalSync: local})
+	}
 	if err != nil {
 		return err
 	}
@@ -67,7 +74,10 @@ func openWithFew(medium string, more int) func(context.Context, *transport.Confi
 				return nil, err
 			}
 		}
-		if medium == "shm" {
+		switch medium {
+		case "cut":
+			return openCutting(ctx, tc)
+		case "shm":
 			return shm.Open(ctx, tc)
 		}
 		return tcp.Open(ctx, tc)
@@ -124,10 +134,10 @@ func TestKilledForming(t *testing.T) {
 // whether they would have been members or not.
 func TestStoppedBeforeNewGroup(t *testing.T) {
 	const limit = 4 * time.Second
-	for _, medium := range []string{"shm", "tcp"} {
-		t.Run("transport="+medium, func(t *testing.T) {
+	for medium, arg := range map[string]string{"shm": "0 1 3", "tcp": "color 0"} {
+		t.Run("transport="+medium+"/group="+arg, func(t *testing.T) {
 			t.Parallel()
-			job := launch(t, 4, order{Role: "new group", Arg: "0 1 3", Config: config{Transport: medium, ConnectTimeout: limit}}, nil)
+			job := launch(t, 4, order{Role: "new group", Arg: arg, Config: config{Transport: medium, ConnectTimeout: limit}}, nil)
 			job.all("init")
 			job.all("ready")
 			require.NoError(t, job.procs[3].cmd.Process.Signal(syscall.SIGSTOP))

@@ -35,7 +35,7 @@ type config struct {
 	Timeout, ConnectTimeout time.Duration
 	Transport, Interface    string
 	Compression             string
-	Checksum                bool
+	Checksum, CloseBarrier  bool
 	Certificates            string // folder of the files for TLS
 	StoreAt                 string // address of a TCP store to be passed as Config.Store
 	DumpSignal              int    // 0: none

@@ -23,6 +23,9 @@ import (
 func (c *config) forPG(p *process) (pg.Config, error) {
 	full := pg.Config{Init: c.Init, Rank: c.Rank, Size: c.Size, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout,
 		Transport: c.Transport, Interface: c.Interface, Compression: c.Compression, Checksum: c.Checksum}
+	if c.CloseBarrier {
+		full.CloseBarrier = pg.On
+	}
 	var err error
 	if c.Certificates != "" {
 		if full.TLS, err = c.tls(); err != nil {

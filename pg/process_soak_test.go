@@ -50,7 +50,7 @@ func survive(p *process, g *pg.Group, arg string) error {
 			err = old.Close()
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, old.Close())
 		}
 	}
 	if err := errors.Join(g.Barrier(ctx), p.tell("smaller", fmt.Sprint(g.Ranks()), nil)); err != nil {

@@ -96,6 +96,8 @@ var variables = []setting{
 	switched("COLLIGO_INIT_BARRIER", []string{"TORCH_DIST_INIT_BARRIER"}, "0",
 		"groups that have formed meet once more through the store; those of their own links they always do",
 		func(c *Config) *Toggle { return &c.InitBarrier }),
+	switched("COLLIGO_CLOSE_BARRIER", nil, "0", "Close waits for all ranks, and finds a rank that has left a collective out or died",
+		func(c *Config) *Toggle { return &c.CloseBarrier }),
 	switched("COLLIGO_DESYNC_DEBUG", torch("DESYNC_DEBUG"), "0", "on a timeout log where every rank is",
 		func(c *Config) *Toggle { return &c.Debug.Desync }),
 	switched("COLLIGO_ENABLE_MONITORING", []string{"TORCH_NCCL_ENABLE_MONITORING"}, "1", "watch the watchdog and whoever drives a group",

@@ -30,7 +30,7 @@ func Regroup(ctx context.Context, g *Group, exclude ...int) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.Close(); err != nil {
+	if err := g.Close(); err != nil && !errors.Is(err, g.Err()) { // with CloseBarrier it says why the group had failed
 		g.log.Warn("a group that was regrouped could not give everything back", "group", g.name, "rank", g.rank, "error", err)
 	}
 	return n, nil

@@ -1,9 +1,11 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
@@ -37,7 +39,7 @@ func (g *Group) NewSubgroups(ctx context.Context, size int, o GroupOptions) (min
 func (g *Group) NewSubgroupsByEnumeration(ctx context.Context, ranks [][]int, o GroupOptions) (mine *Group, all []*Group, err error) {
 	lists, err := bootstrap.Disjoint(ranks)
 	if err == nil {
-		all, err = g.make(ctx, lists, &o)
+		all, err = g.make(ctx, time.Now(), lists, &o)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("pg: subgroups %v: %w", ranks, err)
@@ -59,7 +61,7 @@ func (g *Group) SplitGroup(ctx context.Context, splits [][]int, o GroupOptions) 
 	lists, err := bootstrap.Disjoint(splits)
 	var n *Group
 	if err == nil {
-		n, err = g.split(ctx, lists, o)
+		n, err = g.split(ctx, time.Now(), lists, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pg: split %v: %w", splits, err)
@@ -86,31 +88,34 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	if color < NoColor {
 		return nil, fmt.Errorf("pg: split by color: color %d", color)
 	}
+	began := time.Now()
+	limited, cancel := context.WithDeadlineCause(ctx, began.Add(cmp.Or(o.ConnectTimeout, g.config.ConnectTimeout)), errConnect)
+	defer cancel()
 	all := make([]int64, 2*g.size)
 	mine := []int64{int64(color), int64(key)}
-	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
+	if err := g.AllGatherIntoTensor(&op.Own{Context: limited}, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return nil, fmt.Errorf("pg: split by color: %w", err)
 	}
 	lists := bootstrap.ByColor(all, NoColor)
 	if len(lists) == 0 {
 		return outside(g, bootstrap.List{Name: g.name + "/none"}, g.config, &o), nil
 	}
-	n, err := g.split(ctx, lists, o)
+	n, err := g.split(ctx, began, lists, o)
 	if err != nil {
 		return nil, fmt.Errorf("pg: split by color %d, key %d: %w", color, key, err)
 	}
 	return n, nil
 }
 
-// split makes the groups of a split and returns this rank's.
-func (g *Group) split(ctx context.Context, lists []bootstrap.List, o GroupOptions) (*Group, error) {
+// split makes the groups of a split, in a call that has begun at a time, and returns this rank's.
+func (g *Group) split(ctx context.Context, began time.Time, lists []bootstrap.List, o GroupOptions) (*Group, error) {
 	if !g.IsMember() {
 		return nil, ErrNotMember
 	}
 	if n := g.forming.CountSplit(); o.Desc == "" {
 		o.Desc = fmt.Sprintf("%s:split:%d", g.config.Desc, n)
 	}
-	all, err := g.make(ctx, lists, &o)
+	all, err := g.make(ctx, began, lists, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func swap(ctx context.Context, conn *net.UnixConn, own *hello, fd int) (peer []b
 		return nil, -1, fmt.Errorf("passing a segment, %d of %d bytes sent: %w", n, helloSize, err)
 	}
 	peer, oob := make([]byte, helloSize), make([]byte, unix.CmsgSpace(4))
-	n, oobn, _, _, err := conn.ReadMsgUnix(peer, oob)
+	n, oobn, flags, _, err := conn.ReadMsgUnix(peer, oob)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -99,6 +99,9 @@ func swap(ctx context.Context, conn *net.UnixConn, own *hello, fd int) (peer []b
 		return nil, -1, fmt.Errorf("waiting for its segment: %w", err)
 	}
 	peerFD, err = passed(oob[:oobn])
+	if err != nil && flags&unix.MSG_CTRUNC != 0 { // how the kernel says that this process may have no more descriptors
+		err = fmt.Errorf("taking its segment: %w", unix.EMFILE)
+	}
 	if err != nil {
 		return nil, -1, err
 	}

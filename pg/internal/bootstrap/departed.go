@@ -45,8 +45,8 @@ func (d *Departed) Left() []int {
 	return left
 }
 
-// has reports whether a peer is gone, and whether it died.
-func (d *Departed) has(peer int) (gone, died bool) {
+// Has reports whether a peer is gone, and whether it died.
+func (d *Departed) Has(peer int) (gone, died bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err, gone := d.by[peer]

@@ -198,7 +198,7 @@ func (e *Epoch) rollCall(ctx context.Context, expected []int) (here []int, await
 		return nil, nil, false, err
 	}
 	for _, global := range expected {
-		gone, died := e.old.Departed.has(e.old.find(global))
+		gone, died := e.old.Departed.Has(e.old.find(global))
 		beat, came, failed := peek(ctx, e.store, hereKey(global))
 		if err = errors.Join(err, failed); err != nil {
 			return nil, nil, false, unreachable(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // formatVersion changes when ranks of different versions could not work together.
-const formatVersion = 2
+const formatVersion = 3
 
 // info is the bootstrap info of a rank: what it tells the others of itself, through the store, before they link.
 type info struct {

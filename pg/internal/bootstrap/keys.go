@@ -98,7 +98,7 @@ func (f *Formation) Depart(lost []int, medium string) {
 	var dead []string
 	cleaner := true
 	for peer := range f.size() {
-		gone, died := f.Departed.has(peer)
+		gone, died := f.Departed.Has(peer)
 		if slices.Contains(lost, peer) {
 			gone, died = true, true
 		}

@@ -45,7 +45,9 @@ func (f *Formation) Linking(ctx context.Context, broken func() error) (linking c
 	f.lookout.mu.Lock()
 	f.lookout.end = cancel
 	f.lookout.mu.Unlock()
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		tick := time.NewTicker(brokenTick)
 		defer tick.Stop()
 		for {
@@ -66,7 +68,10 @@ func (f *Formation) Linking(ctx context.Context, broken func() error) (linking c
 			}
 		}
 	}()
-	return ctx, func() { cancel(nil) }
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
 }
 
 // await waits until all keys are in the group's part of the store, or a rank has given up.
@@ -178,7 +183,7 @@ func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
 const firstWord = 1500 * time.Millisecond
 
 // FirstCause returns why the group could not form, where err is only what that meant for this rank: another rank went away. If
-// no rank has said why, and broken does not know, it is err.
+// all ranks that have said why left because of another, it is the word of the first. If no rank has, it is err.
 func (f *Formation) FirstCause(err error, broken func() error) error {
 	if !consequence(err) {
 		return err
@@ -191,6 +196,9 @@ func (f *Formation) FirstCause(err error, broken func() error) error {
 			if !e.heard {
 				return e
 			}
+		}
+		if len(left) > 0 && !errors.As(err, new(*GaveUp)) {
+			err = left[0]
 		}
 		if broken != nil {
 			if cause := broken(); cause != nil {

@@ -18,7 +18,12 @@ type Config struct {
 	Describe     func(transport.Call) string // words for Message.Call
 	Number       func(seq uint64) uint64     // the number that the program counts for a Message.Seq
 	Failed       func() error                // the group's first error, nil while it works
+	Left         func() []int                // the peers that have closed the group; may be nil
 	Wake         func()                      // has the progress engine look again
+
+	// Inquire has f called once with where the collective at hand stands, nil if there is none; f does not wait. It reports false
+	// if nothing is under way. It may be nil.
+	Inquire func(f func(*Standing)) bool
 }
 
 // Channel is one rank's end of a group's control channel. The zero value keeps progress, and neither sends nor receives.

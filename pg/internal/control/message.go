@@ -21,6 +21,7 @@ const (
 	Fingerprint Kind = "print"  // what the sender calls, at debug level DETAIL
 	Dump        Kind = "dump"   // write what is recorded
 	Barrier     Kind = "gate"   // of a monitored barrier
+	Parting     Kind = "part"   // the sender closes the group; Seq is the last collective that it has called
 )
 
 // Message is what goes between two ranks. Each kind uses some of the fields.
@@ -37,7 +38,19 @@ type Message struct {
 	Sends []int  `json:",omitempty"` // peers of the sender's pending sends
 	Recvs []int  `json:",omitempty"` // peers of its pending receives, diagnose.AnyPeer among them
 
+	// Of an answer: where the collective stands that the sender is in, as in diagnose.Snapshot.
+	Partial bool      `json:",omitempty"` // it follows in another answer, unless bytes move
+	Stands  *Standing `json:",omitempty"`
+
 	Fingerprint *diagnose.Fingerprint `json:"Print,omitempty"` // of what the sender calls
+}
+
+// Standing is where a collective stands, as in diagnose.Snapshot.
+type Standing struct {
+	At   uint64        `json:",omitempty"`
+	From []int         `json:",omitempty"`
+	Sent map[int]int64 `json:",omitempty"`
+	Got  map[int]int64 `json:",omitempty"`
 }
 
 // Cause is a sentinel error and the name by which it goes between ranks.

@@ -22,6 +22,7 @@ type Asked struct {
 	all   *queries
 	token uint64
 	from  diagnose.Snapshots // under queries.mu
+	whole int                // answers that no other follows
 	more  chan struct{}      // has room for one signal
 }
 
@@ -34,7 +35,7 @@ func (c *Channel) Expect() *Asked {
 		qs.open = map[uint64]*Asked{}
 	}
 	qs.asked++
-	q := &Asked{qs, qs.asked, diagnose.Snapshots{}, make(chan struct{}, 1)}
+	q := &Asked{all: qs, token: qs.asked, from: diagnose.Snapshots{}, more: make(chan struct{}, 1)}
 	qs.open[q.token] = q
 	return q
 }
@@ -50,11 +51,11 @@ func (q *Asked) End() diagnose.Snapshots {
 	return q.from
 }
 
-// count returns how many peers have answered.
+// count returns how many peers have answered in full.
 func (q *Asked) count() int {
 	q.all.mu.Lock()
 	defer q.all.mu.Unlock()
-	return len(q.from)
+	return q.whole
 }
 
 // signal has the goroutine that asks look again. The caller holds queries.mu.
@@ -65,14 +66,22 @@ func (q *Asked) signal() {
 	}
 }
 
-// put takes a peer's answer.
-func (qs *queries) put(peer int, token uint64, s diagnose.Snapshot) {
+// put takes a peer's answer. The partial one, and the one that follows it, may come in either order.
+func (qs *queries) put(peer int, m *Message, s diagnose.Snapshot) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q := qs.open[token]; q != nil { // else it is too late
-		q.from[peer] = s
-		q.signal()
+	q := qs.open[m.Token]
+	if q == nil {
+		return // it is too late
 	}
+	if _, known := q.from[peer]; m.Partial && known {
+		return
+	}
+	q.from[peer] = s
+	if !m.Partial {
+		q.whole++
+	}
+	q.signal()
 }
 
 // stir has all goroutines that ask look again.
@@ -88,10 +97,14 @@ func (qs *queries) stir() {
 // the latest after Patience.
 func (c *Channel) Ask() diagnose.Snapshots {
 	q := c.Expect()
+	expected := c.config.Size - 1
+	if c.config.Left != nil {
+		expected -= len(c.config.Left())
+	}
 	c.Tell(&Message{Kind: Query, Token: q.token})
 	limit := time.NewTimer(Patience)
 	defer limit.Stop()
-	for q.count() < c.config.Size-1 && c.config.Failed() == nil {
+	for q.count() < expected && c.config.Failed() == nil {
 		select {
 		case <-q.more:
 		case <-limit.C:
@@ -114,17 +127,26 @@ func (c *Channel) here() *Message {
 	return m
 }
 
-// answer answers a peer's progress query.
+// answer answers a peer's progress query. Where the collective at hand stands, the progress engine tells in a second answer.
 func (c *Channel) answer(peer int, m *Message) {
 	here := c.here()
 	here.Token = m.Token
+	here.Partial = c.config.Inquire != nil && c.config.Inquire(func(s *Standing) {
+		second := c.here()
+		second.Token, second.Stands = m.Token, s
+		c.send(peer, second, "answer not sent")
+	})
 	c.send(peer, here, "answer not sent")
 }
 
 // answered takes a peer's answer.
-func (c *Channel) answered(peer int, m *Message) { c.queries.put(peer, m.Token, c.snapshot(m)) }
+func (c *Channel) answered(peer int, m *Message) { c.queries.put(peer, m, c.snapshot(m)) }
 
 // snapshot reads an answer.
 func (c *Channel) snapshot(m *Message) diagnose.Snapshot {
-	return diagnose.Snapshot{Seq: m.Seq, Done: m.Done, Number: c.config.Number(m.Done), Call: m.Call, Sends: m.Sends, Recvs: m.Recvs}
+	s := diagnose.Snapshot{Seq: m.Seq, Done: m.Done, Number: c.config.Number(m.Done), Call: m.Call, Sends: m.Sends, Recvs: m.Recvs}
+	if at := m.Stands; at != nil {
+		s.At, s.From, s.Sent, s.Got = at.At, at.From[:min(len(at.From), diagnose.MostNamed)], at.Sent, at.Got
+	}
+	return s
 }

@@ -30,6 +30,12 @@ type Snapshot struct {
 	Call   string // the collective entered last, in words
 	Sends  []int  // peers of pending sends
 	Recvs  []int  // peers of pending receives, AnyPeer among them
+
+	// Of the collective under way, which is At; empty where it moves, or where its rank does not tell.
+	At   uint64        // as Seq, of the collective that the rank is in; 0: of none
+	From []int         // peers from which it waits for bytes
+	Sent map[int]int64 // bytes that it has handed over, by peer
+	Got  map[int]int64 // bytes that have arrived, by peer
 }
 
 // Snapshots holds what ranks have answered, by rank. A rank that has not answered is absent.
@@ -43,6 +49,8 @@ type Operation struct {
 	Call       string    // as Snapshot.Call
 	After      string    // the time that it has taken
 	Device     bool      // its tensors are on a device, where ranks do not tell which collectives are complete
+	Left       []int     // ranks that have closed the group; they answer nothing, and no fault of theirs is known
+	Global     []int     // ranks of the default group by rank of this one; nil where messages need not give them
 
 	// Of a send or receive.
 	Peer, Tag  int
@@ -64,7 +72,7 @@ func Explain(o *Operation, own Snapshot, peers Snapshots) Report {
 	if o.pair() {
 		r.Line = pairLine(o, peers)
 	} else {
-		r.Line, r.Class = line(o, peers)
+		r.Line, r.Class = line(o, own, peers)
 	}
 	if r.Class == colligo.ErrTimeout {
 		r.Suspects = suspects(o, own, peers)

@@ -7,26 +7,50 @@ import (
 
 // suspects returns the ranks at fault when an operation is late, as far as the snapshots tell. The first rule that applies
 // decides:
-//  1. Ranks that do not answer.
-//  2. For a send or receive, the end of the peer's chain of ranks that wait for messages.
-//  3. On a device, the ranks that have come least far.
-//  4. Ranks that have not entered the collective and have nothing pending.
-//  5. The ends of the chains of ranks that wait for messages.
+//  1. Ranks that do not answer, unless they have closed the group.
+//  2. The ends of links on which bytes are stuck.
+//  3. For a send or receive, the end of the peer's chain of ranks that wait for messages.
+//  4. On a device, the ranks that have come least far.
+//  5. Ranks that have not entered the collective and have nothing pending.
+//  6. The ends of the chains of ranks that wait for messages.
+//  7. Ranks that have closed the group.
 func suspects(o *Operation, own Snapshot, peers Snapshots) []int {
 	all := Snapshots{o.Rank: own}
 	maps.Copy(all, peers)
-	var silent []int
+	var silent, left []int
 	for peer := range o.Size {
-		if _, ok := all[peer]; !ok {
+		if _, ok := all[peer]; ok {
+			continue
+		}
+		if slices.Contains(o.Left, peer) {
+			left = append(left, peer)
+		} else {
 			silent = append(silent, peer)
 		}
 	}
-	switch {
-	case silent != nil:
+	if silent != nil {
 		return silent
-	case o.pair():
+	}
+	if found := all.present(o, own, peers); found != nil {
+		return found
+	}
+	return left
+}
+
+// present returns the suspects among the ranks that answer.
+func (all Snapshots) present(o *Operation, own Snapshot, peers Snapshots) []int {
+	if stuck := stuckLinks(o, own, peers); stuck != nil {
+		var ends []int
+		for _, l := range stuck {
+			ends = append(ends, l.from, l.to)
+		}
+		slices.Sort(ends)
+		return slices.Compact(ends)
+	}
+	if o.pair() {
 		return all.atEnd([]int{o.Peer})
-	case o.Device:
+	}
+	if o.Device {
 		return all.last(o.Seq)
 	}
 	if idle := all.idle(o.Seq); idle != nil {
@@ -39,6 +63,29 @@ func suspects(o *Operation, own Snapshot, peers Snapshots) []int {
 		}
 	}
 	return all.atEnd(waiting)
+}
+
+// stuckLink is a direction between two ranks in which bytes were sent that have not arrived.
+type stuckLink struct{ from, to int }
+
+// stuckLinks returns them in ascending order of the receiving rank. A rank that has gone on from a collective has sent all that
+// it had to send in it.
+func stuckLinks(o *Operation, own Snapshot, peers Snapshots) []stuckLink {
+	all := Snapshots{o.Rank: own}
+	maps.Copy(all, peers)
+	var found []stuckLink
+	for _, to := range slices.Sorted(maps.Keys(all)) {
+		s := all[to]
+		for _, from := range s.From {
+			f, ok := all[from]
+			gone := ok && s.At > 0 && (f.Done >= s.At || f.At > s.At)
+			ahead := ok && s.At > 0 && f.At == s.At && f.Sent[to] > s.Got[from]
+			if (gone || ahead) && len(found) < MostNamed {
+				found = append(found, stuckLink{from, to})
+			}
+		}
+	}
+	return found
 }
 
 // idle returns the ranks that have not entered a collective and have nothing pending.

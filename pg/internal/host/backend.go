@@ -38,6 +38,7 @@ type Config struct {
 	Name   string // of the group, for messages
 	Rank   int
 	Size   int
+	Global []int // ranks of the default group by rank of this one; nil where they are the same
 	Tuning []tuning.Rule
 	Group  Group
 }
@@ -55,6 +56,7 @@ type Backend struct {
 	idle    chan struct{}
 
 	fresh     atomic.Bool           // queue is not empty
+	inquired  atomic.Bool           // inquiries are open
 	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
 	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
 	beats     atomic.Uint64         // polls of the progress engine
@@ -77,7 +79,7 @@ type Backend struct {
 	taken      []any            // by peer: the receive or the unexpected message that the message at the head of the lane belongs to
 	unexpected unexpected
 	spares     []*Message // to be used again
-
+	inquiries  inquiries
 }
 
 // collective is the one that advances.

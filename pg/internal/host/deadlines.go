@@ -26,6 +26,9 @@ func (b *Backend) nearest() time.Time {
 	if b.cut.err != nil {
 		earlier(b.cut.at.Add(grace))
 	}
+	if since := b.inquiries.since; !since.IsZero() {
+		earlier(since.Add(still))
+	}
 	if a := b.abort.Load(); a != nil {
 		earlier(a.at.Add(Drain))
 		if len(b.active) > 0 {
@@ -64,6 +67,9 @@ func (b *Backend) expired() bool {
 	var late *op.Op
 	var cause error
 	now := time.Now()
+	if b.inquired.Load() {
+		b.inquiry(now)
+	}
 	if b.cut.err != nil && now.Sub(b.cut.at) >= grace {
 		return b.Group.Fail(b.cut.err, b.cut.seq)
 	}

@@ -98,7 +98,7 @@ func collectiveOf(o *op.Op) op.Seq {
 
 // locate says where in its plan an operation failed.
 func (b *Backend) locate(o *op.Op, err error) error {
-	e := &colligo.OpError{Group: b.Name, Op: o.Coll.String(), Seq: sequence(o).Number(), What: o.What(), Rank: b.Rank,
+	e := &colligo.OpError{Ranks: b.Global, Group: b.Name, Op: o.Coll.String(), Seq: sequence(o).Number(), What: o.What(), Rank: b.Rank,
 		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: Classify(err)}
 	var at *engine.Error
 	if errors.As(err, &at) {

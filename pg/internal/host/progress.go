@@ -22,7 +22,7 @@ func (b *Backend) progress(until *op.Op) {
 			idle = 0
 			continue
 		}
-		if idle++; (idle >= spin || b.cancelled.Load()) && b.expired() {
+		if idle++; (idle >= spin || b.cancelled.Load() || b.inquired.Load()) && b.expired() {
 			continue
 		}
 		b.mesh.Wait(idle, b.nearest())
@@ -46,6 +46,7 @@ func (b *Backend) handOver() {
 		return
 	}
 	b.running = false
+	b.tell(Standing{})
 	if b.idle != nil {
 		close(b.idle)
 		b.idle = nil

@@ -19,3 +19,17 @@ func TestText(t *testing.T) {
 		require.Equal(t, want, Text(ranks)+" "+Verb(ranks, "has", "have"))
 	}
 }
+
+// TestBoth prints the numbers in the default group where they differ.
+func TestBoth(t *testing.T) {
+	global := []int{0, 1, 5, 4, 9}
+	for want, ranks := range map[string][]int{
+		"ranks 0-1":                        {0, 1},
+		"rank 2 (global 5)":                {2},
+		"ranks 0, 2-4 (global 0, 5, 4, 9)": {0, 2, 3, 4},
+		"rank 7":                           {7},
+	} {
+		require.Equal(t, want, Both(ranks, global))
+		require.Equal(t, Text(ranks), Both(ranks, nil))
+	}
+}
