@@ -10,6 +10,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 )
@@ -22,6 +23,15 @@ type environment struct {
 	where    string        // such as "cpu", or the device's model
 	first    time.Duration // from the process's beginning to the end of its first all_reduce on the GPU
 	index    int           // of the device
+}
+
+// withNCCL gives the backend of that name its options.
+func (o *options) withNCCL(ctx context.Context) (context.Context, error) {
+	l, err := nccl.Open(o.nccl)
+	if err != nil {
+		return ctx, err
+	}
+	return nccl.With(ctx, nccl.Options{Driver: o.machine.driver, Library: l, Timeout: o.timeout}), nil
 }
 
 // openEnvironment takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of
@@ -38,6 +48,11 @@ func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, 
 	}
 	s.index = local % o.machine.devices
 	ctx = peer.With(ctx, peer.Options{Driver: o.machine.driver, Rules: v.rules, Memory: int(o.heap), Timeout: o.timeout})
+	if o.backend == nccl.Name {
+		if ctx, err = o.withNCCL(ctx); err != nil {
+			return s, ctx, err
+		}
+	}
 	if s.gpu, err = openGPU(o.machine.driver, s.index, o.largest(), runtime.NumCPU()/o.ranks); err != nil {
 		return s, ctx, err
 	}

@@ -27,6 +27,7 @@ type options struct {
 	threads           bool
 	graph             int
 	compare, nccl     string
+	backend           string
 	register          bool
 	choices, tune     bool
 	try               grids
@@ -81,6 +82,7 @@ func (o *options) flags() *flag.FlagSet {
 	f.Var(&o.heap, "heap", "`bytes` of the memory through which a rank's GPU takes part, at most; 0 is the backend's default")
 	f.IntVar(&o.graph, "graph", 0, "capture `K` operations into a CUDA graph and time its launches, per operation")
 	f.StringVar(&o.compare, "compare", "", "`nccl`: take turns with NCCL on the same GPU tensors and stream")
+	f.StringVar(&o.backend, "backend", "", "`name` of the backend of GPU tensors: peer, or nccl")
 	f.StringVar(&o.nccl, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")
 	f.BoolVar(&o.register, "register", false, "register the GPU tensors' memory with the group, and with NCCL if it is compared")
 	f.BoolVar(&o.choices, "choices", false, "print the tables by which algorithms are picked, and do nothing else")

@@ -137,6 +137,9 @@ func (o *options) config(v *variant, i int) pg.Config {
 	if o.transport != inProcess {
 		c.Transport = o.transport
 	}
+	if o.backend != "" {
+		c.Backends = "cpu:host,cuda:" + o.backend
+	}
 	return c
 }
 

@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 	"strings"
-	"unsafe"
 )
 
 // LoadModule compiles PTX for the device, or takes a cubin. name is for the error, which has the compiler's words in it.
@@ -33,25 +32,6 @@ func (t Thread) Function(m Module, name string) (Function, error) {
 		return 0, fmt.Errorf("%w: %s", err, name)
 	}
 	return f, t.check("cuFuncLoad", t.driver.FuncLoad(f))
-}
-
-// Grid is the shape of a launch.
-type Grid struct {
-	Blocks, Threads uint32 // threads of one block
-	Shared          uint32 // bytes of dynamic shared memory of one block
-}
-
-// Launch enqueues a kernel whose only parameter is the struct that args points to. The driver copies it before Launch
-// returns. A struct that is used again and again lies on the heap and costs no allocation.
-func (t Thread) Launch(f Function, g Grid, args unsafe.Pointer, s Stream) error {
-	return t.check("cuLaunchKernel", t.driver.LaunchKernel(f, g.Blocks, g.Threads, g.Shared, s, args))
-}
-
-// LaunchAhead launches a kernel before the work in front of it on s has ended. The kernel itself waits for that end
-// (griddepcontrol.wait) before it touches memory. Its blocks come to the device while a kernel before it ends. It costs less
-// time on the host, too.
-func (t Thread) LaunchAhead(f Function, g Grid, args unsafe.Pointer, s Stream) error {
-	return t.check("cuLaunchKernelEx", t.driver.LaunchAhead(f, g.Blocks, g.Threads, g.Shared, s, args))
 }
 
 // LaunchesAhead reports whether device and driver have LaunchAhead.

@@ -1,6 +1,9 @@
 package cuda
 
-import "runtime"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // A Thread is the calling goroutine locked to its operating system thread with a device's context current there. It is
 // used by that goroutine only, until Leave.
@@ -34,6 +37,25 @@ func (t Thread) Leave() {
 		t.driver.CtxSetCurrent(t.back)
 	}
 	runtime.UnlockOSThread()
+}
+
+// Grid is the shape of a launch.
+type Grid struct {
+	Blocks, Threads uint32 // threads of one block
+	Shared          uint32 // bytes of dynamic shared memory of one block
+}
+
+// Launch enqueues a kernel whose only parameter is the struct that args points to. The driver copies it before Launch
+// returns. A struct that is used again and again lies on the heap and costs no allocation.
+func (t Thread) Launch(f Function, g Grid, args unsafe.Pointer, s Stream) error {
+	return t.check("cuLaunchKernel", t.driver.LaunchKernel(f, g.Blocks, g.Threads, g.Shared, s, args))
+}
+
+// LaunchAhead launches a kernel before the work in front of it on s has ended. The kernel itself waits for that end
+// (griddepcontrol.wait) before it touches memory. Its blocks come to the device while a kernel before it ends. It costs less
+// time on the host, too.
+func (t Thread) LaunchAhead(f Function, g Grid, args unsafe.Pointer, s Stream) error {
+	return t.check("cuLaunchKernelEx", t.driver.LaunchAhead(f, g.Blocks, g.Threads, g.Shared, s, args))
 }
 
 // EnablePeer lets kernels and copies of this device reach memory of cuMemAlloc on peer. Doing so twice is no error.

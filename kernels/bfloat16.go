@@ -13,14 +13,16 @@ func bfloat16Loops() loops {
 func bfloat16Sum(dst, a, b []byte) {
 	d, x, y := views[uint16](dst, a, b)
 	for i := range d {
-		d[i] = colligo.BFloat16FromFloat32(colligo.BFloat16ToFloat32(x[i]) + colligo.BFloat16ToFloat32(y[i]))
+		p, q := colligo.BFloat16ToFloat32(x[i]), colligo.BFloat16ToFloat32(y[i])
+		d[i] = colligo.BFloat16FromFloat32(settled(p+q, p, q))
 	}
 }
 
 func bfloat16Prod(dst, a, b []byte) {
 	d, x, y := views[uint16](dst, a, b)
 	for i := range d {
-		d[i] = colligo.BFloat16FromFloat32(colligo.BFloat16ToFloat32(x[i]) * colligo.BFloat16ToFloat32(y[i]))
+		p, q := colligo.BFloat16ToFloat32(x[i]), colligo.BFloat16ToFloat32(y[i])
+		d[i] = colligo.BFloat16FromFloat32(settled(p*q, p, q))
 	}
 }
 
@@ -28,6 +30,7 @@ func bfloat16Scale(dst, src []byte, factor float64) {
 	d, x := pair[uint16](dst, src)
 	f := colligo.BFloat16ToFloat32(colligo.BFloat16FromFloat32(float32(factor)))
 	for i := range d {
-		d[i] = colligo.BFloat16FromFloat32(colligo.BFloat16ToFloat32(x[i]) * f)
+		p := colligo.BFloat16ToFloat32(x[i])
+		d[i] = colligo.BFloat16FromFloat32(settled(p*f, p, f))
 	}
 }

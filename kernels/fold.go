@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"unsafe"
 
 	"github.com/colligo-go/colligo"
@@ -13,62 +14,85 @@ type Step struct {
 	Partial bool // the result is not yet the sum of all ranks
 }
 
-// Fold reduces any number of sources, at least one, into dst in their order, as the GPU kernels do. Each source is the input of
-// one rank. Sums and products of float16, bfloat16 and float8 are kept in float32 and rounded once, at the end: a scaled source is
-// not rounded either. Only thus does it differ from a chain of Scale, Reduce and Finish. Above 1, ranks makes sums averages. All slices
-// have one length; dst may be one of the sources. It returns the error of OpKind.Check.
+// Fold is the method of that name of the kernel that Lookup finds. It returns the error of OpKind.Check.
 func Fold(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, ranks int) error {
 	return FoldStep(d, k, dst, src, Step{Ranks: ranks})
 }
 
-// FoldStep folds one step of a reduction whose result grows from rank to rank, as in a ring.
+// FoldStep folds one step of a reduction whose result grows from rank to rank, as in a ring. It returns the error of OpKind.Check.
 func FoldStep(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, s Step) error {
-	sums := k == colligo.KindSum || k == colligo.KindAvg || k == colligo.KindPremulSum
-	if sums && s.Ranks > 1 {
-		k = colligo.KindAvg
-	} else {
-		s.Ranks = 1
-	}
 	kernel, err := Lookup(d, k)
 	if err != nil {
 		return err
 	}
+	if s.Ranks > 1 && kernel.sums() {
+		if _, err := Lookup(d, colligo.KindAvg); err != nil {
+			return err
+		}
+	}
+	kernel.FoldStep(dst, src, s)
+	return nil
+}
+
+// Fold reduces any number of sources, at least one, into dst in their order and in one pass, as the GPU kernels do. Each source is
+// the input of one rank. Sums and products of float16, bfloat16 and float8 are kept in float32 and rounded once, at the end: a
+// scaled source is not rounded either. Only thus does it differ from a chain of Scale, Reduce and Finish. Above 1, ranks makes sums
+// averages. All slices have one length; dst may be one of the sources, but must not overlap any partly. It panics if elements
+// that have no average are to be averaged.
+func (k *Kernel) Fold(dst []byte, src [][]byte, ranks int) { k.FoldStep(dst, src, Step{Ranks: ranks}) }
+
+// FoldStep folds one step of a reduction whose result grows from rank to rank.
+func (k *Kernel) FoldStep(dst []byte, src [][]byte, s Step) {
 	for _, x := range src {
-		kernel.check("fold", dst, x)
+		k.check("fold", dst, x)
 	}
-	if w := widths[d]; w.widen != nil && (sums || k == colligo.KindProd) {
-		foldWide(kernel, d, k, dst, src, s)
-		return nil
+	if !k.sums() {
+		s.Ranks = 1
+	} else if s.Ranks > 1 && k.finish == nil {
+		panic(fmt.Sprintf("kernels: fold of %s over %d ranks", k.name, s.Ranks))
 	}
-	acc, scaled := make([]byte, len(dst)), make([]byte, len(dst))
-	copy(acc, s.source(kernel, scaled, src, 0))
-	if d == colligo.Bool {
+	weight, divisor := 1.0, 1
+	if s.Ranks > 1 && k.finish.weighs {
+		weight = k.finish.Weight(s.Ranks)
+	} else if s.Ranks > 1 && !s.Partial {
+		divisor = s.Ranks
+	}
+	if weight == 1 && k.vector.fold != nil && len(dst) >= k.least {
+		k.vectorFold(dst, src, divisor)
+		return
+	}
+	if k.wide() {
+		k.foldWide(dst, src, &s, weight)
+		return
+	}
+	acc, scaled := make([]byte, len(dst)), []byte(nil)
+	if weight != 1 {
+		scaled = make([]byte, len(dst))
+	}
+	source := func(i int) []byte {
+		if weight == 1 || !s.isInput(i, len(src)) {
+			return src[i]
+		}
+		k.Scale(scaled, src[i], weight)
+		return scaled
+	}
+	copy(acc, source(0))
+	if k.real == colligo.Bool {
 		for i, b := range acc {
 			acc[i] = min(b, 1)
 		}
 	}
 	for i := range src[1:] {
-		kernel.Reduce(acc, acc, s.source(kernel, scaled, src, i+1))
+		k.Reduce(acc, acc, source(i+1))
 	}
-	if !s.Partial {
-		kernel.Finish(acc, acc, s.Ranks)
+	if divisor > 1 {
+		k.finish.Finish(acc, acc, divisor)
 	}
 	copy(dst, acc)
-	return nil
 }
 
 // isInput reports whether source i of n is one rank's input.
 func (s *Step) isInput(i, n int) bool { return !s.SumLast || i < n-1 }
-
-// source returns source i, in scaled if it is to be scaled.
-func (s *Step) source(k *Kernel, scaled []byte, src [][]byte, i int) []byte {
-	w := k.Weight(s.Ranks)
-	if w == 1 || !s.isInput(i, len(src)) {
-		return src[i]
-	}
-	k.Scale(scaled, src[i], w)
-	return scaled
-}
 
 // widths has the conversions of the types that are folded in float32.
 var widths = [colligo.Complex128 + 1]struct {
@@ -104,26 +128,36 @@ func narrow8(f func(float32) uint8) func(unsafe.Pointer, int, float32) {
 	return func(p unsafe.Pointer, i int, v float32) { *(*uint8)(unsafe.Add(p, i)) = f(v) }
 }
 
-// foldWide folds elements that are widened first.
-func foldWide(kernel *Kernel, d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, s Step) {
-	w := widths[d]
+// sums reports whether the kernel reduces to sums.
+func (k *Kernel) sums() bool {
+	return k.kind == colligo.KindSum || k.kind == colligo.KindAvg || k.kind == colligo.KindPremulSum
+}
+
+// wide reports whether a fold keeps its elements in float32.
+func (k *Kernel) wide() bool {
+	return widths[k.real].widen != nil && k.kind != colligo.KindMin && k.kind != colligo.KindMax
+}
+
+// foldWide folds elements that are widened first. The weight is rounded to the element type.
+func (k *Kernel) foldWide(dst []byte, src [][]byte, s *Step, weight float64) {
+	w := widths[k.real]
 	var word [2]byte
-	w.narrow(unsafe.Pointer(&word), 0, float32(kernel.Weight(s.Ranks)))
-	weight := w.widen(unsafe.Pointer(&word), 0)
+	w.narrow(unsafe.Pointer(&word), 0, float32(weight))
+	by := w.widen(unsafe.Pointer(&word), 0)
 	value := func(i, of int) float32 {
 		v := w.widen(unsafe.Pointer(&src[of][0]), i)
-		if s.Ranks > 1 && s.isInput(of, len(src)) {
-			v *= weight
+		if weight != 1 && s.isInput(of, len(src)) {
+			v = settled(v*by, v, by)
 		}
 		return v
 	}
-	for i := range len(dst) / d.Size() {
+	for i := range len(dst) / k.size {
 		acc := value(i, 0)
 		for of := range src[1:] {
-			if v := value(i, of+1); k == colligo.KindProd {
-				acc *= v
+			if v := value(i, of+1); k.kind == colligo.KindProd {
+				acc = settled(acc*v, acc, v)
 			} else {
-				acc += v
+				acc = settled(acc+v, acc, v)
 			}
 		}
 		w.narrow(unsafe.Pointer(&dst[0]), i, acc)

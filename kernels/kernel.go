@@ -9,8 +9,7 @@ import (
 )
 
 // A Kernel is one kind of reduction on one element type. Kernels are found by Lookup and never change. The methods may be
-// called from any number of goroutines. Slices are in the machine's byte order and hold whole elements. Any address will do;
-// addresses that are multiples of the element's alignment are fastest.
+// called from any number of goroutines. Slices are in the machine's byte order and hold whole elements. Any address will do.
 type Kernel struct {
 	name   string
 	size   int     // bytes of an element
@@ -19,6 +18,13 @@ type Kernel struct {
 	weighs bool                                  // an average that multiplies before it adds
 	divide func(dst, src []byte, by int)         // only of averages of integers
 	scale  func(dst, src []byte, factor float64) // only of floating point types
+
+	kind            colligo.OpKind
+	real            colligo.DType // of the element, or of the parts of a complex one
+	least           int           // bytes from which on vector loops are taken, where there are any
+	vector          binaryLoop
+	divides, scales unaryLoop
+	finish          *Kernel // the average of the same elements; nil where there is none
 }
 
 // Lookup returns the kernel of kind k on elements of type d, or the error of OpKind.Check. It allocates nothing when
@@ -42,6 +48,10 @@ func (k *Kernel) Name() string { return k.name }
 func (k *Kernel) Reduce(dst, a, b []byte) {
 	if len(a) != len(dst) || len(b) != len(dst) || len(dst)%k.size != 0 {
 		panic(fmt.Sprintf("kernels: %s of %d and %d bytes into %d bytes, elements of %d", k.name, len(a), len(b), len(dst), k.size))
+	}
+	if k.vector.reduce != nil && len(dst) >= k.least {
+		k.vectorReduce(dst, a, b)
+		return
 	}
 	if k.aligned(dst) && k.aligned(a) && k.aligned(b) {
 		k.reduce(dst, a, b)
@@ -81,6 +91,9 @@ func (k *Kernel) Finish(dst, src []byte, ranks int) {
 		copy(dst, src)
 		return
 	}
+	if k.vectorDivide(dst, src, ranks) {
+		return
+	}
 	if k.aligned(dst) && k.aligned(src) {
 		k.divide(dst, src, ranks)
 		return
@@ -95,6 +108,9 @@ func (k *Kernel) Scale(dst, src []byte, factor float64) {
 	k.check("scale", dst, src)
 	if k.scale == nil {
 		panic("kernels: scale of " + k.name + ", which is not floating point")
+	}
+	if k.vectorScale(dst, src, factor) {
+		return
 	}
 	if k.aligned(dst) && k.aligned(src) {
 		k.scale(dst, src, factor)

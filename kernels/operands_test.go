@@ -53,12 +53,12 @@ func edge(rnd *rand.Rand, d colligo.DType) uint64 {
 
 const canary = 0xa5
 
-// A guarded slice lies between canaries, at an address that is offset bytes after a multiple of 16.
+// A guarded slice lies between canaries, at an address that is offset bytes after a multiple of 64.
 type guarded struct{ all, data []byte }
 
 func guard(data []byte, offset int) guarded {
-	all := bytes.Repeat([]byte{canary}, len(data)+96)
-	start := 32 - int(uintptr(unsafe.Pointer(&all[0]))%16) + offset
+	all := bytes.Repeat([]byte{canary}, len(data)+192)
+	start := 64 - int(uintptr(unsafe.Pointer(&all[0]))%64) + offset
 	g := guarded{all, all[start : start+len(data)]}
 	copy(g.data, data)
 	return g

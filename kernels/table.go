@@ -3,9 +3,20 @@ package kernels
 import "github.com/colligo-go/colligo"
 
 // table holds the kernels by element type and kind; entries that OpKind.Check refuses are empty.
-var table = buildTable()
+var table = buildTable(best())
 
-type kernelTable [colligo.Complex128 + 1][colligo.KindPremulSum + 1]Kernel
+// best is the machine's best instruction set, or one without loops.
+func best() instructionSet {
+	if all := instructionSets(); len(all) > 0 {
+		return all[0]
+	}
+	return instructionSet{name: "go"}
+}
+
+// kinds is the number of kinds of reductions.
+const kinds = int(colligo.KindPremulSum) + 1
+
+type kernelTable [colligo.Complex128 + 1][kinds]Kernel
 
 // loops are the ways to reduce one element type; nil where there is none.
 type loops struct {
@@ -14,29 +25,50 @@ type loops struct {
 	scale                                func(dst, src []byte, factor float64)
 }
 
-func buildTable() *kernelTable {
+// buildTable takes the vector loops of set where it has them, and Go loops elsewhere.
+func buildTable(set instructionSet) *kernelTable {
 	t := new(kernelTable)
 	for _, d := range colligo.DTypes() {
-		l := goLoops(d.Real())
-		reduce := [len(t[d])]func(dst, a, b []byte){
-			colligo.KindSum: l.sum, colligo.KindAvg: l.sum, colligo.KindProd: l.prod,
-			colligo.KindMin: l.min, colligo.KindMax: l.max,
-			colligo.KindBAnd: l.band, colligo.KindBOr: l.bor, colligo.KindBXor: l.bxor,
-			colligo.KindPremulSum: l.sum,
+		l, v := goLoops(d.Real()), vectorLoops{}
+		if set.loops != nil {
+			v = set.loops(d.Real())
 		}
-		for i, f := range reduce {
-			k := colligo.OpKind(i)
-			if _, _, err := k.Check(d); err != nil {
+		for k := range l.byKind() {
+			kind := colligo.OpKind(k)
+			if _, _, err := kind.Check(d); err != nil {
 				continue
 			}
-			t[d][k] = Kernel{name: k.String() + " " + d.String(), size: d.Size(), align: alignOf(d, k),
-				reduce: f, scale: l.scale}
-			if k == colligo.KindAvg {
-				t[d][k].divide, t[d][k].weighs = l.divide, l.scale != nil
+			t[d][k] = Kernel{name: kind.String() + " " + d.String(), size: d.Size(), align: alignOf(d, kind), reduce: l.byKind()[k],
+				scale: l.scale, kind: kind, real: d.Real(), least: set.least, vector: v.byKind()[k], scales: v.scale}
+			if _, _, err := colligo.KindAvg.Check(d); err == nil {
+				t[d][k].finish = &t[d][colligo.KindAvg]
+			}
+			if kind == colligo.KindAvg {
+				if t[d][k].weighs = l.scale != nil; !t[d][k].weighs {
+					t[d][k].divide, t[d][k].divides = l.divide, v.divide
+				}
 			}
 		}
 	}
 	return t
+}
+
+// byKind lists the loops by the kind of a reduction.
+func (l *loops) byKind() [kinds]func(dst, a, b []byte) {
+	return byKind(l.sum, l.prod, l.min, l.max, l.band, l.bor, l.bxor)
+}
+
+func (v *vectorLoops) byKind() [kinds]binaryLoop {
+	return byKind(v.sum, v.prod, v.min, v.max, v.band, v.bor, v.bxor)
+}
+
+// byKind places loops. The average and the premultiplied sum are reduced as sums are.
+func byKind[T any](sum, prod, min, max, band, bor, bxor T) [kinds]T {
+	return [kinds]T{
+		colligo.KindSum: sum, colligo.KindAvg: sum, colligo.KindPremulSum: sum, colligo.KindProd: prod,
+		colligo.KindMin: min, colligo.KindMax: max,
+		colligo.KindBAnd: band, colligo.KindBOr: bor, colligo.KindBXor: bxor,
+	}
 }
 
 func alignOf(d colligo.DType, k colligo.OpKind) uintptr {
@@ -57,7 +89,9 @@ func goLoops(d colligo.DType) loops {
 	case colligo.Int32:
 		return signedLoops[int32]()
 	case colligo.Int64:
-		return signedLoops[int64]()
+		l := signedLoops[int64]()
+		l.divide = divideInt64
+		return l
 	case colligo.Uint32:
 		return unsignedLoops[uint32]()
 	case colligo.Uint64:

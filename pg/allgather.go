@@ -18,7 +18,7 @@ func (g *Group) AllGather(ctx context.Context, outs []colligo.Tensor, in colligo
 // AllGatherAsync starts an AllGather. Its Work tells the end and the error; the tensors belong to the operation until then.
 // c10d: all_gather with async_op.
 func (g *Group) AllGatherAsync(ctx context.Context, outs []colligo.Tensor, in colligo.Tensor) *Work {
-	return g.start(ctx, g.call().AllGather(outs, in))
+	return g.start(ctx, g.newCall().AllGather(outs, in))
 }
 
 // AllGatherIntoTensor copies in of every rank to out on every rank, one after the other in the order of the ranks. In has
@@ -33,5 +33,5 @@ func (g *Group) AllGatherIntoTensor(ctx context.Context, out, in colligo.Tensor)
 // AllGatherIntoTensorAsync starts an AllGatherIntoTensor. Its Work tells the end and the error; the tensors belong to the
 // operation until then. c10d: all_gather_into_tensor with async_op.
 func (g *Group) AllGatherIntoTensorAsync(ctx context.Context, out, in colligo.Tensor) *Work {
-	return g.start(ctx, g.call().AllGatherInto(out, in))
+	return g.start(ctx, g.newCall().AllGatherInto(out, in))
 }

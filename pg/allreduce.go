@@ -17,5 +17,5 @@ func (g *Group) AllReduce(ctx context.Context, t colligo.Tensor, op colligo.Redu
 // AllReduceAsync starts an AllReduce. Its Work tells the end and the error; t belongs to the operation until then. c10d:
 // all_reduce with async_op.
 func (g *Group) AllReduceAsync(ctx context.Context, t colligo.Tensor, op colligo.ReduceOp) *Work {
-	return g.start(ctx, g.call().AllReduce(t, op))
+	return g.start(ctx, g.newCall().AllReduce(t, op))
 }

@@ -18,7 +18,7 @@ func (g *Group) AllToAll(ctx context.Context, outs, ins []colligo.Tensor) error 
 // AllToAllAsync starts an AllToAll. Its Work tells the end and the error; the tensors belong to the operation until then.
 // c10d: all_to_all with async_op.
 func (g *Group) AllToAllAsync(ctx context.Context, outs, ins []colligo.Tensor) *Work {
-	return g.start(ctx, g.call().AllToAll(outs, ins))
+	return g.start(ctx, g.newCall().AllToAll(outs, ins))
 }
 
 // AllToAllSingle copies part r of in to part Rank() of out on rank r, for every pair of ranks. Parts lie one after the
@@ -34,5 +34,5 @@ func (g *Group) AllToAllSingle(ctx context.Context, out, in colligo.Tensor, outS
 // AllToAllSingleAsync starts an AllToAllSingle. Its Work tells the end and the error; the tensors belong to the operation
 // until then. The splits do not. c10d: all_to_all_single with async_op.
 func (g *Group) AllToAllSingleAsync(ctx context.Context, out, in colligo.Tensor, outSplits, inSplits []int) *Work {
-	return g.start(ctx, g.call().AllToAllSingle(out, in, outSplits, inSplits))
+	return g.start(ctx, g.newCall().AllToAllSingle(out, in, outSplits, inSplits))
 }

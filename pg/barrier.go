@@ -15,7 +15,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 
 // BarrierAsync starts a Barrier. Its Work is done when every rank has come to it. c10d: barrier with async_op.
 func (g *Group) BarrierAsync(ctx context.Context) *Work {
-	return g.start(ctx, g.call().Barrier(colligo.Device{}))
+	return g.start(ctx, g.newCall().Barrier(colligo.Device{}))
 }
 
 // BarrierOn returns when the operations enqueued on a device are done on every rank: those on the caller's stream and those
@@ -29,7 +29,7 @@ func (g *Group) BarrierOn(ctx context.Context, devices ...colligo.Device) error 
 	if len(devices) == 1 {
 		d = devices[0]
 	}
-	o := g.call().Barrier(d)
+	o := g.newCall().Barrier(d)
 	if len(devices) > 1 {
 		o.Failf("a barrier on %d devices, a rank has one", len(devices))
 	}

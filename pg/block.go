@@ -15,7 +15,7 @@ import (
 // Pending of the whole block.
 func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
 	for _, o := range ops {
-		o.Ctx, o.Own = ctx, isOwn(ctx)
+		o.Ctx, o.Own = ctx, op.IsOwn(ctx)
 		if err := g.admissible(ctx, o); err != nil {
 			return nil, err
 		}

@@ -18,5 +18,5 @@ func (g *Group) Broadcast(ctx context.Context, t colligo.Tensor, root int) error
 // BroadcastAsync starts a Broadcast. Its Work tells the end and the error; t belongs to the operation until then, on the
 // root too. c10d: broadcast with async_op.
 func (g *Group) BroadcastAsync(ctx context.Context, t colligo.Tensor, root int) *Work {
-	return g.start(ctx, g.call().Broadcast(t, root))
+	return g.start(ctx, g.newCall().Broadcast(t, root))
 }

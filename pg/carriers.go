@@ -134,6 +134,41 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async 
 	return p, nil
 }
 
+// get returns the backend of a device, nil if none is open. The caller holds the order.
+func (d *devices) get(id colligo.Device) backend.Backend {
+	if d.last == nil || d.lastDevice != id {
+		d.mu.Lock()
+		d.last, d.lastDevice = d.by[id], id
+		d.mu.Unlock()
+	}
+	return d.last
+}
+
+// run runs an operation on a backend. The caller holds the order.
+func (d *devices) run(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
+	d.inside.Context = o.Ctx
+	fill(&d.call, o, async)
+	d.call.Timed = timed
+	d.inCall.Store(now.UnixNano())
+	p, err := b.Run(&d.inside, &d.call)
+	d.inCall.Store(0)
+	if err == nil {
+		d.watch.Add(b, o, p)
+	}
+	return p, err
+}
+
+// fill makes c the call of an operation. Field by field: a struct of this size that is assigned as a whole is made elsewhere
+// first.
+func fill(c *backend.Call, o *op.Op, async bool) {
+	r := o.Rare()
+	c.Coll, c.DType, c.Op = o.Coll, o.DType, o.ReduceOp()
+	c.Root, c.Peer, c.Tag, c.Count = int(o.Root), int(o.Peer), int(o.Tag), o.Count
+	c.Counts, c.RecvCounts = r.Counts, r.Recvs
+	c.In, c.Out, c.Ins, c.Outs = o.In, o.Out, r.Ins, r.Outs
+	c.Seq, c.Async = o.Seq.Number(), async
+}
+
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
 func (c *onDevice) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
 	g := (*Group)(c)
@@ -200,7 +235,7 @@ func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
-	host.Identify(g.control.Progress.Slot(), g.id, o)
+	o.Identify(g.control.Progress.Slot(), g.id)
 	g.control.Progress.Entered()
 }
 
@@ -252,7 +287,7 @@ func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.B
 	if err != nil {
 		return nil, err
 	}
-	b, err := open(asOwn(ctx), d.host, id)
+	b, err := open(&op.Own{Context: ctx}, d.host, id)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)
 	}

@@ -137,20 +137,20 @@ func lists(g *Group, coll plan.Coll, outs, ins int, each func(i int) *op.Op) ([]
 
 func allReduceCoalesced(g *Group, ts []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
 	ts = op.Alike(ts, by)
-	return list(g, plan.AllReduce, len(ts), func(i int) *op.Op { return g.call().AllReduce(ts[i], by) })
+	return list(g, plan.AllReduce, len(ts), func(i int) *op.Op { return g.newCall().AllReduce(ts[i], by) })
 }
 
 func allGatherIntoCoalesced(g *Group, outs, ins []colligo.Tensor) ([]*op.Op, error) {
-	return lists(g, plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.call().AllGatherInto(outs[i], ins[i]) })
+	return lists(g, plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.newCall().AllGatherInto(outs[i], ins[i]) })
 }
 
 func allGatherCoalesced(g *Group, outs [][]colligo.Tensor, ins []colligo.Tensor) ([]*op.Op, error) {
-	return lists(g, plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.call().AllGather(outs[i], ins[i]) })
+	return lists(g, plan.AllGather, len(outs), len(ins), func(i int) *op.Op { return g.newCall().AllGather(outs[i], ins[i]) })
 }
 
 func reduceScatterTensorCoalesced(g *Group, outs, ins []colligo.Tensor, by colligo.ReduceOp) ([]*op.Op, error) {
 	return lists(g, plan.ReduceScatter, len(outs), len(ins), func(i int) *op.Op {
-		return g.call().ReduceScatterTensor(outs[i], ins[i], by)
+		return g.newCall().ReduceScatterTensor(outs[i], ins[i], by)
 	})
 }
 
@@ -165,7 +165,7 @@ func broadcastCoalesced(g *Group, ts []colligo.Tensor, bufferSize, root int) ([]
 	}
 	ops := make([]*op.Op, len(ts))
 	for i, t := range ts {
-		ops[i] = g.call().Broadcast(t, root)
+		ops[i] = g.newCall().Broadcast(t, root)
 		if bufferSize < 0 {
 			ops[i].Failf("buckets of %d bytes", bufferSize)
 		}

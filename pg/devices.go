@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
@@ -23,22 +22,12 @@ type devices struct {
 	last       backend.Backend
 	lastDevice colligo.Device
 	call       backend.Call // the call at hand, reused
-	inside     ownContext   // its context, for what the backend does of itself
+	inside     op.Own       // its context, for what the backend does of itself
 	inCall     atomic.Int64 // since when a backend has not returned from a call, in nanoseconds since 1970; else 0
 
 	mu     sync.Mutex
 	by     map[colligo.Device]backend.Backend
 	opened []backend.Backend // in the order of their opening, which is the same on all ranks
-}
-
-// get returns the backend of a device, nil if none is open. The caller holds the order.
-func (d *devices) get(id colligo.Device) backend.Backend {
-	if d.last == nil || d.lastDevice != id {
-		d.mu.Lock()
-		d.last, d.lastDevice = d.by[id], id
-		d.mu.Unlock()
-	}
-	return d.last
 }
 
 func (d *devices) put(id colligo.Device, b backend.Backend) {
@@ -83,29 +72,4 @@ func (d *devices) close(cause error) error {
 	}
 	d.watch.Close()
 	return errors.Join(errs...)
-}
-
-// run runs an operation on a backend. The caller holds the order.
-func (d *devices) run(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
-	d.inside.Context = o.Ctx
-	fill(&d.call, o, async)
-	d.call.Timed = timed
-	d.inCall.Store(now.UnixNano())
-	p, err := b.Run(&d.inside, &d.call)
-	d.inCall.Store(0)
-	if err == nil {
-		d.watch.Add(b, o, p)
-	}
-	return p, err
-}
-
-// fill makes c the call of an operation. Field by field: a struct of this size that is assigned as a whole is made elsewhere
-// first.
-func fill(c *backend.Call, o *op.Op, async bool) {
-	r := o.Rare()
-	c.Coll, c.DType, c.Op = o.Coll, o.DType, o.ReduceOp()
-	c.Root, c.Peer, c.Tag, c.Count = int(o.Root), int(o.Peer), int(o.Tag), o.Count
-	c.Counts, c.RecvCounts = r.Counts, r.Recvs
-	c.In, c.Out, c.Ins, c.Outs = o.In, o.Out, r.Ins, r.Outs
-	c.Seq, c.Async = o.Seq.Number(), async
 }

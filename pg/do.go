@@ -25,7 +25,7 @@ import (
 // Locks: a device's carrier holds devices.order from step 2 to step 4. So its backend gets calls in the order of their
 // numbers. Step 3 alone holds state.mu.
 func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, error) {
-	o.Ctx, o.Own = ctx, isOwn(ctx)
+	o.Ctx, o.Own = ctx, op.IsOwn(ctx)
 	if err := g.admissible(ctx, o); err != nil { // 1
 		return nil, err
 	}
@@ -69,19 +69,23 @@ func within(ctx context.Context, limit time.Duration) time.Duration {
 	return limit
 }
 
-// call returns an operation whose arguments one of its methods takes.
+// call returns an operation for a blocking call, whose arguments one of the operation's methods takes. Run recycles it.
 func (g *Group) call() *op.Op {
 	g = g.orOutside()
-	o := g.host.New()
-	o.Size, o.Rank = int32(g.size), int32(g.rank)
-	return o
+	return op.Spare(g.size, g.rank)
+}
+
+// newCall returns an operation for any other call, such as one whose Work keeps it.
+func (g *Group) newCall() *op.Op {
+	g = g.orOutside()
+	return &op.Op{Size: int32(g.size), Rank: int32(g.rank)}
 }
 
 // run carries out a blocking call.
 func (g *Group) run(ctx context.Context, o *op.Op) error {
 	g = g.orOutside()
 	_, err := g.do(ctx, o, false)
-	g.host.Recycle(o)
+	o.Recycle()
 	return err
 }
 

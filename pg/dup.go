@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // dup makes a group of the same ranks for operations of a backend on the CPU. They run beside the program's, in an order of
@@ -29,7 +30,7 @@ func (g *Group) dup(ctx context.Context, limit time.Duration) (*Group, error) {
 	c.Timeout, c.Desc, c.Device, c.Backends = limit, "beside group "+g.name, colligo.Device{}, ""
 	c.Recorder, c.Watchdog, c.Debug = RecorderOptions{}, WatchdogOptions{}, DebugOptions{}
 	c.Log = slog.New(slog.DiscardHandler) // what goes wrong is an error of g, which tells
-	ctx, cancel := context.WithTimeoutCause(asOwn(ctx), c.ConnectTimeout, errConnect)
+	ctx, cancel := context.WithTimeoutCause(&op.Own{Context: ctx}, c.ConnectTimeout, errConnect)
 	defer cancel()
 	ctx, stop := bootstrap.WhileWhole(ctx, g.brokenBy)
 	defer stop()

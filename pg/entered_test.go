@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/pg/internal/control"
-	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
@@ -16,7 +15,7 @@ func TestEntered(t *testing.T) {
 	var p control.Progress
 	for range 100 {
 		at = at.Next(at%3 != 0)
-		call := host.CallOf(7, &op.Op{Coll: 9, Seq: at})
+		call := (&op.Op{Coll: 9, Seq: at}).Identity(7)
 		p.Enter(call)
 		got, ok := p.At(uint64(at))
 		require.True(t, ok)

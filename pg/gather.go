@@ -18,7 +18,7 @@ func (g *Group) Gather(ctx context.Context, outs []colligo.Tensor, in colligo.Te
 // GatherAsync starts a Gather. Its Work tells the end and the error; the tensors belong to the operation until then. c10d:
 // gather with async_op.
 func (g *Group) GatherAsync(ctx context.Context, outs []colligo.Tensor, in colligo.Tensor, root int) *Work {
-	return g.start(ctx, g.call().Gather(outs, in, nil, root))
+	return g.start(ctx, g.newCall().Gather(outs, in, nil, root))
 }
 
 // GatherV gathers inputs of different lengths on the root, as Gather does those of one length. The input of rank r has
@@ -31,5 +31,5 @@ func (g *Group) GatherV(ctx context.Context, outs []colligo.Tensor, in colligo.T
 // GatherVAsync starts a GatherV. Its Work tells the end and the error; the tensors belong to the operation until then. MPI:
 // MPI_Igatherv.
 func (g *Group) GatherVAsync(ctx context.Context, outs []colligo.Tensor, in colligo.Tensor, counts []int, root int) *Work {
-	return g.start(ctx, g.call().Gather(outs, in, counts, root))
+	return g.start(ctx, g.newCall().Gather(outs, in, counts, root))
 }

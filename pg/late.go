@@ -46,7 +46,7 @@ func (e *events) late(o *op.Op) error {
 // lateCall describes an operation for package diagnose.
 func (e *events) lateCall(o *op.Op) *diagnose.Operation {
 	g := e.g
-	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(g.id, o)),
+	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(g.id)),
 		After: o.Limit.Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag)}
 	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
 		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
@@ -76,7 +76,7 @@ func (e *events) Late(o *op.Op) { _ = e.late(o) }
 // Stalled implements host.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
 // finds those in which nobody looks at the link that carries the odd one.
 func (e *events) Stalled(o *op.Op) {
-	e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(host.CallOf(e.g.id, o))})
+	e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
 }
 
 // compare holds what a peer has called against what this rank called with the same number, if it has come that far.

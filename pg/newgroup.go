@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/host"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // GroupOptions say in what a new group differs from the one that it is made of. All its members must give the same, but for
@@ -109,7 +110,7 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 		// Nobody may leave, and take the store along, before the members are linked, which may take them ConnectTimeout.
 		ctx, cancel := context.WithTimeout(ctx, 2*c.ConnectTimeout)
 		defer cancel()
-		err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{}))
+		err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{}))
 		if err == nil {
 			err = g.meetInStore(ctx, lists[0].Name)
 		}

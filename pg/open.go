@@ -48,7 +48,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 // settleIn does what a group that has formed is to do before it is handed out.
 func (g *Group) settleIn(ctx context.Context, barrier bool) error {
 	if d := g.config.Device; d.Kind != colligo.CPU {
-		if _, err := (*onDevice)(g).opened(asOwn(ctx), d); err != nil {
+		if _, err := (*onDevice)(g).opened(&op.Own{Context: ctx}, d); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (g *Group) join(ctx context.Context) error {
 	}
 	g.use(mesh)
 	// Nobody may leave, and take the store along, before everybody is linked.
-	if err := g.run(asOwn(ctx), g.call().Barrier(colligo.Device{})); err != nil {
+	if err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{})); err != nil {
 		return errors.Join(err, mesh.Close())
 	}
 	return nil

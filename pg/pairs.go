@@ -19,7 +19,7 @@ func (g *Group) Send(ctx context.Context, t colligo.Tensor, to, tag int) error {
 
 // SendAsync starts a Send. Its Work tells the end and the error; t must not be changed until then. c10d: isend.
 func (g *Group) SendAsync(ctx context.Context, t colligo.Tensor, to, tag int) *Work {
-	return g.start(ctx, g.call().Send(t, to, tag))
+	return g.start(ctx, g.newCall().Send(t, to, tag))
 }
 
 // Recv receives a message with a tag from a rank into t. Element type and length must be the sender's; a difference ends the
@@ -33,7 +33,7 @@ func (g *Group) Recv(ctx context.Context, t colligo.Tensor, from, tag int) error
 
 // RecvAsync starts a Recv. Its Work tells the end and the error; t belongs to the operation until then. c10d: irecv.
 func (g *Group) RecvAsync(ctx context.Context, t colligo.Tensor, from, tag int) *Work {
-	return g.start(ctx, g.call().Recv(t, from, tag))
+	return g.start(ctx, g.newCall().Recv(t, from, tag))
 }
 
 // RecvAny receives a message with a tag into t from the rank that sends one first, and returns that rank. Element type and
@@ -44,12 +44,12 @@ func (g *Group) RecvAny(ctx context.Context, t colligo.Tensor, tag int) (from in
 	o := g.call().Recv(t, op.AnyPeer, tag)
 	_, err = g.do(ctx, o, false)
 	from = int(o.Peer)
-	g.host.Recycle(o)
+	o.Recycle()
 	return from, err
 }
 
 // RecvAnyAsync starts a RecvAny. Its Work tells the end and the error, and Work.Source the rank; t belongs to the operation
 // until then. c10d: irecv without a source.
 func (g *Group) RecvAnyAsync(ctx context.Context, t colligo.Tensor, tag int) *Work {
-	return g.start(ctx, g.call().Recv(t, op.AnyPeer, tag))
+	return g.start(ctx, g.newCall().Recv(t, op.AnyPeer, tag))
 }

@@ -18,5 +18,5 @@ func (g *Group) Reduce(ctx context.Context, t colligo.Tensor, root int, op colli
 // ReduceAsync starts a Reduce. Its Work tells the end and the error; t belongs to the operation until then. c10d: reduce
 // with async_op.
 func (g *Group) ReduceAsync(ctx context.Context, t colligo.Tensor, root int, op colligo.ReduceOp) *Work {
-	return g.start(ctx, g.call().ReduceTo(t, root, op))
+	return g.start(ctx, g.newCall().ReduceTo(t, root, op))
 }

@@ -18,7 +18,7 @@ func (g *Group) ReduceScatter(ctx context.Context, out colligo.Tensor, ins []col
 // ReduceScatterAsync starts a ReduceScatter. Its Work tells the end and the error; the tensors belong to the operation until
 // then. c10d: reduce_scatter with async_op.
 func (g *Group) ReduceScatterAsync(ctx context.Context, out colligo.Tensor, ins []colligo.Tensor, op colligo.ReduceOp) *Work {
-	return g.start(ctx, g.call().ReduceScatter(out, ins, op))
+	return g.start(ctx, g.newCall().ReduceScatter(out, ins, op))
 }
 
 // ReduceScatterTensor reduces part r of in over all ranks into out on rank r. The parts of in lie one after the other, each
@@ -33,5 +33,5 @@ func (g *Group) ReduceScatterTensor(ctx context.Context, out, in colligo.Tensor,
 // ReduceScatterTensorAsync starts a ReduceScatterTensor. Its Work tells the end and the error; the tensors belong to the
 // operation until then. c10d: reduce_scatter_tensor with async_op.
 func (g *Group) ReduceScatterTensorAsync(ctx context.Context, out, in colligo.Tensor, op colligo.ReduceOp) *Work {
-	return g.start(ctx, g.call().ReduceScatterTensor(out, in, op))
+	return g.start(ctx, g.newCall().ReduceScatterTensor(out, in, op))
 }

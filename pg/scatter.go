@@ -18,7 +18,7 @@ func (g *Group) Scatter(ctx context.Context, out colligo.Tensor, ins []colligo.T
 // ScatterAsync starts a Scatter. Its Work tells the end and the error; the tensors belong to the operation until then. c10d:
 // scatter with async_op.
 func (g *Group) ScatterAsync(ctx context.Context, out colligo.Tensor, ins []colligo.Tensor, root int) *Work {
-	return g.start(ctx, g.call().Scatter(out, ins, nil, root))
+	return g.start(ctx, g.newCall().Scatter(out, ins, nil, root))
 }
 
 // ScatterV scatters parts of different lengths from the root, as Scatter does those of one length. The part of rank r has
@@ -31,5 +31,5 @@ func (g *Group) ScatterV(ctx context.Context, out colligo.Tensor, ins []colligo.
 // ScatterVAsync starts a ScatterV. Its Work tells the end and the error; the tensors belong to the operation until then.
 // MPI: MPI_Iscatterv.
 func (g *Group) ScatterVAsync(ctx context.Context, out colligo.Tensor, ins []colligo.Tensor, counts []int, root int) *Work {
-	return g.start(ctx, g.call().Scatter(out, ins, counts, root))
+	return g.start(ctx, g.newCall().Scatter(out, ins, counts, root))
 }

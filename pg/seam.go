@@ -49,13 +49,23 @@ func (s *seam) Count(ctx context.Context, key string, n int64) (int64, error) {
 	return s.g.forming.Store.Add(ctx, key, n)
 }
 
+// Set implements backend.Host.
+func (s *seam) Set(ctx context.Context, key string, value []byte) error {
+	return s.g.forming.Store.Set(ctx, key, value)
+}
+
+// Get implements backend.Host.
+func (s *seam) Get(ctx context.Context, key string) ([]byte, error) {
+	return s.g.forming.Store.Get(ctx, key)
+}
+
 // Do implements backend.Host.
 func (s *seam) Do(ctx context.Context, c *backend.Call) error {
 	o, err := opOf(s.g.call(), c)
 	if err != nil {
 		return err
 	}
-	return s.g.run(asOwn(ctx), o)
+	return s.g.run(&op.Own{Context: ctx}, o)
 }
 
 // opOf makes o the operation of a call on tensors of the CPU.

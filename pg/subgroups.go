@@ -6,6 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // NewSubgroups cuts this group into groups of equal size, each of ranks that follow one another. It returns the group with
@@ -83,7 +84,7 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	}
 	all := make([]int64, 2*g.size)
 	mine := []int64{int64(color), int64(key)}
-	if err := g.AllGatherIntoTensor(asOwn(ctx), colligo.Of(all), colligo.Of(mine)); err != nil {
+	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return nil, fmt.Errorf("pg: split by color: %w", err)
 	}
 	lists := bootstrap.ByColor(all, NoColor)

@@ -61,8 +61,7 @@ func ncclAt(path string) (where, version string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	version, err = l.Version()
-	return mappedFile("libnccl", l.Path), version, err
+	return mappedFile("libnccl", l.Path), l.Version(), nil
 }
 
 // examine runs all checks.

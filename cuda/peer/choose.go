@@ -36,38 +36,10 @@ func (x *launcher) able(n need) bool {
 	return (x.linked || n&nvlink == 0) && (x.size <= 2 || n&pair == 0)
 }
 
-// choose finds the first rule that covers an operation and has an algorithm that takes it. It notes the rule in the operation.
-func (x *launcher) choose(o *operation) *algorithm {
-	registered := o.window != nil && o.window.Aligned(o.out, 16)
-	rules := x.rules[o.Coll]
-	for i := range rules {
-		r := &rules[i]
-		if !r.covers(o.bytes, registered) || r.Eager && o.captured() {
-			continue
-		}
-		o.rule = &r.Rule
-		for _, a := range r.by {
-			if f := &a.forms[o.Coll]; f.fits == nil || f.fits(x, o) {
-				return a
-			}
-		}
-	}
-	return rules[len(rules)-1].by[0] // which takes every operation
-}
-
-// run carries out an operation whose size and shape are known.
-func (x *launcher) run(o *operation) error {
-	return x.choose(o).forms[o.Coll].launch(x, o)
-}
-
 // Covers reports whether a rule is for operations of so many bytes in groups of so many ranks. Their tensors are registered or
 // not, and a graph captures them or not. Covers does not say whether the algorithm has room for them.
 func (r *Rule) Covers(ranks, bytes int, registered, captured bool) bool {
-	return r.coversSize(ranks) && r.covers(bytes, registered) && !(r.Eager && captured)
+	return r.coversSize(ranks) && r.coversBytes(bytes) && (registered || !r.Registered) && !(r.Eager && captured)
 }
 
 func (r *Rule) coversSize(ranks int) bool { return r.MaxSize == 0 || ranks <= r.MaxSize }
-
-func (r *Rule) covers(bytes int, registered bool) bool {
-	return (r.MaxBytes == 0 || bytes <= r.MaxBytes) && (registered || !r.Registered)
-}

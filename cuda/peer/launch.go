@@ -58,6 +58,32 @@ func (c *code) fold(of reduction, e foldEntry) *kernel {
 	return &c.lastOf[e.index]
 }
 
+// run carries out an operation whose size and shape are known: by the algorithm of the first rule that covers it.
+func (x *launcher) run(o *operation) error {
+	return x.choose(o).forms[o.Coll].launch(x, o)
+}
+
+// choose finds the first rule that covers an operation and has an algorithm that takes it. It notes the rule in the operation.
+func (x *launcher) choose(o *operation) *algorithm {
+	rules := x.rules[o.Coll]
+	for i := range rules {
+		r := &rules[i]
+		if !r.coversBytes(o.bytes) || r.Registered && !x.registered(o) || r.Eager && o.captured() {
+			continue
+		}
+		o.rule = &r.Rule
+		for _, a := range r.by {
+			if f := &a.forms[o.Coll]; f.fits == nil || f.fits(x, o) {
+				return a
+			}
+		}
+	}
+	return rules[len(rules)-1].by[0] // which takes every operation
+}
+
+// coversBytes reports whether a rule is for operations of so many bytes.
+func (r *Rule) coversBytes(bytes int) bool { return r.MaxBytes == 0 || bytes <= r.MaxBytes }
+
 // fold returns a kernel for the operation's reduction, loaded at its first use. All ranks come here with the same operation.
 func (x *launcher) fold(o *operation, e foldEntry) (*kernel, error) {
 	of := reduction{o.DType, o.Op.Kind()}

@@ -18,29 +18,6 @@ import (
 
 func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 
-// backend is one rank's part of a group on one device. The order that it embeds carries out Run, Begin, End and Finished; the
-// reader carries out Read.
-type backend struct {
-	*streamorder.Order
-	*devmem.Reader
-	launcher
-	options  Options
-	device   *cuda.Device
-	check    *devmem.Checker
-	messages messages
-	watchdog watchdog
-	barred   string // why the ranks cannot reach one another's memory; empty if they can
-	opened   bool   // there may be operations to end
-}
-
-var (
-	_ seam.Grouper        = (*backend)(nil)
-	_ seam.Tracker        = (*backend)(nil)
-	_ seam.Registrar      = (*backend)(nil)
-	_ seam.Reader         = (*backend)(nil)
-	_ streamorder.Carrier = (*backend)(nil)
-)
-
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it. Where some GPUs cannot
 // reach each other, all ranks stage instead.
 func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {

@@ -81,7 +81,8 @@ func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) 
 	r.plan, r.port, r.kernel = p, port, k
 	r.bufs = [3][]byte{plan.In: in, plan.Out: out, plan.Scratch: scratch}
 	if cap(r.lanes) < len(p.Lanes) {
-		r.lanes = make([]cursor, len(p.Lanes))
+		// Whole cache lines, in pairs as the CPU fetches them: ranks of one process must not write to each other's.
+		r.lanes = make([]cursor, len(p.Lanes), (len(p.Lanes)+3)&^3)
 	}
 	r.lanes = r.lanes[:len(p.Lanes)]
 	r.left = 0

@@ -19,7 +19,8 @@ var arrows = map[string][]string{
 	"cuda/cudasim/model":        {"", "cuda/cudasim", "kernels", "kernels/ptx"},
 	"cuda/internal/devmem":      {"", "cuda", "cuda/internal/streamorder", "pg/backend"},
 	"cuda/internal/streamorder": {"", "cuda", "pg/backend", "plan"},
-	"cuda/nccl":                 {"", "cuda"},
+	"cuda/nccl":                 {"", "cuda", "cuda/internal/devmem", "cuda/internal/streamorder", "kernels", "pg/backend", "plan"},
+	"cuda/nccl/ncclsim":         {"", "cuda", "cuda/nccl", "kernels"},
 	"cuda/peer": {"", "cuda", "cuda/internal/devmem", "cuda/internal/streamorder", "cuda/peer/internal/symheap", "cuda/staged", "kernels",
 		"kernels/ptx", "plan", "ring", "pg/backend"},
 	"cuda/peer/internal/symheap": {"", "cuda", "cuda/internal/streamorder", "kernels/ptx", "pg/backend"},
@@ -29,6 +30,7 @@ var arrows = map[string][]string{
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"internal/engine":            {"", "plan"},
 	"internal/house":             {},
+	"internal/gputest":           {},
 	"internal/launch":            {"store/tcpstore"},
 	"kernels":                    {""},
 	"kernels/_gen":               {},
@@ -44,7 +46,7 @@ var arrows = map[string][]string{
 	"pg/internal/control":     {"", "pg/internal/diagnose", "pg/internal/ranklist", "transport"},
 	"pg/internal/diagnose":    {"", "plan", "pg/internal/ranklist"},
 	"pg/internal/host":        {"", "plan", "pg/internal/diagnose", "pg/internal/op", "pg/backend", "pg/tuning", "internal/engine", "transport"},
-	"pg/internal/op":          {"", "plan", "kernels"},
+	"pg/internal/op":          {"", "plan", "kernels", "transport"},
 	"pg/internal/oplog":       {"", "plan", "pg/flight", "pg/internal/op"},
 	"pg/internal/ranklist":    {},
 	"pg/internal/watchdog":    {"", "plan", "pg/backend", "pg/flight", "pg/internal/op", "pg/internal/oplog"},
@@ -81,7 +83,7 @@ var waiting = []string{"net", "os", "time", "sync", "context"}
 // outside lists the packages that may import a foreign module. Tests may import testify anywhere.
 var outside = map[string][]string{
 	"github.com/ebitengine/purego":  {"cuda", "cuda/nccl"},
-	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
+	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "kernels", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp"},
 	"github.com/klauspost/compress": {"kernels/ptx", "transport/tcp"},
 	"github.com/stretchr/testify":   {"store/storetest"},
 }

@@ -13,16 +13,19 @@ import (
 
 // readers are the files outside tests that may read the environment.
 var readers = map[string]string{
-	"cuda/open.go":        "what the driver makes of a variable of its own",
-	"pg/init.go":          "the variables of launchers and those of Settings",
-	"bench/main.go":       "the environment of the processes that it starts",
-	"cmd/colligo/main.go": "the environment of the processes that it starts",
+	"cuda/nccl/load_linux.go":      "where the library lies, and the Python environment that may have it",
+	"cuda/open.go":                "what the driver makes of a variable of its own",
+	"pg/init.go":                  "the variables of launchers and those of Settings",
+	"bench/main.go":               "the environment of the processes that it starts",
+	"cmd/colligo/main.go":         "the environment of the processes that it starts",
+	"internal/gputest/gputest.go": "whether tests open real GPUs, and the process that it starts in its place",
 }
 
 // enders are the files outside package main and tests that may end the process.
 var enders = map[string]string{
-	"store/storetest/main.go": "runs in the place of a package's TestMain",
-	"pg/failurehandler.go":    "the watchdog's modes that end the process, which somebody has to ask for",
+	"store/storetest/main.go":     "runs in the place of a package's TestMain",
+	"internal/gputest/gputest.go": "runs in the place of a package's TestMain",
+	"pg/failurehandler.go":        "the watchdog's modes that end the process, which somebody has to ask for",
 }
 
 // TestEnvironmentAndExit looks for calls of package os by their usual names.

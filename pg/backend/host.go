@@ -27,6 +27,9 @@ type Host interface {
 	Fail(err error)
 	// Count adds n to a counter that all ranks of the group share through its store, and returns the sum.
 	Count(ctx context.Context, key string, n int64) (int64, error)
+	// Set puts a value under a key of the group in its store. Get returns the value under a key once there is one.
+	Set(ctx context.Context, key string, value []byte) error
+	Get(ctx context.Context, key string) ([]byte, error)
 	// Do carries out a call on tensors of the CPU and returns when it is done. All ranks of the group make the same calls in the
 	// same order. The operation is the group's own: it has no number and is not recorded.
 	Do(ctx context.Context, c *Call) error

@@ -263,19 +263,38 @@ func (r *Recorder) Start(id ID) { r.StartAt(id, time.Time{}) }
 
 // StartAt notes that an operation was started, and when; a zero time is now.
 func (r *Recorder) StartAt(id ID, at time.Time) {
+	if pg, seq, ok := r.placeOf(id); ok {
+		r.Begin(pg, id, seq, at)
+	}
+}
+
+// placeOf returns an operation's group, and its number among the collectives of the group, 0 for a send or receive.
+func (r *Recorder) placeOf(id ID) (pg int, seq uint64, ok bool) {
 	s := r.locked(id)
 	if s == nil {
-		return
+		return 0, 0, false
 	}
 	defer s.mu.Unlock()
+	if s.p2p {
+		return int(s.pg), 0, true
+	}
+	return int(s.pg), s.seq, true
+}
+
+// Begin notes that an operation of a group was started. The caller knows its number among the collectives, which is 0 for a
+// send or receive. Like Conclude it looks at nothing that Add writes, and so takes one lock.
+func (r *Recorder) Begin(pg int, id ID, seq uint64, at time.Time) {
+	if r == nil || id < 0 {
+		return
+	}
 	e := r.endOf(id)
 	e.mu.Lock()
 	if e.of(int64(id)) {
 		e.started = nanos(at)
 	}
 	e.mu.Unlock()
-	if g := r.group(int(s.pg)); g != nil && !s.p2p {
-		raise(&g.started, s.seq)
+	if g := r.group(pg); g != nil && seq > 0 {
+		raise(&g.started, seq)
 	}
 }
 
@@ -284,15 +303,20 @@ func (r *Recorder) Complete(id ID, took time.Duration) { r.CompleteAt(id, took, 
 
 // CompleteAt notes that an operation was completed, and when; a zero time is now.
 func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
-	s := r.locked(id)
-	if s == nil {
+	if pg, seq, ok := r.placeOf(id); ok {
+		r.End(pg, id, seq, took, at)
+	}
+}
+
+// End notes that an operation was completed. The caller knows its group and number, as for Begin.
+func (r *Recorder) End(pg int, id ID, seq uint64, took time.Duration, at time.Time) {
+	if r == nil || id < 0 {
 		return
 	}
-	defer s.mu.Unlock()
 	r.endOf(id).complete(id, took, nanos(at))
-	if g := r.group(int(s.pg)); g != nil && !s.p2p {
-		raise(&g.started, s.seq)
-		raise(&g.completed, s.seq)
+	if g := r.group(pg); g != nil && seq > 0 {
+		raise(&g.started, seq)
+		raise(&g.completed, seq)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/colligo-go/colligo/internal/gputest"
 )
 
 // Media that a row can run on. Where a test runs on simulated devices, it runs on real ones too if COLLIGO_GPU is set.
@@ -53,6 +55,7 @@ func whole() bool {
 
 // TestMain compares the media in ../PARITY.md with those on which the tests have run, or writes them there.
 func TestMain(m *testing.M) {
+	gputest.Prepare()
 	flag.Parse()
 	code := m.Run()
 	if code == 0 && whole() {

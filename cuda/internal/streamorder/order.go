@@ -1,7 +1,6 @@
 package streamorder
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/pg/backend"
-	"github.com/colligo-go/colligo/plan"
 )
 
 // Carrier enqueues the operations that an Order has given a stream. The Order calls it with its lock held.
@@ -110,113 +108,3 @@ func (o *Order) Go(f func()) { o.helpers.Go(f) }
 
 // Done is closed by Shut.
 func (o *Order) Done() <-chan struct{} { return o.done }
-
-// tail is the end of a queue: the stream of its last operation. Its events are recorded and awaited in one go, so that they can be used
-// again at once, except for left.
-type tail struct {
-	begun    bool
-	stream   cuda.Stream
-	handover cuda.Event
-	captured cuda.Event // the end of the last asynchronous operation that was captured
-	left     departure
-}
-
-// departure is the end of a queue's last operation that was not captured, while the operations after it are, on other
-// streams.
-type departure struct {
-	open   bool
-	legacy bool // it was on the legacy default stream, on which nothing may be recorded in a capture, but which stays
-	event  cuda.Event
-}
-
-// from notes that a captured operation comes after one on stream s that was not.
-func (d *departure) from(t cuda.Thread, s cuda.Stream) error {
-	if d.open {
-		return nil
-	}
-	if d.open, d.legacy = true, s == 0; d.legacy {
-		return nil
-	}
-	return t.Record(d.event, s)
-}
-
-// before makes s, which is not captured, wait for the departure.
-func (d *departure) before(t cuda.Thread, s cuda.Stream) error {
-	if !d.open {
-		return nil
-	}
-	if d.open = false; d.legacy {
-		return Follow(t, s, 0, d.event)
-	}
-	return t.WaitEvent(s, d.event)
-}
-
-// take makes s wait for the queue's operation before, if that ran on another stream (invariants 1 and 2). The operations of
-// a graph are ordered with others by where the graph is launched, so nothing waits across its border.
-func (o *Order) take(t cuda.Thread, q Queue, s cuda.Stream) error {
-	w := &o.tails[q]
-	before, begun := w.stream, w.begun
-	w.stream, w.begun = s, true
-	if !begun || before == s && !w.left.open {
-		return nil
-	}
-	into, graph, err := Capture(t, s)
-	from, other, err2 := Capture(t, before)
-	if err := cmp.Or(err, err2); err != nil {
-		return err
-	}
-	if into && !from {
-		return w.left.from(t, before)
-	}
-	if !into {
-		err = w.left.before(t, s)
-	}
-	if err != nil || into != from || graph != other || before == s {
-		return err
-	}
-	return Follow(t, s, before, w.handover)
-}
-
-// fork makes the stream of a queue's asynchronous operations wait for the caller's.
-func (o *Order) fork(t cuda.Thread, q Queue, caller cuda.Stream) (cuda.Stream, error) {
-	l := &o.async[q]
-	if err := o.Make(t, l); err != nil {
-		return 0, err
-	}
-	return l.Stream, Follow(t, l.Stream, caller, l.Event)
-}
-
-// Queue is one order of operations: the collectives of a group follow one another, and so do its sends, and its receives.
-type Queue int
-
-// The queues of a group.
-const (
-	Collectives Queue = iota
-	Sends
-	Receives
-	NumQueues
-)
-
-// QueueOf returns the queue of an operation.
-func QueueOf(c plan.Coll) Queue {
-	switch c {
-	case plan.Send:
-		return Sends
-	case plan.Recv:
-		return Receives
-	}
-	return Collectives
-}
-
-type streamKey struct{}
-
-// OnStream returns a context that names the stream on which the caller works.
-func OnStream(ctx context.Context, s cuda.Stream) context.Context {
-	return context.WithValue(ctx, streamKey{}, s)
-}
-
-// Of returns the stream of a context. Without one it is the legacy default stream.
-func Of(ctx context.Context) cuda.Stream {
-	s, _ := ctx.Value(streamKey{}).(cuda.Stream)
-	return s
-}

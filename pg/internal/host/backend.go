@@ -57,8 +57,7 @@ type Backend struct {
 	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle poll from then on
 	beats     atomic.Uint64 // polls of the progress engine
 	abort     atomic.Pointer[abort]
-	lost      atomic.Pointer[loss]  // the first peer that died
-	spare     atomic.Pointer[op.Op] // of a blocking call, reused
+	lost      atomic.Pointer[loss] // the first peer that died
 
 	// Owned by the goroutine that runs the progress engine.
 	active     []*op.Op // collectives in order; only the first advances
@@ -109,24 +108,6 @@ func (b *Backend) Medium() string {
 		return "none"
 	}
 	return b.mesh.String()
-}
-
-// New returns an operation for a blocking call, one that is over if there is one. Recycle takes it back.
-func (b *Backend) New() *op.Op {
-	if b != nil {
-		if o := b.spare.Swap(nil); o != nil {
-			return o
-		}
-	}
-	return new(op.Op)
-}
-
-// Recycle keeps an operation that is over for another blocking call.
-func (b *Backend) Recycle(o *op.Op) {
-	if b != nil {
-		o.Reset()
-		b.spare.Store(o)
-	}
 }
 
 // Enqueue takes operations, in the order of the group. It reports whether the caller has to run the progress engine, because

@@ -108,7 +108,7 @@ func (b *Backend) givenUp() (*op.Op, error) {
 		if o.Rare().Stop == nil || o.Ctx.Err() == nil {
 			continue
 		}
-		err := fmt.Errorf("waited for %s: %w", Describe(CallOf(b.ID, b.active[0])), context.Cause(o.Ctx))
+		err := fmt.Errorf("waited for %s: %w", Describe(b.active[0].Identity(b.ID)), context.Cause(o.Ctx))
 		if errors.Is(o.Ctx.Err(), context.DeadlineExceeded) {
 			err = diagnose.WithClass(err, colligo.ErrTimeout)
 		}

@@ -3,7 +3,6 @@ package host
 import (
 	"fmt"
 	"hash/fnv"
-	"math"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/op"
@@ -82,44 +81,6 @@ func (p *port) Release(peer, lane int) { p.links[peer].Release(p2pLane + 1 + lan
 
 // MaxFrame implements engine.Port.
 func (p *port) MaxFrame(peer int) int { return p.links[peer].MaxFrame() }
-
-// Identify writes the identity that an operation's frames carry to c, its final address. A copy of the struct, right after
-// its fields of one byte have been written, would wait for them.
-func Identify(c *transport.Call, group uint32, o *op.Op) {
-	*c = transport.Call{}
-	c.Group, c.Coll, c.DType, c.Seq, c.Root = group, uint8(o.Coll), uint8(o.DType), uint64(o.Seq), o.Root
-	if o.Coll.Reduces() {
-		c.Op = uint8(o.Reduce)
-	}
-	if o.Coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
-		c.Count = uint64(o.Elements())
-	}
-	if parts := o.Rare().Parts; parts != nil {
-		sign(c, o.Coll, parts)
-	}
-}
-
-// CallOf returns the identity of an operation.
-func CallOf(group uint32, o *op.Op) (c transport.Call) {
-	Identify(&c, group, o)
-	return c
-}
-
-// sign tells operations apart that stand for several: which of their elements meet is decided by the length of each. A call
-// has no field for that. The signature lies where the collective has nothing to say: for a broadcast in the field of the
-// reduction, else in that of the root.
-func sign(c *transport.Call, coll plan.Coll, parts []op.Part) {
-	h := uint64(1)
-	for i := range parts {
-		h = (h ^ uint64(parts[i].Count)) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	if coll.Rooted() {
-		c.Op = max(uint8(h>>32), 1)
-	} else {
-		c.Root = max(int32(h>>32&math.MaxInt32), 1)
-	}
-}
 
 // Describe prints a call as "all_reduce #17 (1024 float32 elements, sum)". The first call after #17 without a number of its
 // own is printed as "barrier #17.1", and a call of a block with its signature.

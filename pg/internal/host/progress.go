@@ -134,7 +134,7 @@ func (b *Backend) advance(o *op.Op) bool {
 // begin plans a collective and starts its run.
 func (b *Backend) begin(o *op.Op) error {
 	o.Begun = true
-	Identify(&b.port.call, b.ID, o)
+	o.Identify(&b.port.call, b.ID)
 	b.Group.Begin(o)
 	p, err := b.planFor(o)
 	if err != nil {

@@ -1,16 +1,46 @@
 package op
 
 import (
+	"context"
 	"errors"
 	"math"
+	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // ErrNoTensors is what is wrong with a call of an empty list.
 var ErrNoTensors = errors.New("the list of tensors is empty")
+
+// Own is a context that marks the calls under it as those of package pg itself. They have no number, and are neither recorded
+// nor counted.
+type Own struct{ context.Context }
+
+type ownKey struct{}
+
+// Value tells that the call is pg's own.
+func (c *Own) Value(key any) any {
+	if key == (ownKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// IsOwn reports whether calls under a context are pg's own.
+func IsOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
+
+// spares are operations of blocking calls that are over, zero but for an empty Rare.
+var spares = sync.Pool{New: func() any { return new(Op) }}
+
+// Spare returns an operation that is zero but for Rank and Size. Recycle takes it back.
+func Spare(size, rank int) *Op {
+	o := spares.Get().(*Op)
+	o.Size, o.Rank = int32(size), int32(rank)
+	return o
+}
 
 // AllReduce makes o, which is zero but for Rank and Size, an all-reduce. So do the methods that follow for their collective.
 func (o *Op) AllReduce(t colligo.Tensor, by colligo.ReduceOp) *Op {
@@ -340,5 +370,43 @@ func (o *Op) reduceWith(by colligo.ReduceOp) {
 	if _, f := by.Factor(); f != nil && (f.Len() != 1 || f.DType() != o.DType.Real() ||
 		f.Device().Kind != colligo.CPU && f.Device() != o.DeviceID()) {
 		o.Failf("the factor of premul_sum is %v, it must be one %v element on the CPU or on the device of the tensors", f, o.DType.Real())
+	}
+}
+
+// Identify writes the identity that an operation's frames carry to c, its final address. A copy of the struct, right after
+// its fields of one byte have been written, would wait for them.
+func (o *Op) Identify(c *transport.Call, group uint32) {
+	*c = transport.Call{}
+	c.Group, c.Coll, c.DType, c.Seq, c.Root = group, uint8(o.Coll), uint8(o.DType), uint64(o.Seq), o.Root
+	if o.Coll.Reduces() {
+		c.Op = uint8(o.Reduce)
+	}
+	if o.Coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
+		c.Count = uint64(o.Elements())
+	}
+	if parts := o.Rare().Parts; parts != nil {
+		sign(c, o.Coll, parts)
+	}
+}
+
+// Identity returns the identity of an operation.
+func (o *Op) Identity(group uint32) (c transport.Call) {
+	o.Identify(&c, group)
+	return c
+}
+
+// sign tells operations apart that stand for several: which of their elements meet is decided by the length of each. A call
+// has no field for that. The signature lies where the collective has nothing to say: for a broadcast in the field of the
+// reduction, else in that of the root.
+func sign(c *transport.Call, coll plan.Coll, parts []Part) {
+	h := uint64(1)
+	for i := range parts {
+		h = (h ^ uint64(parts[i].Count)) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	if coll.Rooted() {
+		c.Op = max(uint8(h>>32), 1)
+	} else {
+		c.Root = max(int32(h>>32&math.MaxInt32), 1)
 	}
 }

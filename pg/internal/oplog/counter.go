@@ -36,10 +36,11 @@ type Counts struct {
 	Durations [Buckets]uint64
 }
 
-// Counter counts operations of one type. Any number of goroutines may use it.
+// Counter counts operations of one type. Any number of goroutines may use it. An operation that is done counts once: as
+// untimed, or in the range of its duration.
 type Counter struct {
-	done, failed, bytes, timed, total, longest atomic.Uint64
-	durations                                  [Buckets]atomic.Uint64
+	failed, bytes, untimed, total, longest atomic.Uint64
+	durations                              [Buckets]atomic.Uint64
 }
 
 // Fail counts an operation that has failed.
@@ -47,12 +48,11 @@ func (c *Counter) Fail() { c.failed.Add(1) }
 
 // Done counts an operation that has ended without error. A negative duration is unknown.
 func (c *Counter) Done(bytes int, took time.Duration) {
-	c.done.Add(1)
 	c.bytes.Add(uint64(bytes))
 	if took < 0 {
+		c.untimed.Add(1)
 		return
 	}
-	c.timed.Add(1)
 	c.total.Add(uint64(took))
 	c.durations[bucketOf(took)].Add(1)
 	for was := c.longest.Load(); uint64(took) > was && !c.longest.CompareAndSwap(was, uint64(took)); {
@@ -62,10 +62,11 @@ func (c *Counter) Done(bytes int, took time.Duration) {
 
 // Counts returns what has been counted. An operation that ends meanwhile may be there in part.
 func (c *Counter) Counts() Counts {
-	o := Counts{Done: c.done.Load(), Failed: c.failed.Load(), Bytes: c.bytes.Load(), Timed: c.timed.Load(),
-		Total: time.Duration(c.total.Load()), Longest: time.Duration(c.longest.Load())}
+	o := Counts{Failed: c.failed.Load(), Bytes: c.bytes.Load(), Total: time.Duration(c.total.Load()), Longest: time.Duration(c.longest.Load())}
 	for i := range o.Durations {
 		o.Durations[i] = c.durations[i].Load()
+		o.Timed += o.Durations[i]
 	}
+	o.Done = o.Timed + c.untimed.Load()
 	return o
 }

@@ -124,7 +124,7 @@ func (l *Log) Begin(o *op.Op, now time.Time) {
 		return
 	}
 	if o.Started(now); l.recorder != nil {
-		l.recorder.StartAt(flight.ID(o.ID), now)
+		l.recorder.Begin(l.group, flight.ID(o.ID), collective(o), now)
 	}
 }
 
@@ -136,7 +136,9 @@ func (l *Log) End(o *op.Op, err error) {
 	now := time.Now()
 	o.Ended(now)
 	t := o.Type()
-	l.conclude(flight.ID(o.ID), o.Took(), now, err)
+	if l.recorder != nil {
+		l.conclude(o, now, err)
+	}
 	l.count(t, o.Bytes(), o.Took(), err)
 	if l.Hooks.Any() {
 		l.Hooks.Put(EntryOf(o, err, now))
@@ -146,7 +148,11 @@ func (l *Log) End(o *op.Op, err error) {
 
 // Conclude notes how an operation has ended that goes on to count as pending.
 func (l *Log) Conclude(e *Entry) {
-	l.conclude(e.ID, e.Took, e.Ended, e.Err)
+	if e.Err != nil {
+		l.recorder.Retire(e.ID)
+	} else {
+		l.recorder.CompleteAt(e.ID, l.recorded(e.Took), e.Ended)
+	}
 	l.Count(e)
 	if l.Hooks.Any() {
 		l.Hooks.Put(*e)
@@ -154,16 +160,28 @@ func (l *Log) Conclude(e *Entry) {
 }
 
 // conclude notes the end of an operation in the recorder.
-func (l *Log) conclude(id flight.ID, took time.Duration, now time.Time, err error) {
-	switch {
-	case l.recorder == nil:
-	case err != nil:
+func (l *Log) conclude(o *op.Op, now time.Time, err error) {
+	if id := flight.ID(o.ID); err != nil {
 		l.recorder.Retire(id)
-	case l.timing.Load():
-		l.recorder.CompleteAt(id, took, now)
-	default:
-		l.recorder.CompleteAt(id, -1, now)
+	} else {
+		l.recorder.End(l.group, id, collective(o), l.recorded(o.Took()), now)
 	}
+}
+
+// recorded is the duration that goes into the recorder, negative for none.
+func (l *Log) recorded(took time.Duration) time.Duration {
+	if l.timing.Load() {
+		return took
+	}
+	return -1
+}
+
+// collective returns an operation's number among the collectives, 0 for a send or receive.
+func collective(o *op.Op) uint64 {
+	if o.CountsAsP2P() {
+		return 0
+	}
+	return o.Number
 }
 
 // Count counts an operation that is over.

@@ -1,0 +1,326 @@
+package ncclsim
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/kernels"
+)
+
+// kind is what a call does.
+type kind int
+
+const (
+	allReduce kind = iota
+	reduce
+	reduceScatter
+	allGather
+	broadcast
+	send
+	recv
+)
+
+// call is one call of one rank. Lengths are in bytes.
+type call struct {
+	comm      *comm
+	kind      kind
+	in, out   cuda.Pointer
+	ins, outs int
+	dtype     nccl.DType
+	op        nccl.Op
+	factor    *float64
+	root      int // or the peer
+	stream    cuda.Stream
+
+	number        uint64 // among the communicator's collectives, or the pair's messages
+	input, output []byte // in pinned memory
+	inAt, outAt   cuda.Pointer
+	met           bool
+}
+
+// group is the calls between GroupStart and GroupEnd of one thread.
+type group struct {
+	depth int
+	calls []*call
+}
+
+func (s *Sim) groupStart() nccl.Result {
+	at, r := s.driver.CtxGetCurrent()
+	if r != cuda.Success {
+		return nccl.UnhandledCudaError
+	}
+	if s.groups[at] == nil {
+		s.groups[at] = &group{}
+	}
+	s.groups[at].depth++
+	return nccl.Success
+}
+
+func (s *Sim) groupEnd() nccl.Result {
+	at, _ := s.driver.CtxGetCurrent()
+	g := s.groups[at]
+	if g == nil {
+		return nccl.InvalidUsage
+	}
+	if g.depth--; g.depth > 0 {
+		return nccl.Success
+	}
+	delete(s.groups, at)
+	return s.launch(g.calls)
+}
+
+// submit takes a call: into the group that is open, or at once. The caller holds s.mu.
+func (s *Sim) submit(x *call) nccl.Result {
+	c := x.comm
+	switch x.kind {
+	case send:
+		c.sends[x.root]++
+		x.number = c.sends[x.root]
+	case recv:
+		c.recvs[x.root]++
+		x.number = c.recvs[x.root]
+	default:
+		c.collectives++
+		x.number = c.collectives
+	}
+	at, _ := s.driver.CtxGetCurrent()
+	if g := s.groups[at]; g != nil {
+		g.calls = append(g.calls, x)
+		return nccl.Success
+	}
+	return s.launch([]*call{x})
+}
+
+// Offsets in the pinned memory of a launch.
+const (
+	arrivedAt  = 0  // a word: the inputs are here
+	computedAt = 64 // a word: the outputs are there
+	dataAt     = 128
+	alignment  = 64
+)
+
+// launch enqueues calls: those of one stream together. The caller holds s.mu.
+func (s *Sim) launch(calls []*call) nccl.Result {
+	var streams []cuda.Stream
+	for _, x := range calls {
+		if !slices.Contains(streams, x.stream) {
+			streams = append(streams, x.stream)
+		}
+	}
+	for _, stream := range streams {
+		on := slices.DeleteFunc(slices.Clone(calls), func(x *call) bool { return x.stream != stream })
+		if err := s.enqueue(on, stream); err != nil {
+			return nccl.UnhandledCudaError
+		}
+	}
+	return nccl.Success
+}
+
+// enqueue puts calls on a stream, and begins to carry them out. The caller holds s.mu.
+func (s *Sim) enqueue(calls []*call, stream cuda.Stream) error {
+	t, err := calls[0].comm.device.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	bytes := dataAt
+	for _, x := range calls {
+		bytes += up(x.ins) + up(x.outs)
+	}
+	page, err := t.AllocHost(bytes)
+	if err != nil {
+		return err
+	}
+	s.pages[calls[0].comm.device] = append(s.pages[calls[0].comm.device], page)
+	clear(page.Bytes[:dataAt])
+	at := dataAt
+	take := func(n int) ([]byte, cuda.Pointer) {
+		b, p := page.Bytes[at:at+n:at+n], page.Device+cuda.Pointer(at)
+		at += up(n)
+		return b, p
+	}
+	for _, x := range calls {
+		x.input, x.inAt = take(x.ins)
+		x.output, x.outAt = take(x.outs)
+		if x.ins > 0 && err == nil {
+			err = t.Copy(x.inAt, x.in, x.ins, stream)
+		}
+	}
+	if err == nil {
+		err = t.Write32(stream, page.Device+arrivedAt, 1)
+	}
+	if err == nil {
+		err = t.Wait32(stream, page.Device+computedAt, 1)
+	}
+	for _, x := range calls {
+		if x.outs > 0 && err == nil {
+			err = t.Copy(x.out, x.outAt, x.outs, stream)
+		}
+	}
+	if err == nil {
+		s.running.Go(func() { s.carry(calls, page) })
+	}
+	return err
+}
+
+func up(n int) int { return (n + alignment - 1) / alignment * alignment }
+
+// carry waits for the inputs, has the calls meet those of the peers, and lets the stream go on. A call whose communicator is
+// aborted waits for nobody.
+func (s *Sim) carry(calls []*call, page *cuda.Host) {
+	arrived, computed := (*uint32)(unsafe.Pointer(&page.Bytes[arrivedAt])), (*uint32)(unsafe.Pointer(&page.Bytes[computedAt]))
+	for atomic.LoadUint32(arrived) == 0 {
+		if s.gaveUp(calls) {
+			break
+		}
+		time.Sleep(20 * time.Microsecond)
+	}
+	s.mu.Lock()
+	for _, x := range calls {
+		s.publish(x)
+	}
+	s.changed.Broadcast()
+	for !s.allMet(calls) && !anyAborted(calls) {
+		s.changed.Wait()
+	}
+	s.mu.Unlock()
+	atomic.StoreUint32(computed, 1)
+}
+
+func (s *Sim) gaveUp(calls []*call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return anyAborted(calls)
+}
+
+func anyAborted(calls []*call) bool {
+	return slices.ContainsFunc(calls, func(x *call) bool { return x.comm.aborted })
+}
+
+// publish lets the peers' calls see one. The caller holds s.mu.
+func (s *Sim) publish(x *call) {
+	c := x.comm
+	switch x.kind {
+	case send:
+		m := c.message(lane{c.rank, x.root, x.number})
+		m.data, m.sent = x.input, true
+	case recv:
+		c.message(lane{x.root, c.rank, x.number}).received = true
+	default:
+		m := c.world.collectives[x.number]
+		if m == nil {
+			m = &meeting{parts: make([]*call, c.world.size)}
+			c.world.collectives[x.number] = m
+		}
+		m.parts[c.rank] = x
+		if m.come++; m.come == len(m.parts) {
+			if err := compute(m.parts); err != nil {
+				c.async = nccl.InvalidUsage
+			}
+			m.done = true
+			delete(c.world.collectives, x.number)
+			for _, p := range m.parts {
+				p.met = true
+			}
+		}
+	}
+}
+
+// message returns what a message's ends meet in.
+func (c *comm) message(at lane) *message {
+	m := c.world.messages[at]
+	if m == nil {
+		m = &message{}
+		c.world.messages[at] = m
+	}
+	return m
+}
+
+// allMet reports whether all calls have met those of the peers. A receive copies its message then. The caller holds s.mu.
+func (s *Sim) allMet(calls []*call) bool {
+	all := true
+	for _, x := range calls {
+		switch {
+		case x.met:
+		case x.kind == send:
+			x.met = x.comm.message(lane{x.comm.rank, x.root, x.number}).received
+		case x.kind == recv:
+			x.receive(x.comm.message(lane{x.root, x.comm.rank, x.number}))
+		}
+		all = all && x.met
+	}
+	return all
+}
+
+// receive takes a message if it was sent.
+func (x *call) receive(m *message) {
+	if !m.sent {
+		return
+	}
+	if len(m.data) != len(x.output) {
+		x.comm.async = nccl.InvalidUsage
+	}
+	copy(x.output, m.data)
+	x.met = true
+}
+
+// compute carries out a collective whose inputs are all here, in the order of the ranks.
+func compute(parts []*call) error {
+	switch first := parts[0]; first.kind {
+	case allGather:
+		for _, to := range parts {
+			for r, from := range parts {
+				copy(to.output[r*from.ins:], from.input)
+			}
+		}
+	case broadcast:
+		for _, to := range parts {
+			copy(to.output, parts[first.root].input)
+		}
+	default:
+		sum, err := fold(parts)
+		if err != nil {
+			return err
+		}
+		for r, to := range parts {
+			from := sum
+			if to.kind == reduceScatter {
+				from = sum[r*to.outs:]
+			}
+			copy(to.output, from)
+		}
+	}
+	return nil
+}
+
+// fold reduces the inputs.
+func fold(parts []*call) ([]byte, error) {
+	k, err := parts[0].kernel()
+	if err != nil {
+		return nil, err
+	}
+	sum := make([]byte, parts[0].ins)
+	for r, p := range parts {
+		in := p.input
+		if p.factor != nil {
+			scale, err := kernels.Lookup(dtypes[p.dtype], colligo.KindPremulSum)
+			if err != nil {
+				return nil, err
+			}
+			in = make([]byte, len(p.input))
+			scale.Scale(in, p.input, *p.factor)
+		}
+		if r == 0 {
+			copy(sum, in)
+		} else {
+			k.Reduce(sum, sum, in)
+		}
+	}
+	k.Finish(sum, sum, len(parts))
+	return sum, nil
+}

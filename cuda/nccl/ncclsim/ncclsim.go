@@ -1,0 +1,211 @@
+// Package ncclsim is NCCL's table of functions without NCCL and without a GPU, over the devices of package cudasim. Tests of the
+// nccl backend run on it.
+//
+// An operation copies its input to pinned memory, tells the host, waits for the host, and copies the output back. The host
+// computes when all ranks of the communicator have come so far. A group of calls waits for all of its calls together.
+//
+// Invariants:
+//
+//  1. Collectives of a communicator meet in the order of their calls; messages of a pair of ranks in that of theirs.
+//  2. A rank that aborts releases its own streams and no peer's, as with NCCL.
+//  3. All ranks live in this process, each on a device of its own: groups of calls are told apart by the current context.
+package ncclsim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
+)
+
+// Version is the version that a Sim says it has, unless WithVersion says another.
+const Version = 22809
+
+// Sim is one simulated library. Its ranks may share it or have one each, as long as all have the same Sim.
+type Sim struct {
+	driver  *cuda.Driver
+	version int
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	numbers uintptr // of identities and handles
+	worlds  map[nccl.UniqueID]*world
+	comms   map[nccl.CommHandle]*comm
+	factors map[nccl.Op]float64 // of premultiplied sums
+	groups  map[cuda.Context]*group
+	pages   map[*cuda.Device][]*cuda.Host
+	calls   []string
+	faults  map[string]nccl.Result
+	running sync.WaitGroup
+}
+
+// New returns a library of some version for the devices of a driver.
+func New(d *cuda.Driver, version int) *Sim {
+	s := &Sim{driver: d, version: version, worlds: map[nccl.UniqueID]*world{}, comms: map[nccl.CommHandle]*comm{},
+		factors: map[nccl.Op]float64{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
+		faults: map[string]nccl.Result{}}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+// Library returns the simulated library.
+func (s *Sim) Library() (*nccl.Library, error) { return nccl.New("simulated", s.table()) }
+
+// Calls returns the functions that were called, in their order.
+func (s *Sim) Calls() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// Fail has the next call of a function end with a result, without any effect.
+func (s *Sim) Fail(function string, r nccl.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults[function] = r
+}
+
+// Break gives the communicators of a rank an error in the background.
+func (s *Sim) Break(rank int, r nccl.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.comms {
+		if c.rank == rank {
+			c.async = r
+		}
+	}
+}
+
+// Close gives pinned memory back. No operation is pending any more.
+func (s *Sim) Close() error {
+	s.running.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var first error
+	for d, pages := range s.pages {
+		t, err := d.Enter()
+		if err != nil {
+			return err
+		}
+		for _, p := range pages {
+			if err := t.FreeHost(p); err != nil && first == nil {
+				first = err
+			}
+		}
+		t.Leave()
+		if err := d.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	s.pages = nil
+	return first
+}
+
+// begin notes a call. It returns a result that ends the call at once, if there is one.
+func (s *Sim) begin(function string) nccl.Result {
+	s.calls = append(s.calls, function)
+	r := s.faults[function]
+	delete(s.faults, function)
+	return r
+}
+
+// world is the ranks of one communicator.
+type world struct {
+	size, joined int
+	collectives  map[uint64]*meeting
+	messages     map[lane]*message
+}
+
+// lane is one message of a pair of ranks.
+type lane struct {
+	from, to int
+	number   uint64
+}
+
+// message is what a send and a receive meet in.
+type message struct {
+	data           []byte
+	sent, received bool
+}
+
+// meeting is what the ranks of a collective meet in.
+type meeting struct {
+	parts []*call
+	come  int
+	done  bool
+}
+
+// comm is one rank's communicator.
+type comm struct {
+	handle       nccl.CommHandle
+	world        *world
+	rank         int
+	device       *cuda.Device
+	collectives  uint64
+	sends, recvs map[int]uint64
+	aborted      bool
+	async        nccl.Result
+	progress     int // how many times it says that it is in progress
+}
+
+// join makes a rank's communicator of a world. The caller holds s.mu.
+func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm, nccl.Result) {
+	d, err := s.current()
+	if err != nil {
+		return nil, nccl.UnhandledCudaError
+	}
+	w := s.worlds[id]
+	if w == nil {
+		w = &world{size: size, collectives: map[uint64]*meeting{}, messages: map[lane]*message{}}
+		s.worlds[id] = w
+	}
+	if rank < 0 || rank >= size || w.size != size {
+		return nil, nccl.InvalidArgument
+	}
+	s.numbers++
+	c := &comm{handle: nccl.CommHandle(s.numbers), world: w, rank: rank, device: d, sends: map[int]uint64{}, recvs: map[int]uint64{}}
+	s.comms[c.handle] = c
+	*to = c.handle
+	w.joined++
+	s.changed.Broadcast()
+	return c, nccl.Success
+}
+
+// current returns the device whose context is current. The Sim keeps it until Close. The caller holds s.mu.
+func (s *Sim) current() (*cuda.Device, error) {
+	at, r := s.driver.CtxGetCurrent()
+	if r != cuda.Success {
+		return nil, r
+	}
+	for d := range s.pages {
+		if d.Context() == at {
+			return d, nil
+		}
+	}
+	n, err := s.driver.Devices()
+	for i := 0; i < n && err == nil; i++ {
+		var d *cuda.Device
+		if d, err = s.driver.Device(i); err != nil {
+			break
+		}
+		if d.Context() == at {
+			s.pages[d] = nil
+			return d, nil
+		}
+		err = d.Close()
+	}
+	if err == nil {
+		err = fmt.Errorf("no device has the current context")
+	}
+	return nil, err
+}
+
+// newID returns an identity that no other is equal to. The caller holds s.mu.
+func (s *Sim) newID() (id nccl.UniqueID) {
+	s.numbers++
+	*(*uintptr)(unsafe.Pointer(&id)) = s.numbers
+	return id
+}

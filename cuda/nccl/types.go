@@ -1,0 +1,84 @@
+package nccl
+
+import (
+	"fmt"
+
+	"github.com/colligo-go/colligo"
+)
+
+// The element types of the library, and the version from which on it reduces float8.
+const (
+	Int8 DType = iota
+	Uint8
+	Int32
+	Uint32
+	Int64
+	Uint64
+	Float16
+	Float32
+	Float64
+	BFloat16
+	Float8E4M3
+	Float8E5M2
+
+	float8Since = 22400
+)
+
+// The reductions of the library.
+const (
+	Sum Op = iota
+	Prod
+	Max
+	Min
+	Avg
+)
+
+var dtypes = map[colligo.DType]DType{colligo.Int8: Int8, colligo.Uint8: Uint8, colligo.Bool: Uint8, colligo.Int32: Int32,
+	colligo.Uint32: Uint32, colligo.Int64: Int64, colligo.Uint64: Uint64, colligo.Float16: Float16, colligo.Float32: Float32,
+	colligo.Float64: Float64, colligo.BFloat16: BFloat16, colligo.Float8E4M3FN: Float8E4M3, colligo.Float8E5M2: Float8E5M2}
+
+var ops = map[colligo.OpKind]Op{colligo.KindSum: Sum, colligo.KindProd: Prod, colligo.KindMax: Max, colligo.KindMin: Min,
+	colligo.KindAvg: Avg}
+
+// Moved returns the element type as which the library moves elements, and how many of it an element is. Types that it does not
+// have, such as complex numbers, are moved as bytes.
+func (l *Library) Moved(d colligo.DType) (as DType, per int) {
+	if dt, ok := dtypes[d]; ok && (dt < Float8E4M3 || l.version >= float8Since) {
+		return dt, 1
+	}
+	return Uint8, d.Size()
+}
+
+// Reduced returns the element type and the reduction as which the library reduces, and how many elements of it one element
+// is. Complex numbers are added as pairs. A sum of truth values is their maximum, as c10d has it.
+func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int, op Op, err error) {
+	op, ok := ops[k]
+	if !ok {
+		return 0, 0, 0, fmt.Errorf("nccl: no reduction for %v: the library has sum, prod, max, min, avg and premul_sum", k)
+	}
+	as, per = dtypes[d], 1
+	switch d {
+	case colligo.Complex64, colligo.Complex128:
+		if k != colligo.KindSum && k != colligo.KindAvg {
+			return 0, 0, 0, fmt.Errorf("nccl: %v of %v: only sums of complex numbers are those of their parts", k, d)
+		}
+		as, per = dtypes[d.Real()], 2
+	case colligo.Bool:
+		switch k {
+		case colligo.KindSum, colligo.KindMax:
+			op = Max
+		case colligo.KindProd, colligo.KindMin:
+			op = Min
+		default:
+			return 0, 0, 0, fmt.Errorf("nccl: no %v of %v", k, d)
+		}
+	default:
+		if _, ok := dtypes[d]; !ok {
+			return 0, 0, 0, fmt.Errorf("nccl: no element type for %v", d)
+		}
+	}
+	if as >= Float8E4M3 && l.version < float8Since {
+		return 0, 0, 0, fmt.Errorf("nccl: reductions of %v need NCCL %s or newer (NCCL version %s)", d, FormatVersion(float8Since), l.Version())
+	}
+	return as, per, op, nil
+}
