@@ -19,6 +19,7 @@ import (
 func onSim(t *testing.T, devices int, args ...string) outcome {
 	t.Helper()
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: 1})
+	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16} {
 		require.NoError(t, model.RegisterReduction(sim, d, colligo.KindSum))

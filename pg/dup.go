@@ -32,12 +32,10 @@ func (g *Group) dup(ctx context.Context, limit time.Duration) (*Group, error) {
 	c.Log = slog.New(slog.DiscardHandler) // what goes wrong is an error of g, which tells
 	ctx, cancel := context.WithTimeoutCause(&op.Own{Context: ctx}, c.ConnectTimeout, errConnect)
 	defer cancel()
-	ctx, stop := bootstrap.WhileWhole(ctx, g.brokenBy)
-	defer stop()
 	g.job.Join()
 	n := newGroup(g.job, c, bootstrap.Member{Name: name, Rank: g.rank, Ranks: g.ranks}, backend.Selection{colligo.CPU: backend.CPU})
-	if err := bootstrap.Because(ctx, n.join(ctx)); err != nil {
-		n.forming.GiveUp(clip(err.Error()))
+	if err := bootstrap.Because(ctx, n.join(ctx, g.brokenBy)); err != nil {
+		n.forming.GiveUp(err, clip)
 		n.handler.end()
 		return nil, errors.Join(fmt.Errorf("%s: rank %d of %d: %w", name, g.rank, g.size, err), g.job.Leave())
 	}

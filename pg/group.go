@@ -187,6 +187,7 @@ func (g *Group) depart() error {
 	}
 	g.forming.Depart(lostPeers(g.Err()), medium)
 	g.job.open.remove(g)
+	g.ops.Close()
 	return g.job.Leave()
 }
 

@@ -39,7 +39,7 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 	for r := range ranks {
 		ranks[r] = r
 	}
-	g, err := open(ctx, j, c, bootstrap.Member{Name: c.Name, Rank: id.Rank, Ranks: ranks, Default: true}, true)
+	g, err := open(ctx, j, c, bootstrap.Member{Name: c.Name, Rank: id.Rank, Ranks: ranks, Default: true}, opening{barrier: true})
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", id.Rank, id.Size, j.Location(), err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
@@ -62,8 +63,10 @@ func (o *GroupOptions) config(g *Group) (Config, error) {
 // returns when the members are linked. The ranks are sorted, and their order is that of the ranks in the new group.
 //
 // A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed. Ranks
-// that this group has not are an error of this call alone. If a rank does not call it, this group fails, as it would in any
-// other collective. c10d: new_group.
+// that this group has not, and lists that differ between ranks, are errors of this call alone.
+//
+// ConnectTimeout is the limit of the whole call. If a rank does not come within it, this group fails, as it would in any other
+// collective, and the error names the rank. If a member gives up, the call fails on all members at once. c10d: new_group.
 func (g *Group) NewGroup(ctx context.Context, ranks []int) (*Group, error) {
 	return g.NewGroupWith(ctx, ranks, GroupOptions{})
 }
@@ -97,25 +100,26 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	if err != nil {
 		return nil, err
 	}
+	linking, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
+	defer cancel()
+	if !o.LocalSync {
+		if err := assemble(linking, g, lists); err != nil {
+			return nil, err
+		}
+	}
 	g.forming.NameAll(lists, o.LocalSync)
 	groups := make([]*Group, len(lists))
 	var failed error
 	for i, l := range lists {
 		groups[i] = outside(g, l, c, o)
 		if rank := slices.Index(l.Ranks, g.rank); rank >= 0 && failed == nil {
-			groups[i], failed = g.openMember(ctx, c, rank, l, o)
+			groups[i], failed = g.openMember(linking, c, rank, l, o)
 		}
 	}
 	if !o.LocalSync {
-		// Nobody may leave, and take the store along, before the members are linked, which may take them ConnectTimeout.
-		ctx, cancel := context.WithTimeout(ctx, 2*c.ConnectTimeout)
-		defer cancel()
-		err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{}))
-		if err == nil {
-			err = g.meetInStore(ctx, lists[0].Name)
-		}
-		if failed == nil && err != nil {
-			failed = fmt.Errorf("%s: %w", lists[0].Name, err)
+		due, _ := linking.Deadline()
+		if err := dismiss(ctx, g, due, lists[0].Name); failed == nil {
+			failed = err
 		}
 	}
 	if failed == nil {
@@ -127,6 +131,57 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 		}
 	}
 	return nil, failed
+}
+
+// assemble returns when all ranks of this group have come to make the same groups of it. A rank that does not come ends this
+// group. Differing lists are an error of this call alone, on all ranks.
+func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
+	if g.size == 1 {
+		return nil
+	}
+	text, sum := bootstrap.Describe(lists)
+	mine, all := []int64{sum, int64(len(text))}, make([]int64, 2*g.size)
+	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
+		return err
+	}
+	longest, same := int64(0), true
+	for rank := range g.size {
+		same = same && all[2*rank] == sum
+		longest = max(longest, all[2*rank+1])
+	}
+	if same {
+		return nil
+	}
+	own, texts := make([]uint8, longest), make([]uint8, int(longest)*g.size)
+	copy(own, text)
+	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(texts), colligo.Of(own)); err != nil {
+		return err
+	}
+	for rank := range g.size {
+		if all[2*rank] != sum {
+			theirs := texts[rank*int(longest):][:all[2*rank+1]]
+			return diagnose.WithClass(fmt.Errorf("rank %d says %s", rank, bootstrap.Differ(theirs, lists)), colligo.ErrMismatch)
+		}
+	}
+	return nil
+}
+
+// lastWord is how much longer than the members' limit the ranks wait for them. They may need it to say that their time was up.
+const lastWord = time.Second
+
+// dismiss returns when the members of all groups are linked, or have given up. No rank may leave before, and take the store
+// along.
+func dismiss(ctx context.Context, g *Group, due time.Time, name string) error {
+	ctx, cancel := context.WithDeadlineCause(ctx, due.Add(lastWord), errConnect)
+	defer cancel()
+	err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{}))
+	if err == nil {
+		err = g.meetInStore(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // HashedName is the name that c10d gives to a group of these ranks of the default group, in their order. It is the SHA-1 of
@@ -149,14 +204,11 @@ func outside(g *Group, l bootstrap.List, c Config, o *GroupOptions) *Group {
 
 // openMember makes the group on a rank that belongs to it.
 func (g *Group) openMember(ctx context.Context, c Config, rank int, l bootstrap.List, o *GroupOptions) (*Group, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
-	defer cancel()
+	how := opening{barrier: o.LocalSync}
 	if !o.LocalSync {
-		var stop context.CancelFunc
-		ctx, stop = bootstrap.WhileWhole(ctx, g.brokenBy)
-		defer stop()
+		how.broken = g.brokenBy
 	}
-	n, err := open(ctx, g.job, c, bootstrap.Member{Name: l.Name, Rank: rank, Ranks: l.Global, Tag: o.Tag}, o.LocalSync)
+	n, err := open(ctx, g.job, c, bootstrap.Member{Name: l.Name, Rank: rank, Ranks: l.Global, Tag: o.Tag}, how)
 	if err != nil {
 		return nil, fmt.Errorf("%s: rank %d of %d: %w", l.Name, rank, len(l.Ranks), bootstrap.Because(ctx, err))
 	}

@@ -165,12 +165,26 @@ func TestMissingMember(t *testing.T) {
 		start, ranks := time.Now(), []int{0, 2}
 		_, err := g.NewGroup(t.Context(), ranks)
 		require.ErrorIs(t, err, colligo.ErrTimeout)
-		if g.Rank() == 0 {
-			require.ErrorContains(t, err, "rank 1 has not come to group 0/1", "by its number there")
-		} else {
-			require.ErrorContains(t, err, "barrier: rank 2 has not entered after 10s")
+		require.ErrorContains(t, err, "rank 2 has not entered after 5s")
+		require.Less(t, time.Since(start), 6*time.Second)
+	})
+}
+
+// TestMissingLocally has a rank wait for another in a group that is its members' affair.
+func TestMissingLocally(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ConnectTimeout = 5 * time.Second }}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		if g.Rank() == 2 {
+			time.Sleep(time.Minute)
+			return
 		}
-		require.Less(t, time.Since(start), 20*time.Second)
+		start := time.Now()
+		_, err := g.NewGroupWith(t.Context(), []int{0, 2}, pg.GroupOptions{LocalSync: true})
+		if g.Rank() == 0 {
+			require.ErrorIs(t, err, colligo.ErrTimeout)
+			require.ErrorContains(t, err, "rank 1 has not come to group 0/", "by its number there")
+		}
+		require.Less(t, time.Since(start), 6*time.Second)
 	})
 }
 
@@ -183,7 +197,9 @@ func TestUnequalLists(t *testing.T) {
 			ranks = []int{0, 1}
 		}
 		_, err := g.NewGroup(t.Context(), ranks)
+		require.ErrorIs(t, err, colligo.ErrMismatch)
 		require.ErrorContains(t, err, "says the group has")
+		require.NoError(t, g.Barrier(t.Context()), "the group works as before")
 	})
 }
 
@@ -218,11 +234,35 @@ func TestManyGroups(t *testing.T) {
 				}
 				alone(func() {
 					require.Empty(t, holdings().beyond(before))
-					require.Less(t, live(), memory+4<<20, "besides the flight recorder nothing grows")
+					require.Less(t, live(), memory+4<<20, "nothing grows, but the flight recorder up to its capacity")
 				})
 			})
 		})
 	}
+}
+
+// TestRecorderForgetsGroups has dumps list no more closed groups than the recorder has operations, besides a few.
+func TestRecorderForgetsGroups(t *testing.T) {
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = 10 }}
+	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
+		name := ""
+		for range 300 {
+			n, err := g.NewGroup(t.Context(), []int{0, 1})
+			require.NoError(t, err)
+			require.NoError(t, n.Barrier(t.Context()))
+			require.NoError(t, n.Close())
+			name = n.Name()
+		}
+		d := g.Dump(everything)
+		require.LessOrEqual(t, len(d.Groups), 1+10+64+1)
+		require.Equal(t, len(d.Groups), len(d.Status))
+		require.Contains(t, d.Groups, "0")
+		require.Contains(t, d.Groups, name)
+		require.Len(t, d.Entries, 10)
+		for _, e := range d.Entries {
+			require.Contains(t, d.Groups, e.Group)
+		}
+	})
 }
 
 // live is the bytes of what this process's heap holds.

@@ -13,18 +13,26 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
+// opening is how the ranks of a group come to form it.
+type opening struct {
+	// barrier says that the members meet in the store if the configuration asks for it; else their parent does.
+	barrier bool
+	// broken returns why the ranks cannot come, nil while they can. It counts until the links are open.
+	broken func() error
+}
+
 // open makes a group: agrees with the other ranks through the store, and links with them. The context bounds all of it. The
-// group's place among those of its Init is taken, and given back if it does not form. With barrier the members meet in the
-// store if the configuration asks for it; else their parent does.
-func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barrier bool) (*Group, error) {
+// group's place among those of its Init is taken, and given back if it does not form.
+func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how opening) (*Group, error) {
 	j.Join()
 	selected, err := c.backends()
 	g := newGroup(j, c, m, selected)
 	if err == nil {
-		err = g.join(ctx)
+		err = j.Explain(g.join(ctx, how.broken))
 	}
 	if err != nil {
-		g.forming.GiveUp(clip(err.Error()))
+		g.forming.GiveUp(err, clip)
+		err = g.forming.FirstCause(err, how.broken)
 		g.handler.end()
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -35,7 +43,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, barri
 	g.ops.Open(j.dumper.recorder, g.name, c.Desc, g.rank, g.ranks, c.Recorder.Timing == On)
 	j.open.add(g)
 	g.job.monitor.add(&g.handler)
-	if err := g.settleIn(ctx, barrier); err != nil {
+	if err := g.settleIn(ctx, how.barrier); err != nil {
 		g.fail(err, true)
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -63,7 +71,7 @@ func (g *Group) meetInStore(ctx context.Context, name string) error {
 	if g.config.InitBarrier != On || g.size == 1 {
 		return nil
 	}
-	return bootstrap.Barrier(ctx, g.forming.Store, name, g.size)
+	return g.job.Explain(bootstrap.Barrier(ctx, g.forming.Store, name, g.size))
 }
 
 func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selection) *Group {
@@ -102,23 +110,14 @@ func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
 	return w
 }
 
-// join links this rank with the others.
-func (g *Group) join(ctx context.Context) error {
+// join links this rank with the others. Until its links are open it also fails when broken returns an error.
+func (g *Group) join(ctx context.Context, broken func() error) error {
 	if g.size == 1 {
 		return nil
 	}
-	openMesh, secret, err := g.forming.Agree(ctx)
+	mesh, err := link(ctx, g, broken)
 	if err != nil {
 		return err
-	}
-	g.handler.run = runOf(secret)
-	c := &g.config
-	tc := &transport.Config{Rank: g.rank, Size: g.size, Group: g.id, Name: g.name, Lanes: host.Lanes, Secret: secret,
-		Rendezvous: g.forming.Rendezvous(), Events: transport.Events{Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
-		Probe: g.job.Probe(), TLS: c.TLS, Compression: c.Compression, Checksum: c.Checksum}
-	mesh, err := openMesh(ctx, tc)
-	if err != nil {
-		return host.Classify(err)
 	}
 	g.use(mesh)
 	// Nobody may leave, and take the store along, before everybody is linked.
@@ -126,6 +125,29 @@ func (g *Group) join(ctx context.Context) error {
 		return errors.Join(err, mesh.Close())
 	}
 	return nil
+}
+
+// link opens the links with the other ranks.
+func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, error) {
+	linking, stop := g.forming.Linking(ctx, broken)
+	defer stop()
+	because := func(err error) error {
+		if ctx.Err() != nil {
+			return err // the caller knows why
+		}
+		return bootstrap.Because(linking, err)
+	}
+	openMesh, secret, err := g.forming.Agree(linking)
+	if err != nil {
+		return nil, because(err)
+	}
+	g.handler.run = runOf(secret)
+	c := &g.config
+	tc := &transport.Config{Rank: g.rank, Size: g.size, Group: g.id, Name: g.name, Lanes: host.Lanes, Secret: secret,
+		Rendezvous: g.forming.Rendezvous(), Events: transport.Events{Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
+		Probe: g.job.Probe(), TLS: c.TLS, Compression: c.Compression, Checksum: c.Checksum}
+	mesh, err := openMesh(linking, tc)
+	return mesh, host.Classify(because(err))
 }
 
 // use gives the group its mesh.

@@ -40,6 +40,8 @@ type config struct {
 	StoreAt                 string // address of a TCP store to be passed as Config.Store
 	DumpSignal              int    // 0: none
 	Held                    bool   // the mesh opens when the test says so
+	Medium                  string // of a mesh that is opened in place of the transport's, "shm" or "tcp"
+	Files                   int    // how many files the process may open for it; 0: any number
 }
 
 // report is what a process tells the test, one line of JSON each.

@@ -37,6 +37,9 @@ func (c *config) forPG(p *process) (pg.Config, error) {
 	if c.DumpSignal != 0 {
 		full.Recorder.DumpSignal = syscall.Signal(c.DumpSignal)
 	}
+	if c.Medium != "" {
+		full.Open = openWithFew(c.Medium, c.Files)
+	}
 	if c.Held {
 		full.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
 			if err := p.tell("held", "", nil); err != nil {

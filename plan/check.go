@@ -52,6 +52,8 @@ type checker struct {
 	lanes   int
 	cursors []cursor   // of rank r, lane l at r*lanes+l
 	pieces  [3][]piece // room for what arrives, for the operand, and for the result of a step
+	touched []access   // room for the accesses of one rank, and for where they begin
+	starts  []start
 }
 
 // place is where a buffer lies: in which memory of its rank, and from which element on.
@@ -91,7 +93,7 @@ func newLayout(p *Plan, inPlace bool) layout {
 	s := p.Shape
 	l := layout{len: [3]int{s.Len(In), s.Len(Out), p.Scratch}}
 	l.place = [3]place{{In, 0}, {Out, 0}, {Scratch, 0}}
-	if !inPlace || s.Coll.Rooted() && s.Rank != s.Root {
+	if !inPlace || !s.Coll.InPlace() || s.Coll.Rooted() && s.Rank != s.Root {
 		return l
 	}
 	switch s.Coll {

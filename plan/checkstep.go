@@ -87,28 +87,37 @@ func overlap(a, b Span) bool {
 // access is a range of memory that a step reads or writes.
 type access struct {
 	span       Span
-	lane, step int
+	lane, step int32
 	write      bool
+}
+
+// start is where one of a rank's accesses begins: a number that grows with the buffer and the offset in it.
+type start struct {
+	at     uint64
+	access int32
 }
 
 // checkRaces finds two lanes of a rank of which one writes what the other touches: nothing orders them.
 func (c *checker) checkRaces(rank int) error {
 	all := c.accesses(rank)
-	slices.SortFunc(all, func(a, b access) int {
-		return cmp.Or(cmp.Compare(a.span.Buf, b.span.Buf), cmp.Compare(a.span.Off, b.span.Off))
-	})
+	starts := c.starts[:0]
+	for i := range all {
+		starts = append(starts, start{uint64(all[i].span.Buf)<<62 | uint64(all[i].span.Off), int32(i)})
+	}
+	c.starts = starts
+	slices.SortFunc(starts, func(a, b start) int { return cmp.Compare(a.at, b.at) })
 	// Of what begins earlier in memory, a lane's access (and its write) that reaches farthest is the one to collide with.
 	type reach struct{ any, write *access }
 	reached := make([]reach, len(c.plans[rank].Lanes))
-	for i := range all {
-		a := &all[i]
+	for i := range starts {
+		a := &all[starts[i].access]
 		for lane, far := range reached {
 			other := far.write
 			if a.write {
 				other = far.any
 			}
-			if lane != a.lane && other != nil && overlap(a.span, other.span) {
-				return c.fault(rank, a.lane, a.step, "%s %v while lane %d step %d %s %v",
+			if lane != int(a.lane) && other != nil && overlap(a.span, other.span) {
+				return c.fault(rank, int(a.lane), int(a.step), "%s %v while lane %d step %d %s %v",
 					verb(a.write), a.span, other.lane, other.step, verb(other.write), other.span)
 			}
 		}
@@ -128,18 +137,15 @@ func farther(a, b *access) *access {
 	return a
 }
 
-// accesses lists what all steps of a rank touch.
+// accesses lists what all steps of a rank touch. The list is good until the next rank's.
 func (c *checker) accesses(rank int) []access {
-	n := 0
-	for _, steps := range c.plans[rank].Lanes {
-		n += 3 * len(steps)
-	}
-	all := make([]access, 0, n)
+	all := c.touched[:0]
 	for lane, steps := range c.plans[rank].Lanes {
 		for i := range steps {
 			all = c.layouts[rank].touch(all, &steps[i], rank, lane, i)
 		}
 	}
+	c.touched = all
 	return all
 }
 
@@ -147,11 +153,14 @@ func (c *checker) accesses(rank int) []access {
 func (l *layout) touch(all []access, s *Step, rank, lane, step int) []access {
 	src, dst, acc := l.at(s.Src), l.at(s.Dst), l.at(s.Acc)
 	write := !s.Local(rank) || s.Reduce || src != dst
-	for _, a := range [...]access{{src, lane, step, false}, {acc, lane, step, false}, {dst, lane, step, write}} {
-		if a.span.Len > 0 {
-			all = append(all, a)
+	add := func(span Span, write bool) {
+		if span.Len > 0 {
+			all = append(all, access{span, int32(lane), int32(step), write})
 		}
 	}
+	add(src, false)
+	add(acc, false)
+	add(dst, write)
 	return all
 }
 

@@ -1,10 +1,5 @@
 package plan
 
-import (
-	"slices"
-	"sort"
-)
-
 // tree is a reduction: one rank's input, or two trees combined. Hashes stand for its form (up to the order of operands)
 // and for the inputs it holds.
 type tree struct {
@@ -68,10 +63,12 @@ type piece struct {
 	val value
 }
 
-// memory maps ranges of elements to values. Segments are sorted; each reaches to the next one's begin.
+// memory maps ranges of elements to values. Segments are sorted; each reaches to the next one's begin. They lie in two stacks
+// with a gap between them, where the last write was: plans write most ranges beside the range before.
 type memory struct {
-	len  int
-	segs []segment
+	len    int
+	before []segment // ascending
+	behind []segment // descending
 }
 
 type segment struct {
@@ -79,25 +76,49 @@ type segment struct {
 	val value
 }
 
-func newMemory(n int) memory { return memory{n, []segment{{0, value{}}}} }
+func newMemory(n int) memory { return memory{len: n, before: []segment{{0, value{}}}} }
+
+func (m *memory) count() int { return len(m.before) + len(m.behind) }
+
+func (m *memory) segment(i int) *segment {
+	if i < len(m.before) {
+		return &m.before[i]
+	}
+	return &m.behind[m.count()-1-i]
+}
 
 func (m *memory) end(i int) int {
-	if i+1 < len(m.segs) {
-		return m.segs[i+1].off
+	if i+1 < m.count() {
+		return m.segment(i + 1).off
 	}
 	return m.len
 }
 
-// find returns the segment that holds element off.
+// find returns the segment that holds element off. It looks near the gap first, in strides that double.
 func (m *memory) find(off int) int {
-	return sort.Search(len(m.segs), func(i int) bool { return m.segs[i].off > off }) - 1
+	lo := len(m.before) - 1
+	hi := lo + 1
+	for stride := 1; m.before[lo].off > off; stride *= 2 {
+		lo, hi = max(lo-stride, 0), lo
+	}
+	for stride := 1; hi < m.count() && m.segment(hi).off <= off; stride *= 2 {
+		lo, hi = hi, min(hi+stride, m.count())
+	}
+	for lo+1 < hi { // segment lo begins at off or before, segment hi behind it
+		if mid := (lo + hi) / 2; m.segment(mid).off <= off {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // read appends the values of n elements from off on to buf.
 func (m *memory) read(buf []piece, off, n int) []piece {
 	begin := len(buf)
 	for i := m.find(off); n > 0; i++ {
-		s := m.segs[i]
+		s := m.segment(i)
 		k := min(m.end(i)-off, n)
 		val := s.val.skip(off - s.off)
 		if last := len(buf) - 1; last >= begin && buf[last].val.continues(buf[last].len, val) {
@@ -120,42 +141,64 @@ func (m *memory) write(off int, pieces []piece) {
 		return
 	}
 	i := m.find(off)
-	j := i
-	for j < len(m.segs) && m.segs[j].off < end {
-		j++
-	}
-	before, after := m.segs[i], m.segs[j-1]
-	if before.off == off && m.end(j-1) == end && len(pieces) == 1 && j-i == 1 {
-		m.segs[i].val = pieces[0].val
+	if m.segment(i).off == off && m.end(i) == end && len(pieces) == 1 {
+		m.segment(i).val = pieces[0].val
 		return
 	}
-	var room [8]segment // enough for most, without a heap
-	segs := room[:0]
-	if before.off < off {
-		segs = append(segs, before)
-	} else if i > 0 {
-		i--
-		segs = append(segs, m.segs[i])
+	m.split(i)
+	if last := len(m.before) - 1; m.before[last].off < off {
+		m.behind = append(m.behind, segment{off, m.before[last].val.skip(off - m.before[last].off)})
+	} else {
+		m.behind = append(m.behind, m.before[last])
+		m.before = m.before[:last]
 	}
+	m.drop(end)
 	for at := off; len(pieces) > 0; pieces = pieces[1:] {
 		if pieces[0].len > 0 {
-			segs = extend(segs, segment{at, pieces[0].val})
+			m.before = extend(m.before, segment{at, pieces[0].val})
 			at += pieces[0].len
 		}
 	}
-	if m.end(j-1) > end {
-		segs = extend(segs, segment{end, after.val.skip(end - after.off)})
-	} else if j < len(m.segs) {
-		segs = extend(segs, m.segs[j])
-		j++
+	if n := len(m.behind); n > 0 && len(m.before) > 0 && follows(m.before[len(m.before)-1], m.behind[n-1]) {
+		m.behind = m.behind[:n-1]
 	}
-	m.segs = slices.Replace(m.segs, i, j, segs...)
+}
+
+// split moves the gap behind segment i.
+func (m *memory) split(i int) {
+	for len(m.before)-1 > i {
+		last := len(m.before) - 1
+		m.behind = append(m.behind, m.before[last])
+		m.before = m.before[:last]
+	}
+	for len(m.before)-1 < i {
+		last := len(m.behind) - 1
+		m.before = append(m.before, m.behind[last])
+		m.behind = m.behind[:last]
+	}
+}
+
+// drop takes away what begins behind the gap up to an end.
+func (m *memory) drop(end int) {
+	for n := len(m.behind); n > 0 && m.behind[n-1].off < end; n-- {
+		s, to := m.behind[n-1], m.len
+		if n > 1 {
+			to = m.behind[n-2].off
+		}
+		if to > end {
+			m.behind[n-1] = segment{end, s.val.skip(end - s.off)}
+			return
+		}
+		m.behind = m.behind[:n-1]
+	}
 }
 
 // extend appends a segment, unless it continues the last one.
 func extend(segs []segment, s segment) []segment {
-	if n := len(segs); n > 0 && segs[n-1].val.continues(s.off-segs[n-1].off, s.val) {
+	if n := len(segs); n > 0 && follows(segs[n-1], s) {
 		return segs
 	}
 	return append(segs, s)
 }
+
+func follows(a, b segment) bool { return a.val.continues(b.off-a.off, b.val) }

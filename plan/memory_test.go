@@ -42,7 +42,7 @@ func compareMemory(t *testing.T, m *memory, twin []value, off, n int) {
 		for k := range p.len {
 			got, want := p.val.skip(k), twin[i]
 			if (got.tree == nil) != (want.tree == nil) || got.tree != nil && got.tree.form != want.tree.form || got.tree != nil && got.first != want.first {
-				t.Fatalf("element %d of %v is %v, want %v", off+i, m.segs, got, want)
+				t.Fatalf("element %d of %v is %v, want %v", off+i, *m, got, want)
 			}
 			i++
 		}

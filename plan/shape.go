@@ -79,6 +79,15 @@ func (c Coll) parted() bool {
 // Reduces reports whether the collective combines elements.
 func (c Coll) Reduces() bool { return c == AllReduce || c == Reduce || c == ReduceScatter }
 
+// InPlace reports whether the collective has a form with In and Out in the same memory.
+func (c Coll) InPlace() bool {
+	switch c {
+	case AllReduce, Reduce, AllGather, Gather, ReduceScatter, Scatter:
+		return true
+	}
+	return false
+}
+
 // Rooted reports whether one rank has a part of its own in the collective.
 func (c Coll) Rooted() bool { return c == Broadcast || c == Reduce || c == Gather || c == Scatter }
 

@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"syscall"
 	"time"
 )
 
@@ -100,6 +102,16 @@ var (
 	ErrCorrupt = errors.New("corrupt frame")
 	ErrClosed  = errors.New("mesh closed")
 )
+
+// Gone reports whether an error of a connection means that nobody is at its other end any more: the process died or gave up.
+func Gone(err error) bool {
+	for _, gone := range []error{ErrLost, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	return false
+}
 
 // PeerError says which peer a link's error is about.
 type PeerError struct {

@@ -12,8 +12,10 @@ type Config struct {
 	Seed    uint64 // of the order in which operations run
 	Memory  int    // bytes of one device, 1 GiB if 0; it is taken from the machine only when it is written
 
-	QueueDepth int           // operations that a stream holds, 1024 if 0; one more blocks the call and its process
-	Patience   time.Duration // how long nothing may move while a call waits before it is a deadlock, 5 s if 0
+	QueueDepth int // operations that a stream holds, 1024 if 0; one more blocks the call and its process
+	// Patience is how long nothing may move while a call waits before it is a deadlock, 5 s if 0. Where no call waits and operations
+	// are enqueued, it is four times as long. For the host may poll, or be about to make the call that lets them go on.
+	Patience time.Duration
 	// Quiet is how long the host makes no call before the devices go on by themselves, 1 ms if 0. Negative is for ever:
 	// then only calls make the devices run, which is repeatable.
 	Quiet time.Duration

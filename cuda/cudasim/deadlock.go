@@ -5,11 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
-// deadlock fails every call that waits, and drops everything that does: nothing has moved for Config.Patience.
-func (s *Sim) deadlock() {
-	s.fault(s.report())
+// deadlock fails every call that waits, and drops everything that is enqueued: nothing has moved for so long.
+func (s *Sim) deadlock(silence time.Duration) {
+	s.fault(s.report(silence))
 	for _, w := range s.waiters {
 		w.failed = true
 	}
@@ -33,9 +34,12 @@ func (x *context) busy() bool {
 }
 
 // report says what everything waits for.
-func (s *Sim) report() string {
+func (s *Sim) report(silence time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "deadlock: nothing has moved for %v\n", s.config.Patience)
+	fmt.Fprintf(&b, "deadlock: nothing has moved for %v\n", silence.Round(10*time.Millisecond))
+	if len(s.waiters) == 0 {
+		fmt.Fprintf(&b, "  no call waits: the host polls or does something else\n")
+	}
 	for _, w := range s.waiters {
 		fmt.Fprintf(&b, "  process %d: %s\n%s", w.process.id, w.what, stack(w.pcs, "    "))
 	}

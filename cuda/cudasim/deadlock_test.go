@@ -177,3 +177,79 @@ func TestCloseFreesWaiters(t *testing.T) {
 		others.Wait()
 	})
 }
+
+// A host that asks again and again how far a kernel is does not keep it from being found stuck.
+func TestDeadlockOfPolls(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for name, poll := range map[string]func(cuda.Thread, *scene) error{
+			"events":  func(th cuda.Thread, c *scene) error { _, err := th.EventDone(c.e); return err },
+			"streams": func(th cuda.Thread, c *scene) error { _, err := th.StreamDone(c.s); return err },
+		} {
+			r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Second})
+			c := newScene(r)
+			c.run(c.s, "stuck", func(l *cudasim.Launch) {
+				a := cudasim.Args[addresses](l)
+				l.Each(func(b *cudasim.Block) { b.Poll(func() bool { return b.LoadAcquire32(a.C) == 9 }) })
+			})
+			c.record(c.e, c.s)
+			began := time.Now()
+			var err error
+			c.on(0, func(th cuda.Thread) {
+				for ; err == nil && time.Since(began) < time.Minute; time.Sleep(time.Millisecond) {
+					err = poll(th, c)
+				}
+			})
+			require.ErrorIs(t, err, timeout, name)
+			require.Less(t, time.Since(began), 6*time.Second)
+			require.Len(t, r.sim.Faults(), 1)
+			require.Contains(t, r.sim.Faults()[0], "deadlock: nothing has moved for 4s\n  no call waits: the host polls or does something else\n")
+			require.Contains(t, r.sim.Faults()[0], "kernel stuck; block 0 polls word 0 of memory")
+			r.sim.Close()
+		}
+	})
+}
+
+// TestDeadlockUnasked has the host do nothing at all while a stream waits for ever.
+func TestDeadlockUnasked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Second})
+		c := newScene(r)
+		c.wait32(c.s, c.flags, 1)
+		time.Sleep(3 * time.Second)
+		require.Empty(t, r.sim.Faults())
+		time.Sleep(3 * time.Second)
+		require.Len(t, r.sim.Faults(), 1)
+		require.Contains(t, r.sim.Faults()[0], "StreamWaitValue32, which waits until word 0 of memory")
+		time.Sleep(time.Hour)
+		require.Len(t, r.sim.Faults(), 1)
+		r.sim.Close()
+	})
+}
+
+// A kernel that yields for ever, looking at nothing, is found, whether the host waits for it or polls.
+func TestDeadlockOfYields(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		r := looseRig(t, cudasim.Config{Devices: 2, Patience: 50 * time.Millisecond})
+		c := newScene(r)
+		c.run(c.s, "idles", func(l *cudasim.Launch) {
+			l.Each(func(b *cudasim.Block) {
+				for {
+					b.Yield()
+				}
+			})
+		})
+		c.record(c.e, c.s)
+		var err error
+		c.on(0, func(th cuda.Thread) {
+			for polls && err == nil {
+				_, err = th.EventDone(c.e)
+			}
+			if !polls {
+				err = th.Synchronize(c.s)
+			}
+		})
+		require.ErrorIs(t, err, timeout)
+		require.Contains(t, r.sim.Faults()[0], "kernel idles; block 0 has not begun or yields")
+		r.sim.Close()
+	}
+}

@@ -21,8 +21,9 @@
 //  3. Addresses are never given twice, so use after free and access out of bounds are always found. Memory that the
 //     host takes away before it knows that its process's use of it is over is a race, under every seed.
 //     Memory that is freed while another process has it mapped by IPC is a fault, until a process is killed.
-//  4. Nothing hangs. When no operation can run and a call waits, every waiting call fails after Config.Patience. The report
-//     says what each stream, block and call waits for.
+//  4. Nothing hangs. When nothing moves and a call waits, every waiting call fails after Config.Patience, and every context
+//     with operations. If the host polls, or does nothing, while operations stand still or yield for ever, the contexts fail a little
+//     later. The report says what each stream, block and call waits for.
 //  5. Results are the driver's. Where cudasim is stricter than a real driver, the function's comment says so.
 //
 // Memory order. A kernel's block is one actor, or each of its teams is one. Plain accesses of actors are ordered by release

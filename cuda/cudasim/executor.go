@@ -26,6 +26,7 @@ type executor struct {
 	waiters []*waiter
 	watched []*memory // of the host, that tasks wait for
 
+	enqueued int // operations in queues, not done
 	steps    uint64
 	lastPark uint64
 	lastTask uint64
@@ -167,9 +168,40 @@ func (s *Sim) work() time.Duration {
 			continue
 		}
 		s.step()
+		if s.steps%stepsPerLook == 0 {
+			s.lookForProgress(time.Now())
+		}
 		s.unlock()
 		s.lock()
 	}
+	return 0
+}
+
+// stepsPerLook is after how many steps the executor looks whether they are progress: tasks may yield for ever.
+const stepsPerLook = 1 << 12
+
+// unaskedPatience is for how many times Config.Patience operations may stand still that no call waits for. The host may ask again
+// and again how far they are, or look at its memory. It may also be about to make the call that lets them go on.
+const unaskedPatience = 4
+
+// lookForProgress says how long it may still take until something moves, after it has found a deadlock if it has taken too
+// long. It is negative if nothing is enqueued and no call waits.
+func (s *Sim) lookForProgress(now time.Time) (left time.Duration) {
+	if s.moves {
+		s.progress, s.moves = now, false
+	}
+	switch {
+	case len(s.waiters) > 0 && len(s.ready) == 0:
+		left = s.config.Patience
+	case s.enqueued > 0:
+		left = unaskedPatience * s.config.Patience
+	default:
+		return -1
+	}
+	if left -= now.Sub(s.progress); left > 0 {
+		return left
+	}
+	s.deadlock(now.Sub(s.progress))
 	return 0
 }
 
@@ -188,7 +220,9 @@ func (s *Sim) settle() {
 		if !w.failed && !w.until() {
 			return false
 		}
-		s.moved()
+		if w.what != "" { // else it is a call that looks, or enqueues
+			s.moved()
+		}
 		close(w.done)
 		return true
 	})
@@ -198,9 +232,6 @@ func (s *Sim) settle() {
 // deadlock. 0 is to look again.
 func (s *Sim) rest() time.Duration {
 	now := time.Now()
-	if s.moves {
-		s.progress, s.moves = now, false
-	}
 	if len(s.ready) == 0 {
 		s.unbidden = false
 		if s.recheck() {
@@ -211,13 +242,11 @@ func (s *Sim) rest() time.Duration {
 	}
 	sleep := time.Duration(-1)
 	switch {
-	case len(s.waiters) > 0:
-		sleep = s.config.Patience - now.Sub(s.progress)
-		if sleep <= 0 {
-			s.deadlock()
+	case len(s.ready) == 0 || len(s.waiters) > 0:
+		if sleep = s.lookForProgress(now); sleep == 0 {
 			return 0
 		}
-	case len(s.ready) > 0 && s.config.Quiet > 0:
+	case s.config.Quiet > 0:
 		sleep = s.config.Quiet - now.Sub(s.lastCall)
 		if sleep <= 0 {
 			s.unbidden = true

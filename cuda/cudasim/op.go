@@ -105,7 +105,10 @@ func (s *Sim) push(q *queue, o *op) {
 	o.queue = q
 	q.ops = append(q.ops, o)
 	q.tail = o
-	s.moved()
+	s.enqueued++
+	if s.progress.Before(s.lastCall) { // the executor, which may be asleep, need not find out
+		s.progress = s.lastCall
+	}
 	s.offer(o)
 }
 
@@ -134,6 +137,7 @@ func (o *op) run(s *Sim) {
 
 func (s *Sim) complete(o *op) {
 	q := o.queue
+	s.enqueued--
 	o.done, o.parked, o.time = true, 0, s.steps
 	o.out = q.actor.release()
 	o.in, o.early = knowledge{}, nil

@@ -1,11 +1,23 @@
 package peer
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/pg"
 )
 
 // TestProcesses runs ranks in processes of their own, one or two on a device.
@@ -35,10 +47,13 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// streamed are the algorithms whose order across streams is tested.
+var streamed = []Algorithm{LL, LLTwoShot, LL128, LL128TwoShot, Tiles, CopyRing, Fused, Sentinel}
+
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
+	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
 			onSim(t, 3, small(algorithm), func(r *rank) error { return r.wander(50_000) })
@@ -46,8 +61,97 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// TestStreamsOutOfOrder has a driver that forgets the waits of one of the program's two streams. With each algorithm the order
+// that is missing is a race, and no wait lasts for ever. Some runs hide it: there the host, which all ranks share, has seen one
+// call end before it enqueued the next.
+func TestStreamsOutOfOrder(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range streamed {
+		t.Run(string(algorithm), func(t *testing.T) {
+			t.Parallel()
+			for i := range uint64(12) {
+				if len(outOfOrder(t, algorithm, *seed+i)) > 0 {
+					return
+				}
+			}
+			t.Error("no run had a race")
+		})
+	}
+}
+
+// outOfOrder returns the races of a run with forgetful drivers.
+func outOfOrder(t *testing.T, algorithm Algorithm, seed uint64) []cudasim.Race {
+	sim := kerneled(t, cudasim.Config{Devices: 3, Seed: seed, Patience: time.Second, EagerLoading: true})
+	defer sim.Close()
+	groups, err := pg.InProcess(t.Context(), 3, pg.Config{Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	var ranks sync.WaitGroup
+	for i, g := range groups {
+		ranks.Go(func() {
+			d := forgetful{Driver: *sim.Driver()}
+			// Besides races there are wrong sums, or kernels that wait for one another.
+			_ = life(t.Context(), g, d.driver(), i, simHalf, small(algorithm), func(r *rank) error {
+				d.begun.Store(true)
+				defer d.begun.Store(false)
+				return r.wander(50_000)
+			})
+		})
+	}
+	ranks.Wait()
+	sim.Drain()
+	return sim.Races()
+}
+
+// forgetful is a rank's driver that leaves out the waits of one stream: of the first that is made once the program has begun.
+// Until the program is done it also keeps from the watchdog what is done. For the order that a host has seen hides a wait that is
+// missing.
+type forgetful struct {
+	cuda.Driver
+	begun  atomic.Bool
+	stream atomic.Uintptr
+}
+
+// beside reports whether a goroutine other than the program's calls the driver while the program runs.
+func (f *forgetful) beside() bool {
+	if !f.begun.Load() {
+		return false
+	}
+	stack := make([]byte, 16<<10)
+	return !bytes.Contains(stack[:runtime.Stack(stack, false)], []byte(").wander("))
+}
+
+func (f *forgetful) driver() *cuda.Driver {
+	d := f.Driver
+	d.StreamCreateWithPriority = func(flags uint32, priority int) (cuda.Stream, cuda.Result) {
+		s, r := f.StreamCreateWithPriority(flags, priority)
+		if f.begun.Load() {
+			f.stream.CompareAndSwap(0, uintptr(s))
+		}
+		return s, r
+	}
+	d.StreamWaitEvent = func(s cuda.Stream, e cuda.Event) cuda.Result {
+		if uintptr(s) == f.stream.Load() {
+			return cuda.Success
+		}
+		return f.StreamWaitEvent(s, e)
+	}
+	d.EventQuery = func(e cuda.Event) cuda.Result {
+		if f.beside() {
+			return cuda.NotReady
+		}
+		return f.EventQuery(e)
+	}
+	d.StreamQuery = func(s cuda.Stream) cuda.Result {
+		if f.beside() {
+			return cuda.NotReady
+		}
+		return f.StreamQuery(s)
+	}
+	return &d
+}
+
 // wander sums eight times on two streams in turn, every third time asynchronously, and compares at the end. Each sum is of
-// a tensor of its own, so that only the group's memory orders the calls.
+// a tensor of its own, so that only the group's memory orders the calls. Marks show that it does.
 func (r *rank) wander(n int) error {
 	t, err := r.device.Enter()
 	if err != nil {
@@ -69,10 +173,17 @@ func (r *rank) wander(n int) error {
 			return err
 		}
 	}
+	marks, err := t.Alloc(4 * len(at))
+	if err != nil {
+		return err
+	}
 	for i, x := range at {
 		ctx := r.ctx
 		if i%2 == 1 {
 			ctx = OnStream(ctx, other)
+		}
+		if err := t.Set32(marks+cuda.Pointer(4*i), 1, 1, streamorder.Of(ctx)); err != nil {
+			return err
 		}
 		if i%3 == 2 {
 			err = r.g.AllReduceAsync(ctx, x, colligo.Sum).Wait(r.ctx)
@@ -82,7 +193,21 @@ func (r *rank) wander(n int) error {
 		if err != nil {
 			return err
 		}
+		if i > 0 { // the call comes after the one before, and so after its mark, which was set on the other stream
+			after := ctx
+			if i%3 == 2 {
+				after = r.ctx
+			}
+			if err := t.Set32(marks+cuda.Pointer(4*(i-1)), 2, 1, streamorder.Of(after)); err != nil {
+				return err
+			}
+		}
 	}
+	return errors.Join(r.wandered(t, at[:], other, want), t.Free(marks))
+}
+
+// wandered compares the sums, and gives the other stream back.
+func (r *rank) wandered(t cuda.Thread, at []colligo.Tensor, other cuda.Stream, want []byte) error {
 	if err := t.Synchronize(other); err != nil {
 		return err
 	}

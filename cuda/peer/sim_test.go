@@ -56,6 +56,7 @@ func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
 	sim := cudasim.New(c)
+	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	for _, r := range append([]reduction{{colligo.Float32, colligo.KindSum}}, reductions...) {
 		require.NoError(t, model.RegisterReduction(sim, r.dtype, r.kind))

@@ -29,6 +29,7 @@ func islands(t testing.TB, devices int, reach func(a, b int) bool) *cudasim.Sim 
 		reach = func(int, int) bool { return false }
 	}
 	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed, CanAccess: reach})
+	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
 	return sim

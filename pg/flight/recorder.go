@@ -43,16 +43,7 @@ type Recorder struct {
 	room   int
 	next   atomic.Int64
 	depth  int
-	adding sync.Mutex
-	groups atomic.Pointer[[]*group] // replaced as a whole, so that Add takes no lock for it
-}
-
-// group is a group and how far its collectives have come, -1 for none.
-type group struct {
-	Group
-	enqueued           atomic.Int64
-	_                  [64]byte // callers write the one, the watchdog of devices the others
-	started, completed atomic.Int64
+	groups groups
 }
 
 // slot is one operation. Values that most calls write lie in its first two lines of memory. For there are so many slots that
@@ -112,7 +103,7 @@ func New(capacity, depth int) *Recorder {
 	}
 	depth = max(depth, 0)
 	r := &Recorder{slots: make([]slot, capacity), ends: make([]end, capacity), depth: depth}
-	r.groups.Store(new([]*group))
+	r.groups.now.Store(new(groupList))
 	if depth > 0 {
 		r.room = min(depth+leaveOut, math.MaxUint8)
 	}
@@ -125,31 +116,6 @@ func New(capacity, depth int) *Recorder {
 
 // callersOf is the room for callers of slot i.
 func (r *Recorder) callersOf(i int64) []uintptr { return r.calls[int(i)*r.room : int(i+1)*r.room] }
-
-// AddGroup makes a group known and returns its number, from 0. Ranks are those of the default group.
-func (r *Recorder) AddGroup(name, desc string, ranks []int) int {
-	if r == nil {
-		return 0
-	}
-	g := &group{Group: Group{Name: name, Desc: desc, Ranks: append([]int{}, ranks...)}}
-	g.enqueued.Store(-1)
-	g.started.Store(-1)
-	g.completed.Store(-1)
-	r.adding.Lock()
-	defer r.adding.Unlock()
-	old := *r.groups.Load()
-	groups := append(old[:len(old):len(old)], g)
-	r.groups.Store(&groups)
-	return len(old)
-}
-
-// group returns a group by its number, nil for an unknown one.
-func (r *Recorder) group(number int) *group {
-	if groups := *r.groups.Load(); number >= 0 && number < len(groups) {
-		return groups[number]
-	}
-	return nil
-}
 
 // Add records a call that waits for its turn. skip is the number of callers, without Add itself, to leave out of the stack.
 func (r *Recorder) Add(o *Op, skip int) ID {
@@ -393,10 +359,10 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	if r == nil {
 		return d
 	}
-	groups := *r.groups.Load()
-	for i, g := range groups {
+	groups := *r.groups.now.Load()
+	for _, g := range groups {
 		d.Groups[g.Name] = Group{g.Name, g.Desc, append([]int{}, g.Ranks...)}
-		d.Status[number(i)] = Status{g.enqueued.Load(), g.started.Load(), g.completed.Load()}
+		d.Status[number(g.number)] = Status{g.enqueued.Load(), g.started.Load(), g.completed.Load()}
 	}
 	if !o.Entries {
 		return d
@@ -438,11 +404,11 @@ func (e *end) tell(to *Entry) {
 }
 
 // entry copies a slot, which is locked, without its callers and without its end.
-func (s *slot) entry(groups []*group) Entry {
+func (s *slot) entry(groups groupList) Entry {
 	e := Entry{ID: s.id, PG: int(s.pg), Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p,
 		Created: s.created, Duration: -1, Timeout: s.timeout}
-	if s.pg >= 0 && int(s.pg) < len(groups) {
-		e.Group, e.Desc = groups[s.pg].Name, groups[s.pg].Desc
+	if g := groups.find(int(s.pg)); g != nil {
+		e.Group, e.Desc = g.Name, g.Desc
 	}
 	l := s.all()
 	sizes, types := make([][]int64, len(l.dims)), make([]string, len(l.dims))

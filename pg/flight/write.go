@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/colligo-go/colligo/pg/pickle"
 )
@@ -45,7 +46,7 @@ func dict(pairs ...any) *pickle.Dict {
 // text replaces what is not UTF-8 where a value is text. Descriptions, paths and errors may be anything, and a dump is
 // written all the same.
 func text(v any) any {
-	if s, ok := v.(string); ok {
+	if s, ok := v.(string); ok && !utf8.ValidString(s) {
 		return strings.ToValidUTF8(s, "\uFFFD")
 	}
 	return v

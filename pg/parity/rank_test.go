@@ -94,6 +94,7 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 // simulated makes a machine of n devices with the kernels of the reductions that tests use.
 func simulated(t *testing.T, n int) *cuda.Driver {
 	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
+	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindMax))
 	for _, d := range []colligo.DType{colligo.Float32, colligo.Int64, colligo.Float16, colligo.BFloat16, colligo.Float8E4M3FN, colligo.Float8E5M2} {

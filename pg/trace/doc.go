@@ -18,6 +18,8 @@
 //  7. PyTorch records of Gloo's operations that they are over, not how they ended, and no messages. They count as done where every
 //     rank has called them, else as given up.
 //  8. The page that WriteHTML writes needs nothing else: no file, no network.
+//  9. Memory and drawings are bounded by the number of operations, however long the texts are that they share. Long texts are
+//     clipped, and drawings are written operation by operation.
 //
 // The package reads no files and never changes a dump.
 package trace

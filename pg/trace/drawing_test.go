@@ -16,6 +16,21 @@ import (
 	"github.com/colligo-go/colligo/pg/flight"
 )
 
+// pageData is what the page's program reads.
+type pageData struct {
+	Start string
+	Lanes []struct {
+		Rank  int
+		Group string
+		Rows  int
+		Bars  [][5]float64
+		About []string
+		Bad   []int
+		Open  []int
+	}
+	Names []string
+}
+
 // scene is a rank that is missing, a message, and calls that overlap.
 const scene = `
 group 0 default_pg 0-1
@@ -128,6 +143,9 @@ func TestPage(t *testing.T) {
 	require.Equal(t, 2, data.Lanes[0].Rows)
 	require.Equal(t, []string{"all_reduce #1", "broadcast #2", "send 0->1", "all_reduce #3", "all_reduce_barrier #4", "recv 1<-0"}, data.Names)
 	require.Contains(t, data.Lanes[0].About[3], "missing: all_reduce #3")
+	require.Equal(t, [5]float64{0, 1200, 1500, 1201, 1}, data.Lanes[0].Bars[1])
+	require.Equal(t, [5]float64{1, 5000, 5101, -1, 4}, data.Lanes[0].Bars[4])
+	require.Equal(t, fmt.Sprint(draw(dumps, r).start), data.Start)
 }
 
 func TestManyOperations(t *testing.T) {

@@ -26,7 +26,7 @@ func (j *job) testimonies(g *group) []testimony {
 		i := slices.IndexFunc(all, func(t testimony) bool { return slices.Equal(t.blame, blame) })
 		if i < 0 {
 			i = len(all)
-			all = append(all, testimony{blame: blame, text: strings.Join(strings.Fields(f.Text), " ")})
+			all = append(all, testimony{blame: blame, text: strings.Join(strings.Fields(clip(f.Text, mostWords)), " ")})
 		}
 		all[i].by = append(all[i].by, rank)
 	}

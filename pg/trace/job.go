@@ -271,10 +271,11 @@ func (j *job) whereabouts(rank int) string {
 // place is the program's own line that called an operation: the first frame outside the libraries. "" if it is not known.
 func place(e *flight.Entry) string {
 	for _, f := range e.Frames {
-		if strings.HasPrefix(f.Name, "github.com/colligo-go/colligo/") || strings.Contains(f.File, "-packages/torch/") {
+		file := f.File[max(0, len(f.File)-mostPath):]
+		if strings.HasPrefix(f.Name, "github.com/colligo-go/colligo/") || strings.Contains(file, "-packages/torch/") {
 			continue
 		}
-		return fmt.Sprintf("%s:%d (%s)", f.File[strings.LastIndexAny(f.File, `/\`)+1:], f.Line, f.Name)
+		return fmt.Sprintf("%s:%d (%s)", clipName(file[strings.LastIndexAny(file, `/\`)+1:]), f.Line, clipName(f.Name))
 	}
 	return ""
 }
@@ -303,7 +304,7 @@ func (j *job) notes() []string {
 	if len(versions) > 1 {
 		var parts []string
 		for v, ranks := range versions {
-			parts = append(parts, fmt.Sprintf("%s of %s", v, ranksText(ranks)))
+			parts = append(parts, fmt.Sprintf("%s of %s", clipName(v), ranksText(ranks)))
 		}
 		slices.Sort(parts)
 		all = append(all, "dumps of different versions: "+strings.Join(parts, ", "))

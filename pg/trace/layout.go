@@ -160,7 +160,7 @@ func (b *bar) about(l *lane) string {
 		lines = append(lines, at)
 	}
 	if b.finding != nil {
-		lines = append(lines, b.finding.Kind.String()+": "+b.finding.Text)
+		lines = append(lines, b.finding.Kind.String()+": "+clip(b.finding.Text, mostText))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -2,7 +2,6 @@ package trace
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html"
 	"io"
@@ -20,69 +19,73 @@ var (
 	pageJS string
 )
 
-// pageData is what the page's program draws.
-type pageData struct {
-	Start string     `json:"start"` // ns since 1970
-	Lanes []pageLane `json:"lanes"`
-	Names []string   `json:"names"` // of bars
-}
-
-type pageLane struct {
-	Rank  int      `json:"rank"`
-	Group string   `json:"group"`
-	Rows  int      `json:"rows"`
-	Bars  [][5]any `json:"bars"` // row, from, to and started in µs (-1 if not known), number of the name
-	About []string `json:"about"`
-	Bad   []int    `json:"bad"`  // bars that a finding is about
-	Open  []int    `json:"open"` // bars that have not ended
-}
-
 // WriteHTML writes what ranks did as one page with the verdict on top, lanes by rank and group, and what is wrong in red.
 func WriteHTML(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
-	data, err := json.Marshal(draw(dumps, r).page()) // escapes what would end the script element
-	if err != nil {
-		return fmt.Errorf("write page: %w", err)
-	}
 	class := "bad"
 	if r.OK() {
 		class = "well"
 	}
 	_, rest, _ := strings.Cut(r.String(), "\n")
-	_, err = strings.NewReplacer("{{css}}", pageCSS, "{{js}}", pageJS, "{{data}}", string(data), "{{class}}", class,
-		"{{verdict}}", html.EscapeString(r.Verdict()), "{{report}}", html.EscapeString(rest)).WriteString(w, pageHTML)
-	if err != nil {
+	fill := strings.NewReplacer("{{css}}", pageCSS, "{{js}}", pageJS, "{{class}}", class,
+		"{{verdict}}", html.EscapeString(r.Verdict()), "{{report}}", html.EscapeString(rest))
+	before, after, _ := strings.Cut(pageHTML, "{{data}}")
+	s := newScript(w)
+	s.raw(fill.Replace(before))
+	draw(dumps, r).write(s)
+	s.raw(fill.Replace(after))
+	if err := s.flush(); err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
 	return nil
 }
 
-func (p *picture) page() pageData {
-	d := pageData{Start: fmt.Sprint(p.start), Lanes: []pageLane{}, Names: []string{}}
-	numbers := map[string]int{}
-	for i := range p.lanes {
-		l := &p.lanes[i]
-		out := pageLane{Rank: l.rank, Group: l.group, Rows: l.rows, Bars: [][5]any{}, Bad: []int{}, Open: []int{}}
-		for j := range l.bars {
-			b := &l.bars[j]
-			n, ok := numbers[b.title()]
-			if !ok {
-				n = len(d.Names)
-				numbers[b.title()], d.Names = n, append(d.Names, b.title())
-			}
-			started := -1.0
-			if b.started >= 0 {
-				started = float64(b.started) / 1000
-			}
-			out.Bars = append(out.Bars, [5]any{b.row, float64(b.from) / 1000, float64(b.to) / 1000, started, n})
-			out.About = append(out.About, b.about(l))
-			if b.finding != nil {
-				out.Bad = append(out.Bad, j)
-			}
-			if b.entry.State != flight.Completed {
-				out.Open = append(out.Open, j)
+// write writes what the page's program draws: an object with start (ns since 1970), lanes, and names, the titles of bars.
+func (p *picture) write(s *script) {
+	s.raw(`{"start":`)
+	s.value(fmt.Sprint(p.start))
+	s.raw(`,"lanes":`)
+	names, numbers := []string{}, map[string]int{}
+	s.list(len(p.lanes), func(i int) {
+		for j := range p.lanes[i].bars {
+			title := p.lanes[i].bars[j].title()
+			if _, ok := numbers[title]; !ok {
+				numbers[title], names = len(names), append(names, title)
 			}
 		}
-		d.Lanes = append(d.Lanes, out)
-	}
-	return d
+		p.lanes[i].write(s, numbers)
+	})
+	s.raw(`,"names":`)
+	s.list(len(names), func(i int) { s.value(names[i]) })
+	s.raw("}")
+}
+
+// write writes a lane: rank, group, the number of rows, its bars, and about, the text of each bar. A bar is its row, from, to
+// and started in µs (-1 if not known), and the number of its name. The lists bad and open number the bars that a finding is
+// about, and the ones that have not ended.
+func (l *lane) write(s *script, numbers map[string]int) {
+	s.raw(fmt.Sprintf(`{"rank":%d,"rows":%d,"group":`, l.rank, l.rows))
+	s.value(l.group)
+	bad, open := []int{}, []int{}
+	s.raw(`,"bars":`)
+	s.list(len(l.bars), func(i int) {
+		b := &l.bars[i]
+		started := -1.0
+		if b.started >= 0 {
+			started = float64(b.started) / 1000
+		}
+		s.value([5]any{b.row, float64(b.from) / 1000, float64(b.to) / 1000, started, numbers[b.title()]})
+		if b.finding != nil {
+			bad = append(bad, i)
+		}
+		if b.entry.State != flight.Completed {
+			open = append(open, i)
+		}
+	})
+	s.raw(`,"about":`)
+	s.list(len(l.bars), func(i int) { s.value(l.bars[i].about(l)) })
+	s.raw(`,"bad":`)
+	s.value(bad)
+	s.raw(`,"open":`)
+	s.value(open)
+	s.raw("}")
 }

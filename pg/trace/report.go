@@ -175,13 +175,13 @@ func Analyze(dumps map[int]*flight.Dump) *Report {
 	r.Notes = j.notes()
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		f.Text = oneLine(f.Text)
+		f.Text = oneLine(clip(f.Text, mostWords))
 		for k, d := range f.Details {
-			f.Details[k] = oneLine(d)
+			f.Details[k] = oneLine(clip(d, mostWords))
 		}
 	}
 	for i, n := range r.Notes {
-		r.Notes[i] = oneLine(n)
+		r.Notes[i] = oneLine(clip(n, mostWords))
 	}
 	return r
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -25,26 +24,35 @@ type event struct {
 // a thread for each group. Operations that overlap lie in threads of their own, and operations that the report finds wrong
 // are red.
 func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
-	events := []event{}
+	s := newScript(w)
+	events := 0
+	add := func(e event) {
+		if events++; events > 1 {
+			s.raw(",")
+		}
+		s.value(e)
+	}
 	thread := 0
 	p := draw(dumps, r)
+	s.raw(`{"traceEvents":[`)
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if i == 0 || p.lanes[i-1].rank != l.rank {
-			events = append(events, about("process_name", l.rank, 0, "name", fmt.Sprintf("rank %d", l.rank)),
-				about("process_sort_index", l.rank, 0, "sort_index", l.rank))
+			add(about("process_name", l.rank, 0, "name", fmt.Sprintf("rank %d", l.rank)))
+			add(about("process_sort_index", l.rank, 0, "sort_index", l.rank))
 		}
 		for row := range l.rows {
-			events = append(events, about("thread_name", l.rank, thread+row, "name", l.group))
+			add(about("thread_name", l.rank, thread+row, "name", l.group))
 		}
 		for j := range l.bars {
-			events = append(events, l.bars[j].event(l, thread))
+			add(l.bars[j].event(l, thread))
 		}
 		thread += l.rows
 	}
-	err := json.NewEncoder(w).Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ms",
-		"otherData": map[string]any{"verdict": r.Verdict(), "start_ns": fmt.Sprint(p.start)}})
-	if err != nil {
+	s.raw(`],"displayTimeUnit":"ms","otherData":`)
+	s.value(map[string]string{"verdict": r.Verdict(), "start_ns": fmt.Sprint(p.start)})
+	s.raw("}\n")
+	if err := s.flush(); err != nil {
 		return fmt.Errorf("write timeline: %w", err)
 	}
 	return nil
@@ -72,7 +80,7 @@ func (b *bar) event(l *lane, thread int) event {
 		Duration: &dur, Args: args}
 	if b.finding != nil {
 		ev.Color = "terrible"
-		args["finding"] = b.finding.Text
+		args["finding"] = clip(b.finding.Text, mostText)
 	}
 	return ev
 }

@@ -22,6 +22,26 @@ func oneLine(s string) string {
 	}, s)
 }
 
+// Texts of a dump may be very long, and one text may stand in each of its operations. These are the longest that are printed.
+const (
+	mostName  = 256     // letters of a name, or of what an operation works on
+	mostPath  = 4 << 10 // of a file's path, of which the end counts
+	mostText  = 1 << 10 // of a finding, where it stands beside each of its operations
+	mostWords = 8 << 10 // of a line of a report
+)
+
+// clip shortens a text to its beginning, its end, and its length.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	end := most / 8
+	return strings.ToValidUTF8(s[:most-end], "") + "... (" + strconv.Itoa(len(s)) + " bytes) ..." + strings.ToValidUTF8(s[len(s)-end:], "")
+}
+
+// clipName shortens a name.
+func clipName(s string) string { return clip(s, mostName) }
+
 // count is a number of things.
 func count(n int, of string) string {
 	if n == 1 {
@@ -69,6 +89,7 @@ func verb(ranks []int, one, many string) string {
 
 // label names a group.
 func label(name, desc string) string {
+	name, desc = clipName(name), clipName(desc)
 	if desc == "" || desc == name || desc == "undefined" {
 		return "group " + name
 	}
@@ -79,9 +100,9 @@ func label(name, desc string) string {
 func opName(profiling string) string {
 	_, op, ok := strings.Cut(profiling, ":")
 	if !ok {
-		return profiling
+		op = profiling
 	}
-	return op
+	return clipName(op)
 }
 
 // shapes describes the tensors of one side.
@@ -95,7 +116,7 @@ func shapes(sizes [][]int64) string {
 		}
 		parts = append(parts, fmt.Sprint(s))
 	}
-	return strings.Join(parts, " ")
+	return clipName(strings.Join(parts, " "))
 }
 
 // tensors describes what an operation works on, such as "Float [2 3]", or "Float [4] -> [8]" where output and input differ.
@@ -114,7 +135,7 @@ func tensors(e *flight.Entry) string {
 func dtype(e *flight.Entry) string {
 	for _, types := range [][]string{e.InTypes, e.OutTypes} {
 		if len(types) > 0 {
-			return types[0]
+			return clipName(types[0])
 		}
 	}
 	return ""

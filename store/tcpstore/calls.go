@@ -2,6 +2,7 @@ package tcpstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func fits(name string, keys []string, vals ...[]byte) error {
 func (c *Client) send(ctx context.Context, name string, cmd byte, key string, val []byte) error {
 	k := c.start(ctx, name, userPrefix+key)
 	defer k.Stop()
-	if err := fits(name, k.keys, val); err != nil {
+	if err := errors.Join(c.has(name, cmd), fits(name, k.keys, val)); err != nil {
 		return err
 	}
 	return c.do(k, request{cmd}.string(k.keys[0]).bytes(val), nil)
@@ -91,7 +92,7 @@ func (c *Client) get(ctx context.Context, key string) (val []byte, err error) {
 func (c *Client) number(ctx context.Context, name string, cmd byte, keys []string, more ...int64) (n int64, err error) {
 	k := c.start(ctx, name, keys...)
 	defer k.Stop()
-	if err := fits(name, keys); err != nil {
+	if err := errors.Join(c.has(name, cmd), fits(name, keys)); err != nil {
 		return 0, err
 	}
 	q := request{cmd}
@@ -158,6 +159,9 @@ func (c *Client) MultiGet(ctx context.Context, keys []string) ([][]byte, error) 
 		return nil, err
 	}
 	vals := make([][]byte, len(keys))
+	if c.dialer.dialect == Torch113 {
+		return c.getEach(ctx, keys, vals)
+	}
 	err := c.do(k, request{cmdMultiGet}.strings(k.keys), func(r reader) (err error) {
 		for i := range vals {
 			if vals[i], err = r.bytes("value", maxReply); err != nil {
@@ -172,6 +176,26 @@ func (c *Client) MultiGet(ctx context.Context, keys []string) ([][]byte, error) 
 	return vals, nil
 }
 
+// getEach gets values one by one, from a server that has no request for several.
+func (c *Client) getEach(ctx context.Context, keys []string, vals [][]byte) (all [][]byte, err error) {
+	for i, key := range keys {
+		if vals[i], err = c.Get(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return vals, nil
+}
+
+// setEach sets values one by one.
+func (c *Client) setEach(ctx context.Context, keys []string, vals [][]byte) error {
+	for i, key := range keys {
+		if err := c.Set(ctx, key, vals[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // MultiSet implements store.Batch. It returns when the request is sent, as Set does.
 func (c *Client) MultiSet(ctx context.Context, keys []string, vals [][]byte) error {
 	store.Pairs(keys, vals)
@@ -179,6 +203,9 @@ func (c *Client) MultiSet(ctx context.Context, keys []string, vals [][]byte) err
 	defer k.Stop()
 	if err := fits(k.name, k.keys, vals...); err != nil || len(keys) == 0 {
 		return err
+	}
+	if c.dialer.dialect == Torch113 {
+		return c.setEach(ctx, keys, vals)
 	}
 	q := request{cmdMultiSet}.int64(int64(len(keys)))
 	for i, key := range k.keys {
@@ -220,7 +247,7 @@ func (c *Client) Check(ctx context.Context, keys ...string) (ready bool, err err
 func (c *Client) QueuePop(ctx context.Context, key string, block bool) ([]byte, error) {
 	k := c.start(ctx, "queue_pop", userPrefix+key)
 	defer k.Stop()
-	if err := fits(k.name, k.keys); err != nil {
+	if err := errors.Join(c.has(k.name, cmdQueuePop), fits(k.name, k.keys)); err != nil {
 		return nil, err
 	}
 	q := request{cmdQueuePop}.string(k.keys[0])
@@ -253,6 +280,9 @@ func (c *Client) QueuePop(ctx context.Context, key string, block bool) ([]byte, 
 func (c *Client) ListKeys(ctx context.Context) ([]string, error) {
 	k := c.start(ctx, "list_keys")
 	defer k.Stop()
+	if err := c.has(k.name, cmdListKeys); err != nil {
+		return nil, err
+	}
 	var keys []string
 	err := c.do(k, request{cmdListKeys}, func(r reader) error {
 		n, err := r.int64()

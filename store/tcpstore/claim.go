@@ -20,18 +20,19 @@ func (c *Client) start(ctx context.Context, name string, keys ...string) *call {
 	return &call{c.limit.Start(ctx), name, keys}
 }
 
-// errDial marks that a further connection could not be made, which says nothing about the others.
-var errDial = errors.New("no further connection")
+// ErrNoConnection is among the causes of an error where a further connection could not be made, which says nothing about the
+// others.
+var ErrNoConnection = errors.New("no further connection")
 
 // fault turns what a connection reports into the call's error. One that is neither the context's end, nor the
-// client's, nor errDial means that the server is lost, and ends the client.
+// client's, nor ErrNoConnection means that the server is lost, and ends the client.
 func (c *Client) fault(k *call, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case k.Over():
 		return fmt.Errorf("tcpstore: %w", k.Fail(k.keys...))
-	case errors.Is(err, errDial):
+	case errors.Is(err, ErrNoConnection):
 		return fmt.Errorf("tcpstore: %s%s: %w", k.name, named(k.keys), err)
 	case c.over() == nil:
 		c.fail(lost(c.dialer.addr, err))
@@ -39,13 +40,16 @@ func (c *Client) fault(k *call, err error) error {
 	return fmt.Errorf("tcpstore: %s%s: %w", k.name, named(k.keys), c.over())
 }
 
+// ErrLost is among the causes of errors of a client whose server is gone or cannot be reached any more.
+var ErrLost = errors.New("is lost")
+
 // lost names the server, and where it hung up, says so in the words that PyTorch users know.
 func lost(addr string, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || refusedOrReset(err) {
 		err = fmt.Errorf("failed to recv, got 0 bytes. Connection was likely closed. "+
 			"Did the remote server shutdown or crash?: %w", err)
 	}
-	return fmt.Errorf("server %s is lost: %w", addr, err)
+	return fmt.Errorf("server %s %w: %w", addr, ErrLost, err)
 }
 
 func named(keys []string) string {
@@ -107,7 +111,7 @@ func (c *Client) renew(ctx context.Context) error {
 	x, err := c.dialer.once(ctx)
 	c.mu.Lock()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errDial, err)
+		return fmt.Errorf("%w: %w", ErrNoConnection, err)
 	}
 	if c.end != nil {
 		return errors.Join(c.end, x.nc.Close())

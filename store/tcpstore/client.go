@@ -22,6 +22,8 @@ type ClientOptions struct {
 	WaitForWorkers bool
 	// NoPing leaves out the ping after connecting, which servers before PyTorch 2.5 do not know.
 	NoPing bool
+	// Dialect is the server's. Torch113 has neither a greeting nor a ping.
+	Dialect Dialect
 	// TLS, if set, must match the server's. ServerName defaults to the host of the address.
 	TLS *tls.Config
 	// ConnectTimeout bounds Dial, the wait for workers included, whatever deadline its context has. Zero means the
@@ -52,7 +54,7 @@ var _ store.Store = (*Client)(nil)
 // reset, for the server may start later than its clients.
 func Dial(ctx context.Context, addr string, opts ClientOptions) (*Client, error) {
 	c := &Client{
-		dialer:  dialer{addr: addr, ping: !opts.NoPing},
+		dialer:  dialer{addr: addr, ping: !opts.NoPing, dialect: opts.Dialect},
 		main:    make(chan struct{}, 1),
 		waiting: make(map[*conn]bool),
 	}

@@ -11,9 +11,10 @@ import (
 
 // conn is the client's side of one connection. One goroutine uses it at a time.
 type conn struct {
-	nc  net.Conn
-	in  reader
-	cut atomic.Bool // a context ended in the middle of an exchange: replies no longer match requests
+	nc      net.Conn
+	in      reader
+	dialect Dialect
+	cut     atomic.Bool // a context ended in the middle of an exchange: replies no longer match requests
 }
 
 // errStopped is a wait that ended because its context did. The connection is as good as before.
@@ -22,7 +23,16 @@ var errStopped = errors.New("wait stopped")
 // drainTime bounds how long a server may take to confirm that a wait is cancelled.
 const drainTime = 5 * time.Second
 
-func newConn(nc net.Conn) *conn { return &conn{nc: nc, in: newReader(nc)} }
+func newConn(nc net.Conn, d Dialect) *conn { return &conn{nc: nc, in: newReader(nc), dialect: d} }
+
+// write sends a request, whose first byte is a command. Calls have refused commands that the dialect lacks.
+func (c *conn) write(q request) error {
+	cmd := q[0]
+	q[0], _ = c.dialect.code(cmd)
+	_, err := c.nc.Write(q)
+	q[0] = cmd // the same request may be sent over another connection
+	return err
+}
 
 // on runs f when ctx ends before done is called. done reports whether f ran, and returns after it.
 func on(ctx context.Context, f func()) (done func() bool) {
@@ -47,7 +57,7 @@ func (c *conn) exchange(ctx context.Context, q request, read func(reader) error)
 		return context.Cause(ctx)
 	}
 	done := on(ctx, c.sever)
-	_, err := c.nc.Write(q)
+	err := c.write(q)
 	if err == nil && read != nil {
 		err = inside(read(c.in))
 	}
@@ -100,17 +110,20 @@ func (c *conn) ask(ctx context.Context, q request) error {
 	if len(q) > prompt {
 		return c.exchange(ctx, q, nil)
 	}
-	_, err := c.nc.Write(q)
-	return err
+	return c.write(q)
 }
 
 // cancelWait ends a wait that the client gave up, and reads what the server owes: waitCanceled, after waitStopped if
 // the wait came true just before.
 func (c *conn) cancelWait() error {
+	if _, ok := c.dialect.code(cmdCancelWait); !ok { // the wait goes on at the server until the connection ends
+		c.sever()
+		return errStopped
+	}
 	if err := c.nc.SetDeadline(time.Now().Add(drainTime)); err != nil {
 		return err
 	}
-	if _, err := c.nc.Write(request{cmdCancelWait}); err != nil {
+	if err := c.write(request{cmdCancelWait}); err != nil {
 		return c.silent(err)
 	}
 	result := errStopped

@@ -38,6 +38,8 @@ type dialer struct {
 	addr string
 	tls  *tls.Config
 	ping bool
+	// dialect is that of the server.
+	dialect Dialect
 }
 
 // keepAlive finds a host that vanished without a word within about 45 seconds.
@@ -57,7 +59,7 @@ func (d *dialer) once(ctx context.Context) (*conn, error) {
 		}
 		nc = secure
 	}
-	c := newConn(nc)
+	c := newConn(nc, d.dialect)
 	if err := d.greet(ctx, c); err != nil {
 		_ = nc.Close()
 		return nil, err
@@ -67,6 +69,9 @@ func (d *dialer) once(ctx context.Context) (*conn, error) {
 
 // greet validates, in a write of its own because PyTorch's server parses the first read once only, and pings.
 func (d *dialer) greet(ctx context.Context, c *conn) error {
+	if d.dialect != Torch2 {
+		return nil
+	}
 	if err := c.exchange(ctx, request{cmdValidate}.uint32(magic), nil); err != nil {
 		return fmt.Errorf("validate: %w", err)
 	}

@@ -17,6 +17,8 @@ import (
 type ServerOptions struct {
 	// TLS, if set, makes clients speak TLS. PyTorch ranks cannot. The server copies it.
 	TLS *tls.Config
+	// Dialect is the clients'.
+	Dialect Dialect
 	// Listener, if set, is served in place of a new one, and is the server's to close.
 	Listener net.Listener
 	// Logger takes a line for each connection that ends otherwise than by the client's closing it.
@@ -28,6 +30,7 @@ type Server struct {
 	table    *store.Table
 	listener net.Listener
 	tls      *tls.Config
+	dialect  Dialect
 	log      *slog.Logger
 	running  sync.WaitGroup
 
@@ -43,6 +46,7 @@ func Listen(addr string, opts ServerOptions) (*Server, error) {
 		table:    store.NewTable(),
 		listener: opts.Listener,
 		log:      opts.Logger,
+		dialect:  opts.Dialect,
 		conns:    make(map[net.Conn]struct{}),
 	}
 	if s.log == nil {

@@ -44,7 +44,11 @@ func (c *session) run() error {
 // request answers one request. A connection should begin with cmdValidate; as PyTorch's server does, this one lets any
 // well-formed command pass as the first, and no cmdValidate later.
 func (c *session) request(cmd byte, first bool) error {
+	code := cmd
+	cmd, known := c.server.dialect.command(code)
 	switch {
+	case !known:
+		return fmt.Errorf("command %d, which PyTorch 1.13 does not have", code)
 	case cmd == cmdValidate && first:
 		return c.validate()
 	case cmd >= commands && first:

@@ -10,7 +10,13 @@ import (
 // connection, before anybody else has it.
 func (c *Client) await(k *call, then func(*conn) error) error {
 	q := request{cmdWait}.strings(k.keys)
-	moved, err := c.awaitFirst(k, q, then)
+	// A wait that cannot be cancelled holds its connection to the end.
+	_, cancels := c.dialer.dialect.code(cmdCancelWait)
+	moved := !cancels
+	var err error
+	if cancels {
+		moved, err = c.awaitFirst(k, q, then)
+	}
 	if moved {
 		err = c.awaitSpare(k, q, then)
 	}
@@ -67,7 +73,7 @@ func (c *Client) takeSpare(ctx context.Context) (*conn, error) {
 	c.mu.Unlock()
 	x, err := c.dialer.once(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDial, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoConnection, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -191,6 +191,9 @@ func (t *meeting) finish(ctx context.Context, peer int, conn *net.UnixConn, err 
 			conn.Close()
 		}
 		if named := (*transport.PeerError)(nil); !errors.As(err, &named) {
+			if transport.Gone(err) && !errors.Is(err, transport.ErrLost) {
+				err = fmt.Errorf("%w: while it joined: %w", transport.ErrLost, err)
+			}
 			err = &transport.PeerError{Peer: peer, Err: err}
 		}
 		r.err = fmt.Errorf("shm: rank %d cannot link with %w", t.m.c.Rank, err)

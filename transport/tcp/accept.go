@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
@@ -22,11 +23,20 @@ func (f *forming) accept(l net.Listener) {
 			f.wg.Go(func() { f.admit(conn) })
 		case errors.Is(err, net.ErrClosed):
 			return
-		default: // out of descriptors, as a rule; some may come back
+		case exhausted(err):
+			f.cancel(fmt.Errorf("accepting connections: %w", err))
+			return
+		default:
 			f.log("accept", "err", err)
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
+}
+
+// exhausted reports whether this host has run out of something that every connection needs, such as descriptors. To try again
+// would keep all other ranks waiting until their time is up.
+func exhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
 }
 
 // admit introduces one dialer. Strangers are dropped; a peer that belongs to the group but has other terms ends Open.

@@ -53,11 +53,11 @@ func TestCorrupt(t *testing.T) {
 		for _, into := range []bool{false, true} {
 			t.Run(test.name, func(t *testing.T) {
 				_, in, s := ends(t, 1, 50, test.compression, false)
-				s.Write(test.bytes)
+				s.Buffer.Write(test.bytes)
 				err := untilError(in, into)
 				require.ErrorIs(t, err, transport.ErrCorrupt)
 				require.ErrorContains(t, err, test.want)
-				s.Write(raw(transport.Header{Lane: 3}))
+				s.Buffer.Write(raw(transport.Header{Lane: 3}))
 				require.Equal(t, err, untilError(in, into), "damage is for ever")
 			})
 		}
@@ -96,7 +96,7 @@ func TestCorruptLane(t *testing.T) {
 	for i := range garbage {
 		garbage[i] = byte(rand.Uint32())
 	}
-	_, err := meshes[1].(*mesh).links[0].lanes[2].stream.write([][]byte{garbage})
+	_, err := meshes[1].(*mesh).links[0].lanes[2].stream.Write([][]byte{garbage})
 	require.NoError(t, err)
 	_, _, err = receive(meshes[0], 1, 2, nil)
 	require.ErrorIs(t, err, transport.ErrCorrupt)

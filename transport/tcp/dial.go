@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
@@ -37,6 +38,8 @@ func (f *forming) reach(peer int, turns chan struct{}) {
 		var pe *transport.PeerError
 		if errors.As(err, &pe) {
 			f.cancel(err)
+		} else if exhausted(err) {
+			f.cancel(fmt.Errorf("connecting to rank %d: %w", peer, err))
 		}
 		select {
 		case <-f.ctx.Done():
@@ -60,12 +63,17 @@ func (f *forming) dialAny(peer int, purpose uint16) error {
 		return err
 	}
 	var errs []error
+	refused := true
 	for _, addr := range addrs {
 		err := f.dial(addr, peer, purpose)
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
+		refused = refused && errors.Is(err, syscall.ECONNREFUSED)
+	}
+	if refused { // a rank listens from before it publishes its addresses until it is linked with all
+		return &transport.PeerError{Peer: peer, Err: fmt.Errorf("%w: it does not listen any more: %w", transport.ErrLost, errs[0])}
 	}
 	var pe *transport.PeerError
 	for _, err := range errs {

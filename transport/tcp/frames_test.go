@@ -21,7 +21,7 @@ type tape struct {
 	ended bool
 }
 
-func (t *tape) read(bufs [][]byte) (total int, err error) {
+func (t *tape) Read(bufs [][]byte) (total int, err error) {
 	if t.Len() == 0 && t.ended {
 		return 0, io.EOF
 	}
@@ -36,7 +36,7 @@ func (t *tape) read(bufs [][]byte) (total int, err error) {
 	return total, nil
 }
 
-func (t *tape) write(bufs [][]byte) (total int, err error) {
+func (t *tape) Write(bufs [][]byte) (total int, err error) {
 	if t.rng.IntN(4) == 0 {
 		return 0, nil
 	}
@@ -49,9 +49,9 @@ func (t *tape) write(bufs [][]byte) (total int, err error) {
 	return total, nil
 }
 
-func (t *tape) finish()       {}
-func (t *tape) flushed() bool { return true }
-func (t *tape) close()        {}
+func (t *tape) Finish()       {}
+func (t *tape) Flushed() bool { return true }
+func (t *tape) Close()        {}
 
 const testFrame = 256 << 10
 
@@ -181,7 +181,7 @@ func FuzzReceiver(f *testing.F) {
 				h.Encode((*[transport.HeaderSize]byte)(b))
 			}
 		}
-		s.Write(b)
+		s.Buffer.Write(b)
 		s.ended = true
 		for range 1000 {
 			h, err := in.head()

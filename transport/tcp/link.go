@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 // grace is how long the end of a lane waits for the control channel to explain it. A peer's goodbye or death waits as long
@@ -26,7 +27,7 @@ type link struct {
 }
 
 type lane struct {
-	stream stream
+	stream stream.Stream
 	out    sender
 	in     receiver
 	over   bool // nothing more of it will be whole: it has reported the link's error, and goes on doing so

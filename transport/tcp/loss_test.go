@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 	"github.com/colligo-go/colligo/transport/transporttest"
 )
 
@@ -111,7 +112,7 @@ func TestStopped(t *testing.T) {
 func TestLaneEnds(t *testing.T) {
 	transporttest.NoLeaks(t)
 	meshes := opener(func(*transport.Config) {})(t, 2, nil)
-	meshes[1].(*mesh).links[0].lanes[1].stream.finish()
+	meshes[1].(*mesh).links[0].lanes[1].stream.Finish()
 	start := time.Now()
 	_, _, err := receive(meshes[0], 1, 1, nil)
 	require.ErrorIs(t, err, transport.ErrLost)
@@ -121,14 +122,14 @@ func TestLaneEnds(t *testing.T) {
 
 // halfFrame has a peer send the header and some bytes of a frame of n, and say goodbye. It returns the link on which the
 // header has come, and the peer's stream.
-func halfFrame(t *testing.T, n int) (l transport.Link, s stream) {
+func halfFrame(t *testing.T, n int) (l transport.Link, s stream.Stream) {
 	t.Helper()
 	meshes := opener(func(*transport.Config) {})(t, 2, nil)
 	peer := meshes[1].(*mesh)
 	s = peer.links[0].lanes[0].stream
 	var head [transport.HeaderSize]byte
 	(&transport.Header{Len: uint32(n), Total: uint64(n)}).Encode(&head)
-	sent, err := s.write([][]byte{head[:], make([]byte, 8)})
+	sent, err := s.Write([][]byte{head[:], make([]byte, 8)})
 	require.NoError(t, err)
 	require.Equal(t, len(head)+8, sent)
 	require.NoError(t, peer.control.Close())
@@ -173,7 +174,7 @@ func TestFrameSlow(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, ok)
 		time.Sleep(grace / 10)
-		_, err = s.write([][]byte{{1}})
+		_, err = s.Write([][]byte{{1}})
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool {

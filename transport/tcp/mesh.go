@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 // closeLimit is how long Close waits for the peers' kernels to have what was sent.
@@ -19,8 +20,8 @@ type mesh struct {
 	c       transport.Config // FrameBytes and Log filled in, Events as the user gave them
 	control *transport.Control
 	links   []*link // nil for the rank itself
-	w       waiter
-	spin    spin
+	w       stream.Waiter
+	spin    stream.Spin
 	codec   codec
 
 	mu      sync.Mutex // held by every call of a link and by Close, so that no closed descriptor is used
@@ -50,14 +51,14 @@ func (m *mesh) Link(peer int) transport.Link {
 func (m *mesh) Wait(idle int, until time.Time) {
 	m.waiting.Lock()
 	defer m.waiting.Unlock()
-	if m.closed.Load() || m.spin.again(idle) {
+	if m.closed.Load() || m.spin.Again(idle) {
 		return
 	}
-	m.w.wait(until)
-	m.spin.woke = time.Now()
+	m.w.Wait(until)
+	m.spin.Woke()
 }
 
-func (m *mesh) Wake() { m.w.wake() }
+func (m *mesh) Wake() { m.w.Wake() }
 
 func (m *mesh) Notify(peer int, note []byte) error { return m.control.Notify(peer, note) }
 
@@ -73,7 +74,7 @@ func (m *mesh) lost(peer int, err error) {
 		return
 	}
 	m.links[peer].gone.Store(true)
-	m.w.wake()
+	m.w.Wake()
 	if f := m.c.Events.Lost; f != nil {
 		f(peer, err)
 	}
@@ -83,14 +84,14 @@ func (m *mesh) lost(peer int, err error) {
 func (m *mesh) Close() error {
 	m.closing.Do(func() {
 		m.closed.Store(true)
-		m.w.wake()
+		m.w.Wake()
 		m.control.Close()
 		m.waiting.Lock()
 		defer m.waiting.Unlock()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.endLanes()
-		m.w.close()
+		m.w.Close()
 		if z, ok := m.codec.(*zstdCodec); ok {
 			z.d.Close()
 			z.e.Close()
@@ -102,7 +103,7 @@ func (m *mesh) Close() error {
 // endLanes ends all lanes after what was sent on them. Bytes that the peers sent and nobody will take are read and dropped.
 // A socket closed over them would take back what was sent on it.
 func (m *mesh) endLanes() {
-	var open, expected []stream
+	var open, expected []stream.Stream
 	for _, l := range m.links {
 		if l == nil {
 			continue
@@ -113,7 +114,7 @@ func (m *mesh) endLanes() {
 		l.final = true
 		for i := range l.lanes {
 			s := l.lanes[i].stream
-			s.finish()
+			s.Finish()
 			open = append(open, s)
 			if !l.gone.Load() {
 				expected = append(expected, s)
@@ -133,14 +134,14 @@ func (m *mesh) endLanes() {
 		time.Sleep(pause)
 	}
 	for _, s := range open {
-		s.close()
+		s.Close()
 	}
 }
 
 // drain drops what has come on a stream, a few megabytes at most, and says whether nothing is left to be sent on it.
-func drain(s stream, sink [][]byte) bool {
+func drain(s stream.Stream, sink [][]byte) bool {
 	for range 64 {
-		n, err := s.read(sink)
+		n, err := s.Read(sink)
 		if err != nil && err != io.EOF {
 			return true
 		}
@@ -148,7 +149,7 @@ func drain(s stream, sink [][]byte) bool {
 			break
 		}
 	}
-	return s.flushed()
+	return s.Flushed()
 }
 
 // logger returns where the mesh logs.

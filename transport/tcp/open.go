@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 // defaultFrame is the payload of one frame where the configuration leaves it open. It is so large that system calls do not
@@ -128,8 +129,8 @@ func (f *forming) link() error {
 			here++
 		}
 	}
-	m.spin.allow(here)
-	streams, w, err := openStreams(conns)
+	m.spin.Allow(here)
+	streams, w, err := stream.Open(conns)
 	if err != nil {
 		return err
 	}
@@ -197,11 +198,11 @@ func (f *forming) abandon(why error) {
 			continue
 		}
 		for i := range l.lanes {
-			l.lanes[i].stream.close()
+			l.lanes[i].stream.Close()
 		}
 	}
 	if f.m.w != nil {
-		f.m.w.close()
+		f.m.w.Close()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 	"github.com/colligo-go/colligo/transport/transporttest"
 )
 
@@ -25,17 +26,17 @@ func TestPoll(t *testing.T) {
 }
 
 func usePoll(t *testing.T, m *mesh) {
-	var sockets []*socket
+	var streams []stream.Stream
 	for _, l := range m.links {
 		if l == nil {
 			continue
 		}
 		for i := range l.lanes {
-			sockets = append(sockets, l.lanes[i].stream.(*socket))
+			streams = append(streams, l.lanes[i].stream)
 		}
 	}
-	p, err := newPoll(sockets)
+	p, err := stream.Polled(streams)
 	require.NoError(t, err)
-	m.w.close()
+	m.w.Close()
 	m.w = p
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 // TestPumpCloseFull closes an encrypted lane whose peer has taken nothing for so long that the sent bytes are given up. The
@@ -21,17 +23,19 @@ func TestPumpCloseFull(t *testing.T) {
 		go peer.Handshake()
 		conn := tls.Client(near, clientTLS(conf, "127.0.0.1:1"))
 		require.NoError(t, conn.Handshake())
-		streams, _ := pumps([]net.Conn{conn})
-		s := streams[0]
-		n, err := s.write([][]byte{make([]byte, 2*ringBytes)})
+		w, err := stream.New(false)
 		require.NoError(t, err)
-		require.Equal(t, ringBytes, n)
-		s.finish()
-		for !s.flushed() {
+		s, err := w.Add(conn)
+		require.NoError(t, err)
+		n, err := s.Write([][]byte{make([]byte, 2*stream.RingBytes)})
+		require.NoError(t, err)
+		require.Equal(t, stream.RingBytes, n)
+		s.Finish()
+		for !s.Flushed() {
 			time.Sleep(time.Millisecond)
 		}
 		start := time.Now()
-		s.close()
+		s.Close()
 		require.Less(t, time.Since(start), closeLimit)
 	})
 }

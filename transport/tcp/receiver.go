@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 const (
@@ -17,7 +18,7 @@ const (
 // destination goes there. While frames are small one read takes as many as have come. After a large one it takes no more
 // than the next header beyond the frame. So the next payload can go where it belongs.
 type receiver struct {
-	s     stream
+	s     stream.Stream
 	codec codec
 	lane  int
 	frame int // the largest payload allowed
@@ -252,7 +253,7 @@ func (r *receiver) need(n, ahead int) (bool, error) {
 }
 
 func (r *receiver) read(bufs [][]byte) (int, error) {
-	n, err := r.s.read(bufs)
+	n, err := r.s.Read(bufs)
 	r.came = r.came || n > 0
 	return n, err
 }

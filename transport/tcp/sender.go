@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 // sender is the sending half of a lane.
 type sender struct {
-	s        stream
+	s        stream.Stream
 	codec    codec // nil: no compression
 	checksum bool
 
@@ -39,7 +40,7 @@ func (o *sender) send(h *transport.Header, p []byte) (bool, error) {
 			o.busy = false
 			return true, nil
 		}
-		n, err := o.s.write(bufs)
+		n, err := o.s.Write(bufs)
 		if n == 0 {
 			return false, err
 		}

@@ -25,7 +25,7 @@ func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come [
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		a := cudasim.Args[ptx.FusedArgs](l)
-		x := &fusedBlock{member: member{Block: b, g: &a.Group, grid: l.Grid - 1}, a: a, without: w, warps: b.Threads / 32}
+		x := &fusedBlock{member: newMember(b, &a.Group, l.Grid-1), a: a, without: w, warps: b.Threads / 32}
 		x.fold = func(own, come []byte, first, whole bool) []byte { return fold(a, own, come, first, whole) }
 		for i, word := range a.Sentinel {
 			binary.LittleEndian.PutUint32(x.sentinel[4*i:], word)

@@ -28,6 +28,24 @@ type member struct {
 	aborted bool
 }
 
+// orderWord is where in a rank's counters the order of its kernels is noted. Real kernels do not use the word.
+const orderWord = 32
+
+// newMember begins with a block of a kernel of a group, after AwaitBefore. The group's collectives are to follow one another on
+// each rank, on whatever streams they are. Kernels that do not are a race, also where flags order
+// every access of theirs to data: each kernel writes the order word.
+func newMember(b *cudasim.Block, g *ptx.GroupArgs, grid uint32) member {
+	m := member{Block: b, g: g, grid: grid}
+	m.inOrder()
+	return m
+}
+
+func (m *member) inOrder() {
+	if m.Index == 0 && m.Team == 0 {
+		m.Store(m.g.State+orderWord, 4)
+	}
+}
+
 // slotOf returns the index of rank from's slot among the slots of rank to, which has one for each peer.
 func slotOf(from, to int) uint64 {
 	if from < to {

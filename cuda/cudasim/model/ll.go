@@ -17,7 +17,7 @@ type llBlock struct {
 func asLL(l *cudasim.Launch, g *ptx.GroupArgs, f func(*llBlock)) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
-		p := &llBlock{member: member{Block: b, g: g, grid: l.Grid}}
+		p := &llBlock{member: newMember(b, g, l.Grid)}
 		if p.flag = p.LoadVolatile32(g.State) + 1; p.flag == 0 {
 			p.flag = 2
 		}

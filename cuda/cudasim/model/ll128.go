@@ -21,7 +21,7 @@ func asLL128(l *cudasim.Launch, rounds uint32, f func(*ll128Block, *ptx.LL128Arg
 // newLL128 begins with a block of a launch of so many rounds.
 func newLL128(b *cudasim.Block, grid uint32, g *ptx.GroupArgs, slot, rounds uint32) *ll128Block {
 	b.AwaitBefore()
-	r := &ll128Block{member: member{Block: b, g: g, grid: grid}, slotBytes: uint64(slot)}
+	r := &ll128Block{member: newMember(b, g, grid), slotBytes: uint64(slot)}
 	r.flag = r.LoadVolatile32(g.State+8) + 1
 	if r.flag == 0 || r.flag+rounds-1 < r.flag {
 		r.flag = 2 + r.flag&1

@@ -22,7 +22,7 @@ func asTiles(l *cudasim.Launch, g *ptx.GroupArgs, f func(*tiles)) { asTeams(l, g
 func asTeams(l *cudasim.Launch, g *ptx.GroupArgs, teams int, f func(*tiles)) {
 	l.Teams(teams, func(b *cudasim.Block) {
 		b.AwaitBefore()
-		t := &tiles{member: member{Block: b, g: g, grid: l.Grid}}
+		t := &tiles{member: newMember(b, g, l.Grid)}
 		for d := range t.size() {
 			t.base[d] = t.LoadVolatile32(t.counter(d))
 		}

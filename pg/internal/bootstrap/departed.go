@@ -11,9 +11,8 @@ import (
 
 // Departed is the peers that have ended their part of the group, and how.
 type Departed struct {
-	mu   sync.Mutex
-	by   map[int]error
-	tell func(peer int) // called with each peer that departs; nil: nobody watches
+	mu sync.Mutex
+	by map[int]error
 }
 
 // Add enters a peer, with transport.ErrGoodbye as the error if it has not died.
@@ -24,30 +23,26 @@ func (d *Departed) Add(peer int, err error) {
 		d.by = map[int]error{}
 	}
 	d.by[peer] = err
-	if d.tell != nil {
-		d.tell(peer)
-	}
-}
-
-// Watch calls f for all peers that have departed and all that will, until stop. There is one watcher at a time.
-func (d *Departed) Watch(f func(peer int)) (stop func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for peer := range d.by {
-		f(peer)
-	}
-	d.tell = f
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.tell = nil
-	}
 }
 
 func (d *Departed) peers() []int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Collect(maps.Keys(d.by))
+}
+
+// Left returns the peers that have closed the group, in ascending order. Peers that died are not among them.
+func (d *Departed) Left() []int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var left []int
+	for peer, err := range d.by {
+		if errors.Is(err, transport.ErrGoodbye) {
+			left = append(left, peer)
+		}
+	}
+	slices.Sort(left)
+	return left
 }
 
 // has reports whether a peer is gone, and whether it died.

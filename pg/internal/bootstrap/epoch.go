@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 type tries struct {
 	mu       sync.Mutex
 	epoch    int
-	expected []int // ranks of the default group that went on at the last try; nil before
+	expected []int  // ranks of the default group that went on at the last try; nil before
+	last     *Epoch // nil before the first
 }
 
 // Epochs returns how often the group, and those it was shrunk from, have been shrunk.
@@ -63,25 +65,48 @@ func (f *Formation) find(global int) int {
 // Epoch is one try to form a group of the ranks that are left of another one. The ranks meet in the new group's part of the
 // store:
 //
-//  1. Each rank sets the key of its own presence.
+//  1. Each rank sets the key of its own presence, and counts it up while it waits.
 //  2. It looks which ranks have come, until all expected ranks have come or departed, or its patience ends.
 //  3. It proposes the ranks that have come as the members. The first proposal holds for all.
+//
+// A rank that cannot come is not awaited:
+//
+//  1. A rank that died is known from the old group. If it came before it died, its presence does not count up any more.
+//  2. A rank whose Shrink ended with an error enters itself as out, in the epoch at which it was.
+//  3. A rank that closed the old group does not come to the first try. To a later one it may come, for the try before may have
+//     gone well for it. Then it is on its way from the group of that try.
 type Epoch struct {
 	Name     string // of the new group
 	old      *Formation
 	epoch    int
 	departed []int // from the old group, when the epoch began
+	doubts   map[int]doubt
 	store    store.Store
+	before   store.Store // of the try before; nil in the first
 }
+
+// doubt is a rank that has come, and whose process this rank has lost in the old group.
+type doubt struct {
+	beat  string // of its presence, when this rank first looked
+	since time.Time
+}
+
+// doubted is how long the presence of a rank in doubt may stand still.
+const doubted = 2 * time.Second
 
 // NextEpoch begins one more try.
 func (f *Formation) NextEpoch() *Epoch {
 	f.tries.mu.Lock()
 	f.tries.epoch++
-	n := f.tries.epoch
-	f.tries.mu.Unlock()
-	name := fmt.Sprintf("%s@%d", f.Root, n)
-	return &Epoch{Name: name, old: f, epoch: n, departed: f.Departed.peers(), store: store.NewPrefix(storePrefix(name), f.job.store)}
+	defer f.tries.mu.Unlock()
+	name := fmt.Sprintf("%s@%d", f.Root, f.tries.epoch)
+	e := &Epoch{Name: name, old: f, epoch: f.tries.epoch, departed: f.Departed.peers(), doubts: map[int]doubt{},
+		store: store.NewPrefix(storePrefix(name), f.job.store)}
+	if last := f.tries.last; last != nil {
+		e.before = last.store
+	}
+	f.tries.last = e
+	return e
 }
 
 // Member returns this rank's part in the new group, of which it must be a member.
@@ -92,20 +117,22 @@ func (e *Epoch) Member(members []int) Member {
 // self is this rank's number in the default group.
 func (f *Formation) self() int { return f.Ranks[f.Rank] }
 
-// WhenLost calls lost with each rank of the old group that is among the members and departs, until stop. Ranks that had
-// departed before the epoch began are left out: they came nevertheless.
-func (e *Epoch) WhenLost(members []int, lost func(peer int)) (stop func()) {
-	return e.old.Departed.Watch(func(peer int) {
+// Lost returns a rank of the old group that is among the members and has departed since the epoch began, colligo.NoRank while
+// there is none. Ranks that had departed before came nevertheless.
+func (e *Epoch) Lost(members []int) int {
+	for _, peer := range e.old.Departed.peers() {
 		if slices.Contains(members, e.old.Ranks[peer]) && !slices.Contains(e.departed, peer) {
-			lost(peer)
+			return peer
 		}
-	})
+	}
+	return colligo.NoRank
 }
 
 // The keys of an epoch, in the new group's part of the store.
 const membersKey = "members"
 
 func hereKey(global int) string { return fmt.Sprintf("here/%d", global) }
+func outKey(global int) string  { return fmt.Sprintf("out/%d", global) }
 
 // Settle is called when the new group has formed. It removes this rank's keys. The decision stays for late ranks until rank
 // 0 closes the group.
@@ -120,6 +147,17 @@ func (e *Epoch) Settle(n *Formation) {
 // Abandon leaves this rank's keys behind to the job, because the rank has not learned which ranks are members.
 func (e *Epoch) Abandon() { e.old.job.LeaveBehind(e.store, []string{hereKey(e.old.self())}) }
 
+// Out is called when this rank does not go on. It tells the ranks that wait for it at this epoch or the next.
+func (e *Epoch) Out() {
+	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
+	defer cancel()
+	key := outKey(e.old.self())
+	if err := e.store.Set(ctx, key, nil); err != nil {
+		e.old.log.Debug("could not say in the store that this rank does not go on", "group", e.Name, "rank", e.old.Rank, "error", err)
+	}
+	e.old.job.LeaveBehind(e.store, []string{key})
+}
+
 // AbandonMembers leaves more keys behind, because the members could not link: the decision, and the keys of ranks that
 // have departed.
 func (e *Epoch) AbandonMembers() {
@@ -133,16 +171,17 @@ func (e *Epoch) AbandonMembers() {
 // Meet says in the store that this rank is there, and returns the members: those of the expected ranks that go on. The first
 // rank for which all have either come or departed, or whose patience has ended, decides.
 func (e *Epoch) Meet(ctx context.Context, expected []int, patience time.Duration) ([]int, error) {
-	if err := e.store.Set(ctx, hereKey(e.old.self()), nil); err != nil {
-		return nil, fmt.Errorf("the store cannot be reached: %w", err)
-	}
 	until := time.Now().Add(patience)
-	for slice := 5 * time.Millisecond; ; slice = min(2*slice, 200*time.Millisecond) {
-		here, awaited, err := e.rollCall(ctx, expected)
+	slice := 5 * time.Millisecond
+	for beat := 0; ; beat, slice = beat+1, min(2*slice, 200*time.Millisecond) {
+		if err := e.store.Set(ctx, hereKey(e.old.self()), strconv.AppendInt(nil, int64(beat), 10)); err != nil {
+			return nil, unreachable(err)
+		}
+		here, awaited, doubtful, err := e.rollCall(ctx, expected)
 		if err != nil {
 			return nil, err
 		}
-		if len(awaited) == 0 || !time.Now().Before(until) {
+		if len(awaited) == 0 && !doubtful || !time.Now().Before(until) {
 			return e.decide(ctx, here)
 		}
 		if err := waitAWhile(ctx, e.store, awaited, slice); err != nil {
@@ -151,39 +190,95 @@ func (e *Epoch) Meet(ctx context.Context, expected []int, patience time.Duration
 	}
 }
 
-// rollCall returns the ranks that have come, and the keys of the ranks that may still. None is awaited once it is decided.
-func (e *Epoch) rollCall(ctx context.Context, expected []int) (here []int, awaited []string, err error) {
+// rollCall returns the ranks that have come, and the keys of the ranks that may still. It also reports whether ranks have
+// come that may be dead. No rank is awaited once it is decided.
+func (e *Epoch) rollCall(ctx context.Context, expected []int) (here []int, awaited []string, doubtful bool, err error) {
 	decided, err := e.store.Check(ctx, membersKey)
-	for _, global := range expected {
-		if err != nil {
-			return nil, nil, fmt.Errorf("the store cannot be reached: %w", err)
-		}
-		var there bool
-		there, err = e.store.Check(ctx, hereKey(global))
-		if there {
-			here = append(here, global)
-		} else if gone, _ := e.old.Departed.has(e.old.find(global)); !gone {
-			awaited = append(awaited, hereKey(global))
-		}
-	}
 	if decided {
-		awaited = nil
+		return nil, nil, false, err
 	}
-	return here, awaited, err
+	for _, global := range expected {
+		gone, died := e.old.Departed.has(e.old.find(global))
+		beat, came, failed := peek(ctx, e.store, hereKey(global))
+		if err = errors.Join(err, failed); err != nil {
+			return nil, nil, false, unreachable(err)
+		}
+		dead, doubt := died, false
+		if came && died {
+			dead, doubt = e.doubt(global, beat)
+		}
+		doubtful = doubtful || doubt
+		switch {
+		case came && !dead && !doubt:
+			here = append(here, global)
+		case came || died || gone && e.before == nil:
+		default:
+			out, err := e.out(ctx, global)
+			if err != nil {
+				return nil, nil, false, unreachable(err)
+			}
+			if !out {
+				awaited = append(awaited, hereKey(global))
+			}
+		}
+	}
+	return here, awaited, doubtful, nil
 }
 
-// waitAWhile waits for keys, but not longer than d. If the keys have not come by then it is no error.
+// out reports whether a rank has given up to shrink the group.
+func (e *Epoch) out(ctx context.Context, global int) (bool, error) {
+	out, err := e.store.Check(ctx, outKey(global))
+	if err == nil && !out && e.before != nil {
+		out, err = e.before.Check(ctx, outKey(global))
+	}
+	return out, err
+}
+
+// peek returns the value of a key, and whether there is one. It does not wait for it.
+func peek(ctx context.Context, s store.Store, key string) (value string, there bool, err error) {
+	const none = "?" // which no key here has for its value
+	b, err := s.CompareSet(ctx, key, []byte(none), []byte(none))
+	return string(b), err == nil && string(b) != none, err
+}
+
+// doubt decides whether a rank is dead that has come, though this rank has lost it in the old group. With open it cannot tell yet.
+// A rank that was lost after the epoch began is dead.
+func (e *Epoch) doubt(global int, beat string) (dead, open bool) {
+	if !slices.Contains(e.departed, e.old.find(global)) {
+		return true, false
+	}
+	d, known := e.doubts[global]
+	switch {
+	case !known:
+		e.doubts[global] = doubt{beat, time.Now()}
+		return false, true
+	case d.beat != beat:
+		return false, false
+	}
+	dead = time.Since(d.since) >= doubted
+	return dead, !dead
+}
+
+func unreachable(err error) error { return fmt.Errorf("the store cannot be reached: %w", err) }
+
+// waitAWhile waits for keys, but not longer than d, and without keys just so long. If the keys have not come by then it is no
+// error.
 func waitAWhile(ctx context.Context, s store.Store, keys []string, d time.Duration) error {
 	ctx2, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	err := s.Wait(ctx2, keys...)
+	var err error
+	if len(keys) == 0 {
+		<-ctx2.Done()
+	} else {
+		err = s.Wait(ctx2, keys...)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("waiting for the others: %w", context.Cause(ctx))
 	case err == nil || ctx2.Err() != nil || errors.Is(err, store.ErrTimeout):
 		return nil
 	}
-	return fmt.Errorf("the store cannot be reached: %w", err)
+	return unreachable(err)
 }
 
 // decide proposes members and returns those of the proposal that came first. The next try expects no other ranks.
@@ -193,7 +288,7 @@ func (e *Epoch) decide(ctx context.Context, here []int) ([]int, error) {
 		return nil, err
 	}
 	if b, err = e.store.CompareSet(ctx, membersKey, nil, b); err != nil {
-		return nil, fmt.Errorf("the store cannot be reached: %w", err)
+		return nil, unreachable(err)
 	}
 	var members []int
 	if err := json.Unmarshal(b, &members); err != nil {

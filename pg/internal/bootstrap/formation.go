@@ -34,12 +34,13 @@ type Formation struct {
 	Store    store.Store // the group's part
 	Departed Departed
 
-	job   *Job
-	wants Wants
-	log   *slog.Logger
-	keys  keys
-	made  made
-	tries tries
+	job     *Job
+	wants   Wants
+	log     *slog.Logger
+	keys    keys
+	lookout lookout
+	made    made
+	tries   tries
 }
 
 // NewFormation begins to form a group of a job.
@@ -48,7 +49,7 @@ func NewFormation(j *Job, m Member, w Wants, log *slog.Logger) Formation {
 		m.Root = m.Name
 	}
 	s := store.NewPrefix(storePrefix(m.Name), j.store)
-	return Formation{Member: m, Store: s, job: j, wants: w, log: log, keys: keys{store: s}, tries: tries{epoch: m.Epoch}}
+	return Formation{Member: m, Store: s, job: j, wants: w, log: log, tries: tries{epoch: m.Epoch}}
 }
 
 // storePrefix is before the keys of a group.
@@ -59,7 +60,7 @@ func rankKey(r int) string { return fmt.Sprintf("rank/%d", r) }
 func (f *Formation) size() int { return len(f.Ranks) }
 
 // Rendezvous is where the ranks' links find one another. The group takes the keys away that its links put there.
-func (f *Formation) Rendezvous() transport.Rendezvous { return &f.keys }
+func (f *Formation) Rendezvous() transport.Rendezvous { return &rendezvous{f} }
 
 // Opener opens a mesh.
 type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
@@ -133,8 +134,17 @@ func (f *Formation) register(ctx context.Context, mine info) error {
 	}
 }
 
-// secondChance is how long the bootstrap info of a rank that gave up may wait to be replaced by its next attempt.
-const secondChance = time.Second
+// secondChance is how long the bootstrap info of a rank that gave up may wait to be replaced by its next attempt. There are
+// attempts for the default group only: the names of others count up.
+func (f *Formation) secondChance() time.Duration {
+	if f.Default {
+		return time.Second
+	}
+	return 0
+}
+
+// secondLook is how often a rank looks meanwhile.
+const secondLook = 50 * time.Millisecond
 
 // infosOf waits for the bootstrap info of ranks from first up to end, and compares it with this rank's.
 func (f *Formation) infosOf(ctx context.Context, mine info, first, end int) ([]info, error) {
@@ -143,8 +153,12 @@ func (f *Formation) infosOf(ctx context.Context, mine info, first, end int) ([]i
 		names = append(names, rankKey(r))
 	}
 	var left error // a rank that has come and gone
-	for until := time.Now().Add(secondChance); ; {
-		all, err := f.Store.MultiGet(ctx, names)
+	for until := time.Now().Add(f.secondChance()); ; {
+		var all [][]byte
+		err := f.await(ctx, names...)
+		if err == nil {
+			all, err = f.Store.MultiGet(ctx, names)
+		}
 		if err != nil && left != nil {
 			return nil, left
 		}
@@ -155,11 +169,11 @@ func (f *Formation) infosOf(ctx context.Context, mine info, first, end int) ([]i
 		if infos, left, err = mine.compare(first, all); err != nil {
 			return nil, err
 		}
-		if left == nil || time.Now().After(until) {
+		if left == nil || !time.Now().Before(until) {
 			return infos, left
 		}
 		select {
-		case <-time.After(secondChance / 20):
+		case <-time.After(secondLook):
 		case <-ctx.Done():
 			return nil, left
 		}
@@ -178,8 +192,12 @@ func (f *Formation) missing(ended context.Context, cause error) error {
 		}
 	}
 	switch {
+	case errors.As(cause, new(*GaveUp)):
+		return cause
 	case !late || missing == nil:
 		return fmt.Errorf("group %s had not formed when the store failed: %w", f.Name, cause)
+	case errors.Is(cause, store.ErrTimeout):
+		cause = &timedOut{cause}
 	case errors.Is(cause, context.DeadlineExceeded):
 		cause = fmt.Errorf("%w: %w", colligo.ErrTimeout, cause)
 	}
@@ -191,23 +209,26 @@ const giveUpLimit = 250 * time.Millisecond
 
 // GiveUp puts into the store why this rank leaves before the group has formed, for the ranks that look for it there. Its
 // keys are left behind to the job, but for the default group's: they tell the other ranks, and do not hinder another attempt.
-func (f *Formation) GiveUp(why string) {
+func (f *Formation) GiveUp(why error, clip func(string) string) {
 	set := f.keys.list()
 	if !slices.Contains(set, rankKey(f.Rank)) {
 		return
 	}
 	mine := f.info()
-	mine.GaveUp, mine.Secret = why, nil
+	mine.GaveUp, mine.Late, mine.Heard, mine.Secret = clip(why.Error()), errors.Is(why, colligo.ErrTimeout), consequence(why), nil
 	b, err := json.Marshal(mine)
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
 	defer cancel()
 	if err == nil {
 		err = f.Store.Set(ctx, rankKey(f.Rank), b)
 	}
+	if err == nil {
+		err = f.Store.Append(ctx, gaveUpKey, fmt.Appendf(nil, "%d,", f.Rank))
+	}
 	if err != nil {
 		f.log.Debug("could not say in the store why this rank gave up", "group", f.Name, "rank", f.Rank, "error", err)
 	}
 	if !f.Default {
-		f.job.LeaveBehind(f.Store, set)
+		f.job.LeaveBehind(f.Store, append(set, gaveUpKey))
 	}
 }

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -82,6 +83,8 @@ func agree(t *testing.T) {
 	require.Zero(t, n)
 }
 
+func whole(text string) string { return text }
+
 // TestGiveUp tells the others why a rank has left, and lets its next attempt register.
 func TestGiveUp(t *testing.T) { synctest.Test(t, giveUp) }
 
@@ -90,11 +93,11 @@ func giveUp(t *testing.T) {
 	all, _ := formations(t, s, 2)
 	mine := all[1].info()
 	require.NoError(t, all[1].register(t.Context(), mine))
-	all[1].GiveUp("no memory")
+	all[1].GiveUp(errors.New("no memory"), whole)
 	_, _, err := all[0].Agree(t.Context())
 	require.ErrorContains(t, err, "rank 1 (process ")
 	require.ErrorContains(t, err, ") has given up: no memory")
-	all[0].GiveUp("so")
+	all[0].GiveUp(errors.New("so"), whole)
 	again, _ := formations(t, s, 2)
 	for _, err := range each(2, func(r int) error {
 		_, _, err := again[r].Agree(t.Context())

@@ -26,6 +26,8 @@ type info struct {
 	Process   string // for messages
 	Secret    []byte `json:",omitempty"` // of the group, in rank 0's
 	GaveUp    string `json:",omitempty"` // why this rank has left before the group had formed
+	Late      bool   `json:",omitempty"` // GaveUp says that the time was up
+	Heard     bool   `json:",omitempty"` // GaveUp says what followed when another rank had given up or died
 }
 
 // Wants is what a rank asks of a group. All ranks must ask for the same.
@@ -81,7 +83,7 @@ func (c info) compare(first int, all [][]byte) (infos []info, left, err error) {
 		case theirs.GaveUp != "" && left == nil && unfit != nil:
 			left = unfit
 		case theirs.GaveUp != "" && left == nil:
-			left = fmt.Errorf("rank %d (%s) has given up: %s", r, theirs.Process, theirs.GaveUp)
+			left = theirs.left(r)
 		}
 	}
 	return infos, left, nil

@@ -3,7 +3,9 @@ package bootstrap
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -18,6 +20,7 @@ type Job struct {
 	location string           // of the store, for messages
 	probe    string           // host:port whose route tells the network interface
 	server   *tcpstore.Server // of the store, on rank 0; else nil
+	served   bool             // rank 0 serves the store
 	closes   []func() error
 	// lasting says that the store may outlive the job.
 	lasting bool
@@ -38,6 +41,30 @@ func (j *Job) Location() string { return j.location }
 
 // Probe returns the host:port whose route tells the network interface, empty if there is none.
 func (j *Job) Probe() string { return j.probe }
+
+// Explain adds to an error of the store that it means the loss of rank 0, where that rank serves the store.
+func (j *Job) Explain(err error) error {
+	if !j.served || j.server != nil || !storeLost(err) || errors.As(err, new(*firstLost)) {
+		return err
+	}
+	return &firstLost{err}
+}
+
+// storeLost reports whether an error says that the store is gone for good.
+func storeLost(err error) bool {
+	return errors.Is(err, tcpstore.ErrLost) || errors.Is(err, tcpstore.ErrNoConnection) && errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// firstLost is the loss of rank 0 and of the store with it.
+type firstLost struct{ err error }
+
+// Error names the rank before what the store says.
+func (e *firstLost) Error() string {
+	return fmt.Sprintf("rank 0 of the default group, which serves the store, is lost: %v", e.err)
+}
+
+// Unwrap says that a peer is lost, and why.
+func (e *firstLost) Unwrap() []error { return []error{colligo.ErrPeerLost, e.err} }
 
 // Join counts one more group.
 func (j *Job) Join() {
@@ -80,8 +107,9 @@ func (j *Job) Leave() error {
 	return errors.Join(errs...)
 }
 
-// lingering is how long a rank that could not join keeps the store up.
-const lingering = time.Second
+// lingering is how long a rank that could not join keeps the store up, at most. Ranks that are connected leave when they have
+// looked which rank has given up, and given it its second chance.
+const lingering = 3 * time.Second
 
 // Linger keeps the store of the default group up for a while when this rank serves it and the group has not formed. Meanwhile
 // the ranks that are connected find out what this rank knows. Unless the cause is that the time is up, ranks that are on

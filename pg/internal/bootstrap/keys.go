@@ -7,18 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
 )
 
-// keys are the keys that a rank has put into the store to form a group. A mesh gets them as its rendezvous.
+// keys are the keys that a rank has put into the store to form a group.
 type keys struct {
-	mu    sync.Mutex
-	store store.Store // the group's part
-	set   []string
+	mu  sync.Mutex
+	set []string
 }
-
-var _ transport.Rendezvous = (*keys)(nil)
 
 // note remembers a key that this rank has set.
 func (k *keys) note(key string) {
@@ -44,14 +40,24 @@ func (k *keys) take() []string {
 	return all
 }
 
+// rendezvous is where the links of a group's ranks find one another.
+type rendezvous struct{ f *Formation }
+
+var _ transport.Rendezvous = (*rendezvous)(nil)
+
 // Set implements transport.Rendezvous.
-func (k *keys) Set(ctx context.Context, key string, value []byte) error {
-	k.note(key)
-	return k.store.Set(ctx, key, value)
+func (r *rendezvous) Set(ctx context.Context, key string, value []byte) error {
+	r.f.keys.note(key)
+	return r.f.Store.Set(ctx, key, value)
 }
 
-// Get implements transport.Rendezvous.
-func (k *keys) Get(ctx context.Context, key string) ([]byte, error) { return k.store.Get(ctx, key) }
+// Get implements transport.Rendezvous. It also ends when another rank has given up.
+func (r *rendezvous) Get(ctx context.Context, key string) ([]byte, error) {
+	if err := r.f.await(ctx, key); err != nil {
+		return nil, err
+	}
+	return r.f.Store.Get(ctx, key)
+}
 
 // tidyLimit bounds how long leaving a group may wait for the store.
 const tidyLimit = time.Second
@@ -106,6 +112,8 @@ func (f *Formation) Depart(lost []int, medium string) {
 	}
 	if !cleaner {
 		dead = nil
+	} else if f.Default {
+		dead = append(dead, gaveUpKey) // of attempts before this one
 	}
 	f.tidy(dead...)
 }

@@ -3,8 +3,10 @@ package bootstrap
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +50,35 @@ func Disjoint(ranks [][]int) ([]List, error) {
 		}
 	}
 	return lists, nil
+}
+
+// longestText bounds the text of lists that a rank sends, in bytes.
+const longestText = 16 << 10
+
+// Describe returns lists as a text for Differ, cut to a bound, and a hash of the whole text. By the hash ranks find out whether
+// they make the same groups.
+func Describe(lists []List) (text []byte, sum int64) {
+	ranks := make([][]int, len(lists))
+	for i, l := range lists {
+		ranks[i] = l.Ranks
+	}
+	text, _ = json.Marshal(ranks) // numbers can be marshalled
+	h := fnv.New64a()
+	h.Write(text)
+	return text[:min(len(text), longestText)], int64(h.Sum64())
+}
+
+// Differ words in what the lists of another rank, from its Describe, differ from this rank's.
+func Differ(theirs []byte, ours []List) string {
+	var lists [][]int
+	mine, _ := Describe(ours)
+	switch err := json.Unmarshal(theirs, &lists); {
+	case err != nil || len(lists) != 1 || len(ours) != 1:
+		return fmt.Sprintf("the groups are of ranks %s, here they are of %s", theirs, mine)
+	case len(lists[0]) != len(ours[0].Ranks):
+		return fmt.Sprintf("the group has %d ranks, %v, here it has %d, %v", len(lists[0]), lists[0], len(ours[0].Ranks), ours[0].Ranks)
+	}
+	return fmt.Sprintf("the group is of ranks %v, here it is of %v", lists[0], ours[0].Ranks)
 }
 
 // ByColor groups ranks, whose color and key are at 2*rank, by color in ascending order. Ranks of color none are left out.

@@ -44,7 +44,7 @@ func meetInFile(ctx context.Context, o *Options, id *Identity, u *url.URL) (*Job
 
 // meetOverTCP connects to the TCP store. Rank 0 serves it, unless the launcher does.
 func meetOverTCP(ctx context.Context, o *Options, id *Identity) (*Job, error) {
-	j := &Job{location: " at " + id.addr, probe: id.addr, lasting: id.agentStore}
+	j := &Job{location: " at " + id.addr, probe: id.addr, lasting: id.agentStore, served: !id.agentStore}
 	if id.Rank == 0 && !id.agentStore {
 		host, port, err := net.SplitHostPort(id.addr)
 		if err != nil {

@@ -4,18 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport"
 )
 
-// wholeTick is how often a rank that waits for others beside the group looks whether they can still come.
-const wholeTick = 100 * time.Millisecond
+// How often a rank that forms a group looks whether the others can still come.
+const (
+	brokenTick = 50 * time.Millisecond  // at what it knows itself
+	firstLook  = 100 * time.Millisecond // into the store, twice as long after each look
+	lastLook   = time.Second
+)
 
-// WhileWhole returns a context that also ends, with that cause, when broken returns an error. It is for what waits elsewhere
-// for the ranks of a group, which may fail or lose a rank meanwhile.
-func WhileWhole(ctx context.Context, broken func() error) (context.Context, context.CancelFunc) {
+// lookout is how a rank that forms a group learns from the store that another has given up. One that waits for keys looks
+// between two waits, so that the store needs no further connection. If nothing waits for keys, Linking looks.
+type lookout struct {
+	waiting atomic.Int32 // calls of await
+
+	mu    sync.Mutex
+	due   time.Time // of the next look
+	pause time.Duration
+	seen  map[string]time.Time    // ranks that have given up, by process, and when this rank first saw it
+	end   context.CancelCauseFunc // of Linking's context; nil before
+}
+
+// Linking returns a context for a rank that forms the group, to be stopped when its links are open. From then on the control
+// channel tells of the other ranks. Until then the context also ends, with the cause, when a rank has given up, and when broken
+// returns an error; broken may be nil.
+//
+// After stop nothing counts here any more of what other ranks do. A rank that has linked may be done with the group before this
+// rank runs again. It may have closed the group that this one was made of.
+func (f *Formation) Linking(ctx context.Context, broken func() error) (linking context.Context, stop context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	f.lookout.mu.Lock()
+	f.lookout.end = cancel
+	f.lookout.mu.Unlock()
 	go func() {
-		tick := time.NewTicker(wholeTick)
+		tick := time.NewTicker(brokenTick)
 		defer tick.Stop()
 		for {
 			select {
@@ -23,13 +54,189 @@ func WhileWhole(ctx context.Context, broken func() error) (context.Context, cont
 				return
 			case <-tick.C:
 			}
-			if err := broken(); err != nil {
+			var err error
+			if broken != nil {
+				err = broken()
+			}
+			if err == nil && f.lookout.waiting.Load() == 0 {
+				err = f.look(ctx)
+			}
+			if err != nil {
 				cancel(err)
 			}
 		}
 	}()
 	return ctx, func() { cancel(nil) }
 }
+
+// await waits until all keys are in the group's part of the store, or a rank has given up.
+func (f *Formation) await(ctx context.Context, keys ...string) error {
+	f.lookout.waiting.Add(1)
+	defer f.lookout.waiting.Add(-1)
+	for began := time.Now(); ; {
+		slice, cancel := context.WithDeadline(ctx, f.nextLook())
+		err := f.Store.Wait(slice, keys...)
+		sliced := slice.Err() != nil || errors.Is(err, store.ErrTimeout)
+		cancel()
+		switch {
+		case err == nil || ctx.Err() == nil && !sliced:
+			return f.storeEnd(err)
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fmt.Errorf("%w after %v", store.ErrTimeout, time.Since(began).Round(time.Millisecond))
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		if err := f.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// storeEnd ends Linking's context if an error says that the store is gone for good. A medium might try again. It returns the
+// error.
+func (f *Formation) storeEnd(err error) error {
+	f.lookout.mu.Lock()
+	defer f.lookout.mu.Unlock()
+	if f.lookout.end != nil && storeLost(err) {
+		f.lookout.end(err)
+	}
+	return err
+}
+
+// nextLook returns when the next look into the store is due.
+func (f *Formation) nextLook() time.Time {
+	l := &f.lookout
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pause == 0 {
+		l.pause = firstLook
+		l.due = time.Now().Add(l.pause)
+	}
+	return l.due
+}
+
+// gaveUpKey is where ranks enter themselves, each with a comma behind, that give up to form the group.
+const gaveUpKey = "gaveup"
+
+// look returns an error if a rank has given up, or if the store is gone for good. Before it is due it does nothing. A rank of a
+// default group may be there again after its next attempt, for which there is secondChance.
+func (f *Formation) look(ctx context.Context) error {
+	if time.Now().Before(f.nextLook()) {
+		return nil
+	}
+	l := &f.lookout
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pause = min(2*l.pause, lastLook)
+	defer func() { l.due = time.Now().Add(l.pause) }()
+	left, err := f.whoGaveUp(ctx)
+	if storeLost(err) && l.end != nil {
+		l.end(err)
+		return err
+	}
+	for _, e := range left {
+		since, known := l.seen[e.Process]
+		if !known {
+			if l.seen == nil {
+				l.seen = map[string]time.Time{}
+			}
+			since = time.Now()
+			l.seen[e.Process] = since
+		}
+		if time.Since(since) >= f.secondChance() && l.end != nil {
+			l.end(e) // a medium might take it for an error of the store, and try again
+			return e
+		}
+	}
+	return nil
+}
+
+// whoGaveUp returns the other ranks that have given up, in the order in which they have said so.
+func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
+	list, there, err := peek(ctx, f.Store, gaveUpKey)
+	if err != nil || !there {
+		return nil, err
+	}
+	for text := range strings.SplitSeq(strings.TrimSuffix(list, ","), ",") {
+		rank, err := strconv.Atoi(text)
+		if err != nil || rank < 0 || rank >= f.size() || rank == f.Rank {
+			continue
+		}
+		b, there, err := peek(ctx, f.Store, rankKey(rank))
+		if err != nil || !there {
+			continue
+		}
+		if theirs, err := readInfo(rank, []byte(b)); err == nil && theirs.GaveUp != "" {
+			left = append(left, theirs.left(rank))
+		}
+	}
+	return left, nil
+}
+
+// firstWord is how long a rank that could not form the group because of another rank waits for the first cause. The rank that
+// met it says goodbye to the ranks that it is linked with, and then enters it into the store.
+const firstWord = 1500 * time.Millisecond
+
+// FirstCause returns why the group could not form, where err is only what that meant for this rank: another rank went away. If
+// no rank has said why, and broken does not know, it is err.
+func (f *Formation) FirstCause(err error, broken func() error) error {
+	if !consequence(err) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), firstWord)
+	defer cancel()
+	for {
+		left, failed := f.whoGaveUp(ctx)
+		for _, e := range left {
+			if !e.heard {
+				return e
+			}
+		}
+		if broken != nil {
+			if cause := broken(); cause != nil {
+				return cause
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(secondLook):
+		}
+		if failed != nil {
+			return err
+		}
+	}
+}
+
+// consequence reports whether a rank could not form its group because another rank went away.
+func consequence(err error) bool {
+	return errors.As(err, new(*GaveUp)) || transport.Gone(err) && !storeLost(err)
+}
+
+// GaveUp is the error of a rank whose group cannot form because another rank has given up.
+type GaveUp struct {
+	Rank    int
+	Process string // in words
+	Why     string
+	Late    bool // because the time was up
+	heard   bool // because another rank had
+}
+
+// Error says who gave up and why.
+func (e *GaveUp) Error() string {
+	return fmt.Sprintf("rank %d (%s) has given up: %s", e.Rank, e.Process, e.Why)
+}
+
+// Unwrap makes it a timeout if the other rank's was one.
+func (e *GaveUp) Unwrap() error {
+	if e.Late {
+		return colligo.ErrTimeout
+	}
+	return nil
+}
+
+// left is the error about the rank of this bootstrap info, which has given up.
+func (c *info) left(rank int) *GaveUp { return &GaveUp{rank, c.Process, c.GaveUp, c.Late, c.Heard} }
 
 // Because adds to an error what has ended the context, if the error does not tell.
 func Because(ctx context.Context, err error) error {

@@ -56,6 +56,9 @@ func (l *Log) Open(recorder *flight.Recorder, name, desc string, rank int, ranks
 	l.timing.Store(timing)
 }
 
+// Close says that the group records no more operations.
+func (l *Log) Close() { l.recorder.CloseGroup(l.group) }
+
 // Recorder returns the flight recorder, nil if there is none.
 func (l *Log) Recorder() *flight.Recorder { return l.recorder }
 

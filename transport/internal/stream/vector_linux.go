@@ -1,4 +1,4 @@
-package tcp
+package stream
 
 import "golang.org/x/sys/unix"
 
@@ -14,4 +14,4 @@ func unsent(fd int) int {
 	return n
 }
 
-func newWaiter(sockets []*socket) (waiter, error) { return newEpoll(sockets) }
+func newWaiter() (Waiter, error) { return newEpoll() }

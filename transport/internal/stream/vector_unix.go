@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package tcp
+package stream
 
 import "golang.org/x/sys/unix"
 
@@ -16,4 +16,4 @@ func writeVector(fd int, bufs [][]byte) (int, error) {
 // unsent is not to be had alike on these systems; the kernel goes on sending after the socket is closed.
 func unsent(int) int { return 0 }
 
-func newWaiter(sockets []*socket) (waiter, error) { return newPoll(sockets) }
+func newWaiter() (Waiter, error) { return newPoll(nil) }

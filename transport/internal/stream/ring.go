@@ -1,4 +1,4 @@
-package tcp
+package stream
 
 // ring is a bounded queue of bytes. Its memory is taken at first use.
 type ring struct {
@@ -6,13 +6,13 @@ type ring struct {
 	start, len int
 }
 
-// ringBytes holds several TLS records, and enough that both sides of it work at a time.
-const ringBytes = 256 << 10
+// RingBytes holds several TLS records, and enough that both sides of it work at a time.
+const RingBytes = 256 << 10
 
 // space returns free memory that follows what is queued, empty if the ring is full. Added makes it part of the queue.
 func (r *ring) space() []byte {
 	if r.buf == nil {
-		r.buf = make([]byte, ringBytes)
+		r.buf = make([]byte, RingBytes)
 	}
 	if r.len == 0 {
 		r.start = 0

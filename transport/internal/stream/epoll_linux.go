@@ -1,7 +1,8 @@
-package tcp
+package stream
 
 import (
 	"errors"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 // thread. Ranks that share a process then hand over in half the time.
 type epoll struct {
 	file   *os.File // the epoll descriptor
+	fd     int      // the same
 	raw    syscall.RawConn
 	event  int // an eventfd, by which wake is heard
 	until  time.Time
@@ -30,7 +32,7 @@ type epoll struct {
 	closed bool
 }
 
-func newEpoll(sockets []*socket) (*epoll, error) {
+func newEpoll() (*epoll, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -41,10 +43,7 @@ func newEpoll(sockets []*socket) (*epoll, error) {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
 	err = errors.Join(add(fd, event, unix.EPOLLIN), unix.SetNonblock(fd, true)) // by which os knows what it can watch
-	for _, s := range sockets {
-		err = errors.Join(err, add(fd, s.fd, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET))
-	}
-	e := &epoll{file: os.NewFile(uintptr(fd), "epoll"), event: event}
+	e := &epoll{file: os.NewFile(uintptr(fd), "epoll"), fd: fd, event: event}
 	e.look = func(fd uintptr) bool {
 		var err error = unix.EINTR
 		for err == unix.EINTR {
@@ -56,7 +55,7 @@ func newEpoll(sockets []*socket) (*epoll, error) {
 		e.raw, err = e.file.SyscallConn()
 	}
 	if err != nil {
-		e.close()
+		e.Close()
 		return nil, err
 	}
 	return e, nil
@@ -67,7 +66,21 @@ func add(epoll, fd int, events uint32) error {
 	return os.NewSyscallError("epoll_ctl", err)
 }
 
-func (e *epoll) wait(until time.Time) {
+// Add implements Waiter.
+func (e *epoll) Add(conn net.Conn) (Stream, error) {
+	s, err := adopt(conn)
+	if err != nil {
+		return nil, err
+	}
+	if err := add(e.fd, s.fd, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Wait implements Waiter.
+func (e *epoll) Wait(until time.Time) {
 	if !until.Equal(e.until) {
 		e.until = until
 		_ = e.file.SetReadDeadline(until) // fails only when closed, which the next call finds too
@@ -84,7 +97,8 @@ func (e *epoll) wait(until time.Time) {
 	}
 }
 
-func (e *epoll) wake() {
+// Wake implements Waiter.
+func (e *epoll) Wake() {
 	if e.woken.Swap(true) {
 		return
 	}
@@ -95,7 +109,8 @@ func (e *epoll) wake() {
 	}
 }
 
-func (e *epoll) close() {
+// Close implements Waiter.
+func (e *epoll) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {

@@ -1,4 +1,4 @@
-package tcp
+package stream
 
 import (
 	"runtime"
@@ -10,10 +10,10 @@ const (
 	spinWorth = 120 * time.Microsecond // a pause that lasted no longer would have been worth the spin, its wake-up included
 )
 
-// spin decides whether a rank with nothing to do looks again at once or sleeps. Looking again finds a frame some 15 µs
+// Spin decides whether a rank with nothing to do looks again at once or sleeps. Looking again finds a frame some 15 µs
 // sooner, and wastes the core if none comes. So a rank spins if its last pause was short, and not at all where more ranks
 // share the host than it has cores.
-type spin struct {
+type Spin struct {
 	allowed bool
 	worth   bool      // the last pause was short
 	began   time.Time // of this pause
@@ -21,14 +21,14 @@ type spin struct {
 	woke    time.Time // from the last sleep
 }
 
-// allow sets whether ranks spin at all, by how many of the group are on this host.
-func (s *spin) allow(ranksHere int) {
+// Allow sets whether ranks spin at all, by how many of the group are on this host.
+func (s *Spin) Allow(ranksHere int) {
 	s.allowed = ranksHere <= runtime.NumCPU()
 	s.worth = true
 }
 
-// again is asked once for each round of the caller that moved nothing, and says whether to look again at once.
-func (s *spin) again(idle int) bool {
+// Again is asked once for each round of the caller that moved nothing, and says whether to look again at once.
+func (s *Spin) Again(idle int) bool {
 	if !s.allowed {
 		return false
 	}
@@ -43,3 +43,6 @@ func (s *spin) again(idle int) bool {
 	s.slept = true
 	return false
 }
+
+// Woke notes that a sleep has ended.
+func (s *Spin) Woke() { s.woke = time.Now() }

@@ -1,8 +1,9 @@
 //go:build unix
 
-package tcp
+package stream
 
 import (
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -33,14 +34,34 @@ func newPoll(sockets []*socket) (*poll, error) {
 	for _, fd := range fds {
 		unix.CloseOnExec(fd)
 		if err := unix.SetNonblock(fd, true); err != nil {
-			p.close()
+			p.Close()
 			return nil, os.NewSyscallError("fcntl", err)
 		}
 	}
 	return p, nil
 }
 
-func (p *poll) wait(until time.Time) {
+// Polled returns a waiter by poll(2) for streams of plain connections that another waiter has made.
+func Polled(streams []Stream) (Waiter, error) {
+	sockets := make([]*socket, len(streams))
+	for i, s := range streams {
+		sockets[i] = s.(*socket)
+	}
+	return newPoll(sockets)
+}
+
+// Add implements Waiter.
+func (p *poll) Add(conn net.Conn) (Stream, error) {
+	s, err := adopt(conn)
+	if err != nil {
+		return nil, err
+	}
+	p.sockets = append(p.sockets, s)
+	return s, nil
+}
+
+// Wait implements Waiter.
+func (p *poll) Wait(until time.Time) {
 	p.set = append(p.set[:0], unix.PollFd{Fd: int32(p.ear), Events: unix.POLLIN})
 	p.asked = append(p.asked[:0], nil)
 	for _, s := range p.sockets {
@@ -70,7 +91,8 @@ func (p *poll) wait(until time.Time) {
 	}
 }
 
-func (p *poll) wake() {
+// Wake implements Waiter.
+func (p *poll) Wake() {
 	if p.woken.Swap(true) {
 		return
 	}
@@ -81,7 +103,8 @@ func (p *poll) wake() {
 	}
 }
 
-func (p *poll) close() {
+// Close implements Waiter.
+func (p *poll) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {

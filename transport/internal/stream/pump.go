@@ -1,4 +1,4 @@
-package tcp
+package stream
 
 import (
 	"net"
@@ -7,6 +7,9 @@ import (
 
 	"github.com/colligo-go/colligo/transport"
 )
+
+// writeLimit is how long the last bytes of a stream may take to leave.
+const writeLimit = time.Second
 
 // pump is a stream over any connection: a goroutine reads from it into a ring, another writes to it from a ring.
 type pump struct {
@@ -23,19 +26,14 @@ type pump struct {
 	closed     bool
 }
 
-// pumps starts a pump for every connection, and returns the bell that they all ring.
-func pumps(conns []net.Conn) ([]stream, waiter) {
-	b := &bell{c: make(chan struct{}, 1)}
-	streams := make([]stream, len(conns))
-	for i, conn := range conns {
-		p := &pump{conn: conn, bell: b}
-		p.moved.L = &p.mu
-		p.wg.Add(2)
-		go p.pull()
-		go p.push()
-		streams[i] = p
-	}
-	return streams, b
+// Add implements Waiter: it starts a pump.
+func (b *bell) Add(conn net.Conn) (Stream, error) {
+	p := &pump{conn: conn, bell: b}
+	p.moved.L = &p.mu
+	p.wg.Add(2)
+	go p.pull()
+	go p.push()
+	return p, nil
 }
 
 // pull fills the inner ring until the connection ends.
@@ -57,7 +55,7 @@ func (p *pump) pull() {
 		p.mu.Lock()
 		p.in.added(n)
 		p.rerr = err
-		p.bell.wake()
+		p.bell.Wake()
 	}
 }
 
@@ -80,7 +78,7 @@ func (p *pump) push() {
 		p.mu.Lock()
 		p.out.taken(n)
 		p.werr = err
-		p.bell.wake()
+		p.bell.Wake()
 	}
 	if c, ok := p.conn.(interface{ CloseWrite() error }); ok && p.werr == nil {
 		p.mu.Unlock()
@@ -91,7 +89,8 @@ func (p *pump) push() {
 	p.idle = true
 }
 
-func (p *pump) read(bufs [][]byte) (total int, err error) {
+// Read implements Stream.
+func (p *pump) Read(bufs [][]byte) (total int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, b := range bufs {
@@ -107,7 +106,8 @@ func (p *pump) read(bufs [][]byte) (total int, err error) {
 	return total, nil
 }
 
-func (p *pump) write(bufs [][]byte) (total int, err error) {
+// Write implements Stream.
+func (p *pump) Write(bufs [][]byte) (total int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.werr != nil {
@@ -125,23 +125,26 @@ func (p *pump) write(bufs [][]byte) (total int, err error) {
 	return total, nil
 }
 
-func (p *pump) finish() {
+// Finish implements Stream.
+func (p *pump) Finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.finishing {
 		p.finishing = true
-		p.conn.SetWriteDeadline(time.Now().Add(closeLimit)) // a connection that takes none has failed already
+		p.conn.SetWriteDeadline(time.Now().Add(writeLimit)) // a connection that takes none has failed already
 		p.moved.Broadcast()
 	}
 }
 
-func (p *pump) flushed() bool {
+// Flushed implements Stream.
+func (p *pump) Flushed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.idle
 }
 
-func (p *pump) close() {
+// Close implements Stream.
+func (p *pump) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.moved.Broadcast()
@@ -153,14 +156,18 @@ func (p *pump) close() {
 // bell is the waiter of pumps.
 type bell struct{ c chan struct{} }
 
-func (b *bell) wake() {
+func newBell() *bell { return &bell{c: make(chan struct{}, 1)} }
+
+// Wake implements Waiter.
+func (b *bell) Wake() {
 	select {
 	case b.c <- struct{}{}:
 	default:
 	}
 }
 
-func (b *bell) wait(until time.Time) {
+// Wait implements Waiter.
+func (b *bell) Wait(until time.Time) {
 	if until.IsZero() {
 		<-b.c
 		return
@@ -173,4 +180,5 @@ func (b *bell) wait(until time.Time) {
 	}
 }
 
-func (b *bell) close() {}
+// Close implements Waiter.
+func (b *bell) Close() {}

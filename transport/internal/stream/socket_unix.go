@@ -1,6 +1,6 @@
 //go:build unix
 
-package tcp
+package stream
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // socket is a stream over a file descriptor of its own that the runtime's poller does not know.
 type socket struct {
 	fd       int
-	starved  bool // the last read found nothing; for the waiter that asks for readiness each time
+	starved  bool // the last read found nothing; for the Waiter that asks for readiness each time
 	stuffed  bool // the last write found no room
 	finished bool
 }
@@ -37,13 +37,14 @@ func detach(conn *net.TCPConn) (*socket, error) {
 	}
 	s := &socket{fd: fd}
 	if err := errors.Join(conn.Close(), unix.SetNonblock(fd, true)); err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *socket) read(bufs [][]byte) (int, error) {
+// Read implements Stream.
+func (s *socket) Read(bufs [][]byte) (int, error) {
 	for {
 		n, err := readVector(s.fd, bufs)
 		switch {
@@ -61,7 +62,8 @@ func (s *socket) read(bufs [][]byte) (int, error) {
 	}
 }
 
-func (s *socket) write(bufs [][]byte) (int, error) {
+// Write implements Stream.
+func (s *socket) Write(bufs [][]byte) (int, error) {
 	for {
 		n, err := writeVector(s.fd, bufs)
 		switch {
@@ -77,43 +79,37 @@ func (s *socket) write(bufs [][]byte) (int, error) {
 	}
 }
 
-func (s *socket) finish() {
+// Finish implements Stream.
+func (s *socket) Finish() {
 	if !s.finished {
 		s.finished = true
 		_ = unix.Shutdown(s.fd, unix.SHUT_WR) // a peer that is gone already has nothing to be told
 	}
 }
 
-func (s *socket) flushed() bool { return unsent(s.fd) == 0 }
+// Flushed implements Stream.
+func (s *socket) Flushed() bool { return unsent(s.fd) == 0 }
 
-func (s *socket) close() { _ = unix.Close(s.fd) }
+// Close implements Stream.
+func (s *socket) Close() { _ = unix.Close(s.fd) }
 
-// openStreams makes the streams of a mesh and what waits for them: sockets, or pumps if a connection is encrypted.
-func openStreams(conns []net.Conn) ([]stream, waiter, error) {
-	for _, conn := range conns {
-		if _, ok := conn.(*net.TCPConn); !ok {
-			streams, w := pumps(conns)
-			return streams, w, nil
-		}
+// New returns a waiter without streams: for TCP connections where all are plain, else for any.
+func New(plain bool) (Waiter, error) {
+	if !plain {
+		return newBell(), nil
 	}
-	sockets := make([]*socket, 0, len(conns))
-	streams := make([]stream, 0, len(conns))
-	undo := func(err error) ([]stream, waiter, error) {
-		for _, s := range sockets {
-			s.close()
-		}
-		return nil, nil, fmt.Errorf("tcp: sockets of lanes: %w", err)
+	return newWaiter()
+}
+
+// adopt makes a stream of a plain connection.
+func adopt(conn net.Conn) (*socket, error) {
+	c, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil, fmt.Errorf("sockets of streams: a %T among TCP connections", conn)
 	}
-	for _, conn := range conns {
-		s, err := detach(conn.(*net.TCPConn))
-		if err != nil {
-			return undo(err)
-		}
-		sockets, streams = append(sockets, s), append(streams, s)
-	}
-	w, err := newWaiter(sockets)
+	s, err := detach(c)
 	if err != nil {
-		return undo(err)
+		return nil, fmt.Errorf("sockets of streams: %w", err)
 	}
-	return streams, w, nil
+	return s, nil
 }

@@ -1,0 +1,85 @@
+package gloo
+
+// Send is a message on its way to a peer. Its memory belongs to the mesh from Announce until Write has taken all of it.
+type Send struct {
+	slot    uint64
+	n, sent int
+	peer    int
+	begun   bool
+}
+
+// Done reports whether the whole payload has been written.
+func (s *Send) Done() bool { return s.begun && s.sent == s.n }
+
+// Announce tells a peer of a message of n bytes on a slot. It does not wait.
+func (m *Mesh) Announce(s *Send, peer int, slot uint64, n int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
+	}
+	*s = Send{slot: slot, n: n, peer: peer}
+	p := m.pairs[peer]
+	at := p.at(slot)
+	at.sends = append(at.sends, s)
+	p.out = head{opNoticeSend, slot, n}.append(p.out)
+	return m.failed(p, p.flush())
+}
+
+// Write writes the next bytes of a message's payload. It returns false if they have not been taken whole. The caller then
+// offers the same bytes again; nothing is written before the peer has posted its receive.
+func (m *Mesh) Write(s *Send, b []byte) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return false, m.err
+	}
+	p := m.pairs[s.peer]
+	ok, err := p.write(s, b)
+	return ok, m.failed(p, err)
+}
+
+func (p *pair) write(s *Send, b []byte) (bool, error) {
+	if !s.begun {
+		if ok, err := p.begin(s); !ok {
+			return false, err
+		}
+	}
+	for {
+		n, err := p.push(b[p.partial:])
+		p.partial += n
+		if p.partial == len(b) && len(p.out) == 0 {
+			break
+		}
+		if n == 0 || err != nil {
+			return false, err
+		}
+	}
+	s.sent += len(b)
+	if p.partial = 0; s.sent == s.n {
+		p.writing = nil
+	}
+	return true, nil
+}
+
+// begin puts the head of a payload into the queue, if the connection is free and the peer has posted a receive for it.
+func (p *pair) begin(s *Send) (bool, error) {
+	at := p.slots[s.slot]
+	if at.sends[0] != s || p.writing != nil {
+		return false, p.pull()
+	}
+	if len(at.wanted) == 0 {
+		if err := p.pull(); err != nil || len(at.wanted) == 0 {
+			return false, err
+		}
+	}
+	if n := at.wanted[0]; n != s.n {
+		return false, &Mismatch{Slot: s.slot, Ours: s.n, Theirs: n, Sends: true}
+	}
+	at.wanted, at.sends = shift(at.wanted), shift(at.sends)
+	p.pending--
+	p.settle(s.slot, at)
+	s.begun, p.writing = true, s
+	p.out = head{opPayload, s.slot, s.n}.append(p.out)
+	return true, nil
+}
