@@ -43,10 +43,12 @@ func buildTable(set instructionSet) *kernelTable {
 			if _, _, err := colligo.KindAvg.Check(d); err == nil {
 				t[d][k].finish = &t[d][colligo.KindAvg]
 			}
-			if kind == colligo.KindAvg {
-				if t[d][k].weighs = l.scale != nil; !t[d][k].weighs {
-					t[d][k].divide, t[d][k].divides = l.divide, v.divide
-				}
+			switch {
+			case kind != colligo.KindAvg:
+			case l.scale != nil:
+				t[d][k].weighs = true
+			default:
+				t[d][k].divide, t[d][k].divides = l.divide, v.divide
 			}
 		}
 	}
