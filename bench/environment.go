@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -42,7 +40,7 @@ func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, 
 		s.memory = newHostMemory(o.largest())
 		return s, ctx, nil
 	}
-	local, err := o.localRank(g, p)
+	local, err := o.localRank(g)
 	if err != nil {
 		return s, ctx, err
 	}
@@ -125,18 +123,13 @@ func (s *environment) close() error {
 	return s.gpu.close()
 }
 
-// localRank is this rank's number among those of its host: by LOCAL_RANK, which launchers set, else its number in the
-// group.
-func (o *options) localRank(g *pg.Group, p process) (int, error) {
-	text := p.getenv("LOCAL_RANK")
-	if text == "" || o.inOneProcess() {
+// localRank is this rank's number among those of its host, as the launcher tells it. Ranks of one process have their number
+// in the group.
+func (o *options) localRank(g *pg.Group) (int, error) {
+	if o.inOneProcess() {
 		return g.Rank(), nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("LOCAL_RANK is %q", text)
-	}
-	return n, nil
+	return pg.LocalRank()
 }
 
 // largest returns the bytes of the largest tensor of any case.

@@ -1,5 +1,5 @@
-// Package gloo plans collectives as Gloo carries them out, message for message, so that a rank can take part in a job whose other
-// ranks are PyTorch's ProcessGroupGloo. Every send or receive of a plan is one message, whole; a lane is a slot.
+// Package gloo plans collectives as Gloo carries them out, message for message. So a rank can take part in a job whose other ranks
+// are of PyTorch's ProcessGroupGloo. Every send or receive of a plan is one message, whole; a lane is a slot.
 //
 // In the costs n is the size, r the rank, S the bytes of the whole tensor, and e those of an element. ⌈x⌉ is x rounded up, and lg x
 // is ⌈log2 x⌉. A segment is the part of a tensor that one message of a ring carries: at most 1 MiB, and at least 2n of them.
@@ -16,10 +16,10 @@
 // Invariants:
 //
 //  1. A segment without elements is not sent in a ring. Everywhere else an empty message is sent.
-//  2. The sum of chunk c begins at rank c-1 and ends at rank c, each rank's own input on the left, ranks modulo n:
+//  2. The sum of chunk c begins at rank c-1 and ends at rank c, ranks modulo n. Each rank's own input is on the left:
 //     x(c) + (x(c+1) + (… + (x(c-2) + x(c-1)))).
 //  3. Plans are right with In and Out in the same memory, too (plan.CheckInPlace).
 //
-// Nothing here waits. The schedules are those of Gloo's algorithms for its ring all_reduce and reduce, all_gather, broadcast,
-// barrier, gather, scatter and all_to_all, which have not changed since 2022.
+// Nothing here waits. The schedules are those of Gloo from 2022 to 2026. Source: its files allreduce.cc, reduce.cc, allgather.cc,
+// allgatherv.cc, broadcast.cc, barrier.cc, gather.cc, scatter.cc and alltoallv.cc.
 package gloo

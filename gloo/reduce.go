@@ -40,7 +40,7 @@ func (b *builder) newReduceRing(in, sum plan.Span) *ring {
 	return r
 }
 
-// surplus adds the rounds for nothing. What arrives goes to scratch that nothing reads.
+// surplus adds the rounds for nothing. The segments that arrive go to scratch that nothing reads.
 func (r *ring) surplus() {
 	waste := r.plan.Scratch
 	for i := r.segments - r.each; i < r.segments-2; i++ {

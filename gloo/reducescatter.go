@@ -18,8 +18,8 @@ func ReduceScatter(s plan.Shape) (*plan.Plan, error) {
 	return b.plan, nil
 }
 
-// ReduceScatterList reduces a list that has a tensor for each rank: an all-reduce of each, with slots that follow one another, as
-// PyTorch 2.8 and later do.
+// ReduceScatterList reduces a list that has a tensor for each rank. PyTorch 2.8 and later make it an all-reduce of each tensor, on
+// slots that follow one another.
 //
 //	lanes    n
 //	steps    on each lane those of AllReduce of its tensor, and on lane r one copy

@@ -19,80 +19,85 @@ func Fold(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, ranks int
 	return FoldStep(d, k, dst, src, Step{Ranks: ranks})
 }
 
-// FoldStep folds one step of a reduction whose result grows from rank to rank, as in a ring. It returns the error of OpKind.Check.
+// FoldStep folds one step of a reduction whose result grows from rank to rank, as in a ring. It returns the error of
+// OpKind.Check.
 func FoldStep(d colligo.DType, k colligo.OpKind, dst []byte, src [][]byte, s Step) error {
 	kernel, err := Lookup(d, k)
 	if err != nil {
 		return err
 	}
 	if s.Ranks > 1 && kernel.sums() {
-		if _, err := Lookup(d, colligo.KindAvg); err != nil {
+		if kernel, err = Lookup(d, colligo.KindAvg); err != nil {
 			return err
 		}
 	}
-	kernel.FoldStep(dst, src, s)
+	kernel.foldStep(dst, src, s)
 	return nil
 }
 
-// Fold reduces any number of sources, at least one, into dst in their order and in one pass, as the GPU kernels do. Each source is
-// the input of one rank. Sums and products of float16, bfloat16 and float8 are kept in float32 and rounded once, at the end: a
-// scaled source is not rounded either. Only thus does it differ from a chain of Scale, Reduce and Finish. Above 1, ranks makes sums
-// averages. All slices have one length; dst may be one of the sources, but must not overlap any partly. It panics if elements
-// that have no average are to be averaged.
-func (k *Kernel) Fold(dst []byte, src [][]byte, ranks int) { k.FoldStep(dst, src, Step{Ranks: ranks}) }
+// Fold reduces any number of sources, at least one, into dst in their order and in one pass, as the GPU kernels do. Each source
+// is the input of one rank. Sums and products of float16, bfloat16 and float8 are kept in float32 and rounded once, at the end: a
+// scaled source is not rounded either. Only thus does it differ from a chain of Scale, Reduce and Finish. Above 1, ranks makes
+// sums averages. All slices have one length; dst may be one of the sources, but must not overlap any partly. It panics if elements
+// have no average that is wanted.
+func (k *Kernel) Fold(dst []byte, src [][]byte, ranks int) {
+	if ranks > 1 && k.sums() {
+		if k.finish == nil {
+			panic(fmt.Sprintf("kernels: fold of %s over %d ranks", k.name, ranks))
+		}
+		k = k.finish
+	}
+	k.foldStep(dst, src, Step{Ranks: ranks})
+}
 
-// FoldStep folds one step of a reduction whose result grows from rank to rank.
-func (k *Kernel) FoldStep(dst []byte, src [][]byte, s Step) {
+// foldStep folds by the loops that are fastest for the elements. K is an average if there is more than one rank of a sum.
+func (k *Kernel) foldStep(dst []byte, src [][]byte, s Step) {
 	for _, x := range src {
 		k.check("fold", dst, x)
 	}
-	if !k.sums() {
+	if s.Ranks < 1 || !k.sums() {
 		s.Ranks = 1
-	} else if s.Ranks > 1 && k.finish == nil {
-		panic(fmt.Sprintf("kernels: fold of %s over %d ranks", k.name, s.Ranks))
 	}
-	weight, divisor := 1.0, 1
-	if s.Ranks > 1 && k.finish.weighs {
-		weight = k.finish.Weight(s.Ranks)
-	} else if s.Ranks > 1 && !s.Partial {
-		divisor = s.Ranks
+	divisor := s.Ranks
+	if k.weighs || s.Partial {
+		divisor = 1
 	}
-	if weight == 1 && k.vector.fold != nil && len(dst) >= k.least {
+	switch {
+	case k.Weight(s.Ranks) == 1 && k.vector.fold != nil && len(dst) >= k.least:
 		k.vectorFold(dst, src, divisor)
 		return
-	}
-	if k.wide() {
-		k.foldWide(dst, src, &s, weight)
+	case k.wide():
+		k.foldWide(dst, src, s)
 		return
 	}
-	acc, scaled := make([]byte, len(dst)), []byte(nil)
-	if weight != 1 {
-		scaled = make([]byte, len(dst))
-	}
-	source := func(i int) []byte {
-		if weight == 1 || !s.isInput(i, len(src)) {
-			return src[i]
-		}
-		k.Scale(scaled, src[i], weight)
-		return scaled
-	}
-	copy(acc, source(0))
+	acc, scaled := make([]byte, len(dst)), make([]byte, len(dst))
+	copy(acc, s.source(k, scaled, src, 0))
 	if k.real == colligo.Bool {
 		for i, b := range acc {
 			acc[i] = min(b, 1)
 		}
 	}
 	for i := range src[1:] {
-		k.Reduce(acc, acc, source(i+1))
+		k.Reduce(acc, acc, s.source(k, scaled, src, i+1))
 	}
 	if divisor > 1 {
-		k.finish.Finish(acc, acc, divisor)
+		k.Finish(acc, acc, divisor)
 	}
 	copy(dst, acc)
 }
 
 // isInput reports whether source i of n is one rank's input.
 func (s *Step) isInput(i, n int) bool { return !s.SumLast || i < n-1 }
+
+// source returns source i, in scaled if it is to be scaled.
+func (s *Step) source(k *Kernel, scaled []byte, src [][]byte, i int) []byte {
+	w := k.Weight(s.Ranks)
+	if w == 1 || !s.isInput(i, len(src)) {
+		return src[i]
+	}
+	k.Scale(scaled, src[i], w)
+	return scaled
+}
 
 // widths has the conversions of the types that are folded in float32.
 var widths = [colligo.Complex128 + 1]struct {
@@ -138,16 +143,16 @@ func (k *Kernel) wide() bool {
 	return widths[k.real].widen != nil && k.kind != colligo.KindMin && k.kind != colligo.KindMax
 }
 
-// foldWide folds elements that are widened first. The weight is rounded to the element type.
-func (k *Kernel) foldWide(dst []byte, src [][]byte, s *Step, weight float64) {
+// foldWide folds elements that are widened first.
+func (k *Kernel) foldWide(dst []byte, src [][]byte, s Step) {
 	w := widths[k.real]
 	var word [2]byte
-	w.narrow(unsafe.Pointer(&word), 0, float32(weight))
-	by := w.widen(unsafe.Pointer(&word), 0)
+	w.narrow(unsafe.Pointer(&word), 0, float32(k.Weight(s.Ranks)))
+	weight := w.widen(unsafe.Pointer(&word), 0)
 	value := func(i, of int) float32 {
 		v := w.widen(unsafe.Pointer(&src[of][0]), i)
-		if weight != 1 && s.isInput(of, len(src)) {
-			v = settled(v*by, v, by)
+		if s.Ranks > 1 && s.isInput(of, len(src)) {
+			v *= weight
 		}
 		return v
 	}

@@ -43,12 +43,8 @@ func buildTable(set instructionSet) *kernelTable {
 			if _, _, err := colligo.KindAvg.Check(d); err == nil {
 				t[d][k].finish = &t[d][colligo.KindAvg]
 			}
-			switch {
-			case kind != colligo.KindAvg:
-			case l.scale != nil:
-				t[d][k].weighs = true
-			default:
-				t[d][k].divide, t[d][k].divides = l.divide, v.divide
+			if kind == colligo.KindAvg {
+				t[d][k].divide, t[d][k].divides, t[d][k].weighs = l.divide, v.divide, l.scale != nil
 			}
 		}
 	}

@@ -67,8 +67,9 @@ func (k *Kernel) vectorReduce(dst, a, b []byte) {
 func (k *Kernel) vectorFold(dst []byte, src [][]byte, divisor int) {
 	raceReduce(dst, src...)
 	by, from, stream := uint64(0), 0, 0
-	if k.wide() && len(src) == 1 { // arithmetic makes even a single operand's NaNs quiet
-		by = uint64(math.Float32bits(1))
+	if k.wide() && (divisor > 1 || len(src) == 1) { // arithmetic makes even a single operand's NaNs quiet
+		by = uint64(math.Float32bits(float32(max(divisor, 1))))
+		divisor = 1
 	}
 	if len(dst) >= streamBytes && divisor <= 1 && !slices.ContainsFunc(src, func(s []byte) bool { return address(s) == address(dst) }) {
 		if head, ok := k.streamHead(dst); ok && head > 0 {

@@ -64,7 +64,7 @@ func onGadget(index int) colligo.Tensor {
 // of, were told to.
 func TestBackendNames(t *testing.T) {
 	require.Equal(t, []string{"peer", "another"}, backend.Names(gadget))
-	require.Equal(t, []string{"host"}, backend.Names(colligo.CPU))
+	require.Equal(t, []string{"host", "gloo"}, backend.Names(colligo.CPU))
 	require.Panics(t, func() { backend.Register(gadget, backend.Native, gadgetOpener("")) })
 	require.Panics(t, func() { backend.Register(gadget, "a:b", gadgetOpener("")) })
 	require.Panics(t, func() { backend.Register(colligo.CPU, backend.Native, gadgetOpener("")) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // Barrier returns when every rank has called it. The group's earlier collectives on the CPU are over then. It does not wait
@@ -25,14 +26,7 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 // error ends the group. c10d: barrier with device_ids, of which it takes the first.
 func (g *Group) BarrierOn(ctx context.Context, devices ...colligo.Device) error {
 	g = g.orOutside()
-	d := colligo.Device{}
-	if len(devices) == 1 {
-		d = devices[0]
-	}
-	o := g.newCall().Barrier(d)
-	if len(devices) > 1 {
-		o.Failf("a barrier on %d devices, a rank has one", len(devices))
-	}
+	o := barrierOn(g.newCall(), devices)
 	if o.OnCPU() {
 		return g.run(ctx, o)
 	}
@@ -48,4 +42,34 @@ func (g *Group) BarrierOn(ctx context.Context, devices ...colligo.Device) error 
 		return err
 	}
 	return g.Barrier(ctx)
+}
+
+// barrierOn makes o a barrier on the device that a list names, on the CPU if it names none.
+func barrierOn(o *op.Op, devices []colligo.Device) *op.Op {
+	d := colligo.Device{}
+	if len(devices) == 1 {
+		d = devices[0]
+	}
+	if o.Barrier(d); len(devices) > 1 {
+		o.Failf("a barrier on %d devices, a rank has one", len(devices))
+	}
+	return o
+}
+
+// BarrierOnAsync starts a Group.BarrierOn. Its Work is done when the operations enqueued on a device are done on every rank. The
+// group's later collectives on the CPU wait for it. c10d: barrier with device_ids and async_op.
+func BarrierOnAsync(ctx context.Context, g *Group, devices ...colligo.Device) *Work {
+	g = g.orOutside()
+	o := barrierOn(g.newCall(), devices)
+	w := g.start(ctx, o)
+	if o.OnCPU() || g.size == 1 || w.op.Over {
+		return w
+	}
+	all := g.newCall().Barrier(colligo.Device{})
+	all.More().After = w.pending.Done
+	g.handler.Go(func() {
+		_ = w.pending.Synchronize(context.Background()) // an error ends the group, and with it the barrier
+		g.handler.wake()
+	})
+	return g.start(ctx, all)
 }

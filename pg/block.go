@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // doAll carries out the operations of a block in the steps of do, with no other operation between them. It returns the
@@ -28,7 +29,7 @@ func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pe
 	case g.size == 1:
 		return (*alone)(g).carryAll(ctx, ops)
 	}
-	b, run, err := (*onHost)(g).enqueueAll(op.Merge(ops), false)
+	b, run, err := (*onHost)(g).enqueueAll(merged(g, ops), false)
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}
@@ -58,7 +59,7 @@ func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, er
 	g := (*Group)(c)
 	for _, o := range ops {
 		g.state.mu.Lock()
-		err := g.state.err
+		err := g.state.refusal(o.Own)
 		if err == nil {
 			g.number(o, 1+3) // carryAll and doAll, and runAll or startAll with a method before it
 		}
@@ -112,8 +113,8 @@ func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, run bool, err
 	b.Done = make(chan struct{})
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
-	if g.state.err != nil {
-		return nil, false, g.state.err
+	if err := g.state.refusal(ops[0].Own); err != nil {
+		return nil, false, err
 	}
 	numbered := !ops[0].Own
 	for _, o := range ops {
@@ -169,14 +170,15 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 			return nil, c.failBlock(ops[0], err)
 		}
 	}
-	held := grouped && async // the others are followed as ever
+	timed := g.ops.Timing()
+	held := grouped && (async || timed) // the others are followed as ever
 	if held {
 		g.devices.watch.Hold()
 	}
 	var each pendings
 	called := time.Now()
 	for _, o := range ops {
-		p, err := c.giveNext(ctx, b, o, async)
+		p, err := c.giveNext(ctx, b, o, async, timed)
 		if err != nil {
 			if held {
 				defer g.devices.watch.Release(nil)
@@ -197,7 +199,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	p, err := all.End(ctx)
 	if err != nil {
 		err = c.failBlock(ops[0], err)
-	} else if p != nil {
+	} else if async && p != nil {
 		c.watchDeadline(ops[0], p, called)
 	}
 	if held {
@@ -207,10 +209,10 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 }
 
 // giveNext takes the next sequence number for an operation of a block and gives it to the backend.
-func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async, timed bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	g.state.mu.Lock()
-	err := g.state.err
+	err := g.state.refusal(o.Own)
 	if err == nil {
 		g.number(o, 1+4) // giveNext, carryAll and doAll, and runAll or startAll with a method before it
 	}
@@ -218,7 +220,7 @@ func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, as
 	if err != nil {
 		return nil, err
 	}
-	return c.give(ctx, b, o, async)
+	return c.give(ctx, b, o, async, timed)
 }
 
 // failBlock fails the group with what a backend could not do.
@@ -259,4 +261,20 @@ func (ps pendings) Done() bool {
 		}
 	}
 	return true
+}
+
+// launched returns the operations of a coalesced call as they are launched. Over Gloo some are one.
+func launched(g *Group, coll plan.Coll, ops []*op.Op, err error) ([]*op.Op, error) {
+	if err != nil || !speaksGloo(g) || g.size == 1 || coll != plan.AllReduce && coll != plan.AllGather {
+		return ops, err
+	}
+	return []*op.Op{op.Together(ops)}, nil
+}
+
+// merged puts operations of a block together where that is faster, and ranks of PyTorch would not miss them.
+func merged(g *Group, ops []*op.Op) []*op.Op {
+	if speaksGloo(g) {
+		return ops
+	}
+	return op.Merge(ops)
 }

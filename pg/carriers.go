@@ -99,7 +99,7 @@ func (c *onDevice) take(*op.Op) (run bool) { return false }
 
 func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
-	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, async)
+	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, async, g.ops.Timing())
 	if err != nil {
 		err = g.explain(o, o.Seq, err, false)
 		g.fail(err, true)
@@ -108,7 +108,7 @@ func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.
 }
 
 // give gives an operation that has its number to a backend. The caller holds the order.
-func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async bool) (backend.Pending, error) {
+func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async, timed bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	if !o.P2P() { // a message has the place of the collective before it
 		g.enter(o)
@@ -123,12 +123,12 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async 
 	} else if called.IsZero() {
 		called = time.Now()
 	}
-	p, err := g.devices.run(b, o, async, async && g.ops.Timing(), called)
+	p, err := g.devices.run(b, o, async, timed, called)
 	if err != nil {
 		g.ops.End(o, err)
 		return nil, err
 	}
-	if p != nil {
+	if async && p != nil {
 		c.watchDeadline(o, p, called)
 	}
 	return p, nil
@@ -148,7 +148,7 @@ func (d *devices) get(id colligo.Device) backend.Backend {
 func (d *devices) run(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
 	d.inside.Context = o.Ctx
 	fill(&d.call, o, async)
-	d.call.Timed = timed
+	d.call.Timed = timed && !o.Own
 	d.inCall.Store(now.UnixNano())
 	p, err := b.Run(&d.inside, &d.call)
 	d.inCall.Store(0)
@@ -190,6 +190,9 @@ var (
 
 // Agree implements host.Group.
 func (e *events) Agree(o *op.Op) (bool, error) {
+	if after := o.Rare().After; after != nil && !after() {
+		return false, nil
+	}
 	if !e.g.detailed() {
 		return true, nil
 	}
@@ -199,7 +202,15 @@ func (e *events) Agree(o *op.Op) (bool, error) {
 // Begin implements host.Group.
 func (e *events) Begin(o *op.Op) {
 	if !o.Own {
-		e.g.ops.Begin(o, time.Now())
+		now := time.Now()
+		e.g.ops.Begin(o, now)
+		switch b := o.Rare().Block; {
+		case b == nil || b.HasStarted():
+		case b.Single() != nil:
+			b.Started(now) // it has no record
+		default:
+			e.g.ops.Begin(&b.Op, now)
+		}
 	}
 	if o.P2P() {
 		e.g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))

@@ -119,7 +119,7 @@ func list(g *Group, coll plan.Coll, n int, each func(i int) *op.Op) ([]*op.Op, e
 			ops[i].Failf("tensors of %v and %v in one call", ops[0].DType, ops[i].DType)
 		}
 	}
-	return ops, checkAll(g, ops)
+	return launched(g, coll, ops, checkAll(g, ops))
 }
 
 // lists makes the operations of a coalesced form that has as many outputs as inputs.

@@ -16,7 +16,8 @@ import (
 
 // The limits where Config leaves them zero.
 const (
-	DefaultTimeout        = 30 * time.Minute // of one operation, as c10d has for CPU backends
+	DefaultTimeout        = 30 * time.Minute // of one operation on the CPU
+	DefaultDeviceTimeout  = 10 * time.Minute // of one operation on a device. c10d: default_pg_nccl_timeout
 	DefaultConnectTimeout = 5 * time.Minute
 	DefaultStoreTimeout   = 5 * time.Minute
 )
@@ -38,7 +39,7 @@ type Config struct {
 	// Name tells groups in one store apart; the default is "0".
 	Name string
 
-	Timeout        time.Duration // one operation, from when it can begin to its end
+	Timeout        time.Duration // one operation on any device, from when it can begin to its end
 	ConnectTimeout time.Duration // all ranks finding and linking one another
 	StoreTimeout   time.Duration // one call of the store
 
@@ -54,7 +55,13 @@ type Config struct {
 	Desc string // of the default group, for people; empty is "default_pg"
 	// Backends names what carries out the operations on each kind of device: "cpu:host,cuda:peer", or one name for every
 	// kind that has it. Empty takes what RegisterBackend registered. Other groups take it over.
+	//
+	// "gloo" makes this rank one of a job of PyTorch with that backend, on the CPU alone: see docs/gloo.md. Nothing of Transport,
+	// Compression, Checksum and Open is used then, and TLS encrypts the links but not the store.
 	Backends string
+	// Torch is the version of PyTorch that the other ranks run, such as "2.6", where Backends is "gloo". Empty is "2.11". It
+	// must be right for what differs between versions: 1.13 meets in another way, and later ones have more collectives.
+	Torch string
 	// Device binds the group to one device, unless it is the CPU. The group then takes tensors on that device and on the CPU
 	// alone. Its backend is opened when the group forms instead of at first use. Other groups take it over. c10d: device_id.
 	Device colligo.Device
@@ -76,6 +83,8 @@ type Config struct {
 	Recorder RecorderOptions // what is recorded of operations, and when and where it is dumped
 	Watchdog WatchdogOptions // when a group counts as stuck, and what becomes of the process when one has failed
 	Debug    DebugOptions    // what is checked to find mistakes
+
+	onDevices time.Duration // limit of an operation on a device; 0: Timeout
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.
@@ -116,6 +125,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Tuning == nil {
 		c.Tuning = tuning.Default()
+	}
+	if err := c.checkGloo(); err != nil {
+		return c, err
 	}
 	var err error
 	if c.Tuning, err = tuning.Prefer(c.Algo, c.Tuning); err != nil {

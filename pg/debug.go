@@ -7,7 +7,8 @@ type DebugOptions struct {
 	Level DebugLevel
 	// NaNCheck searches the floating-point inputs of collectives and sends for NaN, and fails the group at the first.
 	NaNCheck Toggle
-	// Desync logs one line for each rank on a timeout, which tells where the rank is.
+	// Desync logs one line for each rank on a timeout, which tells where the rank is. At level DETAIL it is on unless the
+	// program says Off.
 	Desync Toggle
 }
 

@@ -43,6 +43,7 @@ type job struct {
 func (j *job) Wait(context.Context) error        { return nil }
 func (j *job) Synchronize(context.Context) error { return j.m.err }
 func (j *job) Done() bool                        { return j.m.done.Load() >= j.n }
+func (j *job) Begun() bool                       { return j.took > 0 }
 func (j *job) Took() (time.Duration, bool)       { return j.took, j.took > 0 }
 
 // following is a group without links whose follower can be watched.

@@ -35,7 +35,7 @@ func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, 
 	}
 	defer c.release()
 	g.state.mu.Lock() // 3
-	if err := g.state.err; err != nil {
+	if err := g.state.refusal(o.Own); err != nil {
 		g.state.mu.Unlock()
 		return nil, g.explain(o, 0, err, true)
 	}
@@ -133,6 +133,9 @@ func (g *Group) admissible(ctx context.Context, o *op.Op) error {
 		if err := g.refuseAfterDeath(o); err != nil {
 			return err
 		}
+	}
+	if err := g.host.Check(o); err != nil {
+		return g.explain(o, 0, err, false)
 	}
 	if g.config.Debug.NaNCheck != On {
 		return nil

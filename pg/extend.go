@@ -22,6 +22,17 @@ func Fail(g *Group, err error) {
 	}
 }
 
+// SequenceOf returns the number of the collective that the group has called last, 0 before the first. Works and the flight
+// recorder have the same numbers. c10d: _get_sequence_number_for_group.
+func SequenceOf(g *Group) uint64 {
+	if !g.IsMember() {
+		return 0
+	}
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	return g.ops.Collectives()
+}
+
 // ObjectsOf returns Config.MaxObject, or its default, and Config.ObjectDevice. They are the bytes that one call may take for
 // what other ranks announce, and the device on which objects travel. No twin: c10d asks the backend for the device and has
 // no limit.

@@ -48,6 +48,8 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 		g.control.Tell(failureMessage(err, at))
 	}
 	if first {
+		g.devices.watch.Refresh() // afterwards nothing counts as done any more
+		g.handler.sever()
 		g.handler.abortDevices(err)
 		g.handler.after(err, at, tell)
 	}

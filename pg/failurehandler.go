@@ -133,6 +133,15 @@ func (h *failureHandler) sayGoodbye() {
 	}
 }
 
+// sever ends links that have no other way to tell the peers of a failure.
+func (h *failureHandler) sever() {
+	if m := h.mesh.Load(); m != nil {
+		if w, ok := (*m).(interface{ Abort() }); ok {
+			w.Abort()
+		}
+	}
+}
+
 // errStuck is why the monitor ends a process.
 var errStuck = errors.New("no sign of life")
 

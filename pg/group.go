@@ -54,6 +54,15 @@ type state struct {
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
 }
 
+// refusal returns why no operation can begin, nil if one can. A group that is being closed takes only operations of its own,
+// which pending ones may need. The caller holds mu.
+func (s *state) refusal(own bool) error {
+	if s.err == nil && s.closed && !own {
+		return colligo.ErrClosed
+	}
+	return s.err
+}
+
 // Rank returns this rank's number in the group, from 0, and colligo.NoRank for a rank outside it. c10d: get_rank.
 func (g *Group) Rank() int { return g.orOutside().rank }
 
@@ -89,12 +98,13 @@ func (g *Group) Err() error {
 	return g.state.err
 }
 
-// Close leaves the group. Pending operations fail with colligo.ErrClosed; peers learn of it when they next need this rank.
-// The last group of an Init also closes the store that Init opened.
+// Close leaves the group. No operation begins any more, and pending ones get a second to end, on every device. Where a hook
+// hears of them they get as long as the group's timeout. Those still pending then fail with colligo.ErrClosed. The error of
+// Close names the operations that have failed meanwhile; they are over all the same, and so is the group.
 //
-// Groups may be closed in any order, also after a peer died. A second call does nothing, and does not wait for the first.
-// Close waits for hooks, for dumps and for the backends of devices; it must not be called by a hook. c10d:
-// destroy_process_group.
+// Peers learn of it when they next need this rank. The last group of an Init also closes the store that Init opened. Groups
+// may be closed in any order, also after a peer died. A second call does nothing, and does not wait for the first. Close
+// waits for hooks, for dumps and for the backends of devices; it must not be called by a hook. c10d: destroy_process_group.
 func (g *Group) Close() error {
 	g = g.orOutside()
 	g.state.mu.Lock()
@@ -103,6 +113,12 @@ func (g *Group) Close() error {
 		return nil
 	}
 	g.state.closed = true
+	failed := g.state.err != nil
+	g.state.mu.Unlock()
+	if !failed {
+		drain(g)
+	}
+	g.state.mu.Lock()
 	g.handler.closing.Store(time.Now().UnixNano())
 	if g.state.err == nil {
 		g.state.err = colligo.ErrClosed
@@ -115,7 +131,8 @@ func (g *Group) Close() error {
 	if idle != nil {
 		<-idle
 	}
-	err := g.devices.close(g.Err())
+	err := g.devices.close(endOfDevices(g))
+	err = errors.Join(unfinished(g), err)
 	g.ops.Hooks.Close()
 	g.state.failing.Wait()
 	if m := g.mesh.Load(); m != nil {
@@ -139,6 +156,8 @@ func (g *Group) String() string {
 // sharedJob is what all groups of one Init share: the store in which they form, and what looks after them.
 type sharedJob struct {
 	*bootstrap.Job
+	ranks   int        // ranks of the default group
+	names   torchNames // of groups over Gloo
 	open    openGroups
 	monitor monitor
 	dumper  dumper
@@ -148,6 +167,7 @@ type sharedJob struct {
 func newJob(met *bootstrap.Job, recorder *flight.Recorder) *sharedJob {
 	j := &sharedJob{Job: met}
 	j.dumper.recorder, j.dumper.failures = recorder, func() map[string]flight.Failure { return failures(j.open.list()) }
+	recorder.BeforeDump(j.open.refresh)
 	return j
 }
 
@@ -170,6 +190,15 @@ func (o *openGroups) remove(g *Group) {
 	if i := slices.Index(o.all, g); i >= 0 {
 		o.all = slices.Delete(o.all, i, i+1)
 	}
+}
+
+// refresh has the recorder know how far the devices of all groups have come.
+func (o *openGroups) refresh() {
+	var all sync.WaitGroup
+	for _, g := range o.list() {
+		all.Go(g.devices.watch.Refresh)
+	}
+	all.Wait()
 }
 
 // list returns the groups in the order of their making.
@@ -222,3 +251,6 @@ func failures(groups []*Group) map[string]flight.Failure {
 	}
 	return all
 }
+
+// speaksGloo reports whether a group is one.
+func speaksGloo(g *Group) bool { return overGloo(g.devices.selected) }

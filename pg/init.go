@@ -35,10 +35,9 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 		return nil, fmt.Errorf("pg: init: %w", err)
 	}
 	j := newJob(met, flight.New(max(c.Recorder.Entries, 0), flight.DefaultDepth))
-	ranks := make([]int, id.Size)
-	for r := range ranks {
-		ranks[r] = r
-	}
+	ranks := bootstrap.AllRanks(id.Size)
+	j.ranks = id.Size
+	j.names.take(1)
 	g, err := open(ctx, j, c, bootstrap.Member{Name: c.Name, Rank: id.Rank, Ranks: ranks, Default: true}, opening{barrier: true})
 	if err != nil {
 		return nil, fmt.Errorf("pg: init: rank %d of %d%s: %w", id.Rank, id.Size, j.Location(), err)
@@ -48,5 +47,27 @@ func Init(ctx context.Context, c Config) (*Group, error) {
 
 // rendezvous is the part of a configuration that tells where the ranks meet.
 func (c *Config) rendezvous() *bootstrap.Options {
-	return &bootstrap.Options{URL: c.Init, Store: c.Store, Rank: c.Rank, Size: c.Size, StoreTimeout: c.StoreTimeout, TLS: c.TLS, Log: c.Log}
+	return &bootstrap.Options{URL: c.Init, Store: c.Store, Rank: c.Rank, Size: c.Size, StoreTimeout: c.StoreTimeout, TLS: c.TLS,
+		Torch: c.torch(), Log: c.Log}
+}
+
+// LocalRank returns the number of this process among those of its host, from 0, by which a program picks its device. Every
+// launcher that Init knows tells it: colligo run and torchrun, Slurm, Open MPI, MPICH, and the jobs of Kubernetes. An
+// environment that does not tell it is an error. c10d: get_node_local_rank.
+func LocalRank() (int, error) {
+	n, err := bootstrap.LocalRank(os.LookupEnv)
+	if err != nil {
+		err = fmt.Errorf("pg: local rank: %w", err)
+	}
+	return n, err
+}
+
+// LocalSize returns how many processes of the job are on this host. Launchers and errors are those of LocalRank. c10d: the
+// variable LOCAL_WORLD_SIZE.
+func LocalSize() (int, error) {
+	n, err := bootstrap.LocalSize(os.LookupEnv)
+	if err != nil {
+		err = fmt.Errorf("pg: local size: %w", err)
+	}
+	return n, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/pg/internal/ranklist"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -19,6 +20,9 @@ import (
 // It returns the error, nil if the group has failed meanwhile.
 func (e *events) late(o *op.Op) error {
 	g := e.g
+	if speaksGloo(g) {
+		return e.lateOverGloo(o)
+	}
 	got := g.control.Ask()
 	if g.Err() != nil {
 		return nil // a peer has told the cause in the meantime, and may have gone without an answer
@@ -43,11 +47,28 @@ func (e *events) late(o *op.Op) error {
 	return err
 }
 
+// lateOverGloo fails the group because an operation took too long. Ranks of PyTorch cannot be asked where they are, so the error names
+// those that the operation waits for.
+func (e *events) lateOverGloo(o *op.Op) error {
+	g := e.g
+	peers := g.host.Waiting(o)
+	err := fmt.Errorf("not over after %v, waits for %s", o.Limit.Round(time.Millisecond), ranklist.Text(peers))
+	cause := error(&suspected{diagnose.WithClass(err, colligo.ErrTimeout), peers})
+	at := o.Seq
+	if o.P2P() {
+		at = 0
+	}
+	err = g.explain(o, at, cause, false)
+	o.More().Late = err
+	g.fail(err, true)
+	return err
+}
+
 // lateCall describes an operation for package diagnose.
 func (e *events) lateCall(o *op.Op) *diagnose.Operation {
 	g := e.g
 	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(g.id)),
-		After: o.Limit.Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag)}
+		After: min(o.Limit, time.Since(o.Clocked())).Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag)}
 	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
 		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
 	}
@@ -94,14 +115,23 @@ func (e *events) compare(peer int, m *control.Message) {
 // errLate ends the wait for an operation on a device.
 var errLate = fmt.Errorf("deadline of the operation: %w", colligo.ErrTimeout)
 
-// waitBlocking holds the caller until an operation on a device is done, and no longer than the operation may take.
+// waitBlocking holds the caller until an operation is done, and no longer than the operation may take. An operation that is
+// pending at the context's deadline is late, too.
 func (w *Work) waitBlocking(ctx context.Context) error {
 	g, o, p := w.group, w.op, w.pending
-	limit, cancel := context.WithDeadlineCause(ctx, o.Deadline(), errLate)
+	limit, cancel := context.WithCancel(ctx)
+	if due := o.Deadline(); o.Done == nil && !due.IsZero() { // on the CPU the progress engine looks at the limit
+		limit, cancel = context.WithDeadlineCause(ctx, due, errLate)
+	}
 	defer cancel()
 	err := p.Synchronize(limit)
-	if err == nil || !errors.Is(context.Cause(limit), errLate) || g.Err() != nil {
+	late := errors.Is(context.Cause(limit), errLate) || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if err == nil || !late || p.Done() || g.Err() != nil {
 		return err
+	}
+	if o.Done != nil {
+		g.host.Expire(o)
+		return p.Synchronize(context.Background())
 	}
 	return cmp.Or((&events{g}).late(o), g.Err())
 }

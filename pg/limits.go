@@ -11,6 +11,7 @@ import (
 // limits are how long operations of a group may take.
 type limits struct {
 	timeout time.Duration // of the configuration
+	devices time.Duration // of operations on devices, where it differs; else 0
 	changed atomic.Int64  // what SetTimeout said; 0: nothing
 
 	extending atomic.Bool // some of what follows is not 0
@@ -27,9 +28,19 @@ func (l *limits) now() time.Duration {
 	return l.timeout
 }
 
+// onDevices returns the limit of operations on devices that are called now.
+func (l *limits) onDevices() time.Duration {
+	if l.devices > 0 && l.changed.Load() == 0 {
+		return l.devices
+	}
+	return l.now()
+}
+
 // grant gives an operation its limit, and what is left of the time that operations called now get on top.
 func (l *limits) grant(o *op.Op) {
-	o.Limit = l.now()
+	if o.Limit = l.now(); !o.OnCPU() {
+		o.Limit = l.onDevices()
+	}
 	if !l.extending.Load() {
 		return
 	}

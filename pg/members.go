@@ -99,6 +99,14 @@ func (g *Group) Device() colligo.Device {
 	return g.config.Device
 }
 
+// DebugLevelOf returns the debug level of a group, by its configuration and the environment. c10d: get_debug_level.
+func DebugLevelOf(g *Group) DebugLevel {
+	if !g.IsMember() {
+		return DebugOff
+	}
+	return g.config.Debug.Level
+}
+
 // Info describes a group and this rank's place in it. c10d: _get_pg_config.
 type Info struct {
 	Name, Desc, Tag string

@@ -163,9 +163,9 @@ func TestBlockingWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, s, x := stillGroup(t, func(c *Config) { c.Watchdog.BlockingWait = On })
 		w := g.AllReduceAsync(t.Context(), x, colligo.Sum)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("later"))
-		defer cancel()
-		require.EqualError(t, w.Wait(ctx), "later")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errors.New("later")) })
+		require.EqualError(t, w.Wait(ctx), "later", "a program that gives up a wait says nothing of the operation")
 		time.AfterFunc(5*time.Second, func() { s.over.Store(true) })
 		start := time.Now()
 		require.NoError(t, w.Wait(t.Context()))
@@ -176,6 +176,25 @@ func TestBlockingWait(t *testing.T) {
 		start = time.Now()
 		require.ErrorIs(t, w.Wait(t.Context()), colligo.ErrTimeout)
 		require.InDelta(t, 10, time.Since(start).Seconds(), 1)
+		require.NoError(t, g.Close())
+	})
+}
+
+// TestBlockingWaitWithDeadline has an operation count as late that is pending at the deadline of a blocking Wait.
+func TestBlockingWaitWithDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s, x := stillGroup(t, func(c *Config) { c.Watchdog.BlockingWait = On })
+		w := g.AllReduceAsync(t.Context(), x, colligo.Sum)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		err := w.Wait(ctx)
+		require.ErrorIs(t, err, colligo.ErrTimeout)
+		require.ErrorContains(t, err, "all_reduce #1")
+		require.ErrorContains(t, err, "not finished after 1s")
+		require.InDelta(t, 1, time.Since(start).Seconds(), 0.1)
+		require.ErrorIs(t, g.Err(), colligo.ErrTimeout)
+		require.NotNil(t, s.err.Load(), "the device hears of it")
 		require.NoError(t, g.Close())
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
 // MonitoredBarrier returns when every rank has called it. After the timeout it fails with an error that names the first
@@ -17,6 +18,9 @@ import (
 // Its failure does not end the group: ranks that have caught up can go on. A rank may be in one at a time. A second call
 // meanwhile is an error of its own, of which other ranks do not hear. c10d: monitored_barrier, where the backend fails with
 // it.
+//
+// With ranks of PyTorch it is two operations over the links, which wait for collectives before them. Its failure ends the group
+// then, and names every missing rank.
 func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, waitAll bool) error {
 	g = g.orOutside()
 	if g.rank == colligo.NoRank {
@@ -31,6 +35,22 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 	if timeout == 0 {
 		timeout = g.Timeout()
 	}
+	if speaksGloo(g) {
+		return monitoredOverGloo(ctx, g, timeout)
+	}
 	turn, peer, err := g.control.MonitoredBarrier(ctx, timeout, waitAll)
 	return g.ungated(turn, peer, err)
+}
+
+// monitoredOverGloo is a barrier in which rank 0 waits for all, no longer than the timeout, and tells them.
+func monitoredOverGloo(ctx context.Context, g *Group, timeout time.Duration) error {
+	limited, cancel := ctx, func() {}
+	if g.rank == 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	if err := g.run(&op.Own{Context: limited}, g.call().MonitoredBarrier(op.Report)); err != nil {
+		return err
+	}
+	return g.run(&op.Own{Context: ctx}, g.call().MonitoredBarrier(op.Answer))
 }

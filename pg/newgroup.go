@@ -32,8 +32,7 @@ type GroupOptions struct {
 
 // config returns the new group's configuration.
 func (o *GroupOptions) config(g *Group) (Config, error) {
-	c := g.config
-	c.Timeout = g.Timeout()
+	c := withTimeout(g)
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -45,6 +44,9 @@ func (o *GroupOptions) config(g *Group) (Config, error) {
 		if d.value > 0 {
 			*d.to = d.value
 		}
+	}
+	if o.Timeout > 0 {
+		c.onDevices = 0
 	}
 	if o.Backends != "" {
 		c.Backends = o.Backends
@@ -60,7 +62,7 @@ func (o *GroupOptions) config(g *Group) (Config, error) {
 }
 
 // NewGroup makes a group of some ranks of this one. Every rank of this group calls it, members or not, in the same order. It
-// returns when the members are linked. The ranks are sorted, and their order is that of the ranks in the new group.
+// returns when the members are linked. A nil list is all ranks. The ranks are sorted, and their order is that of the ranks in the new group.
 //
 // A rank that is not a member gets a handle whose operations fail with ErrNotMember, and which need not be closed. Ranks
 // that this group has not, and lists that differ between ranks, are errors of this call alone.
@@ -74,6 +76,9 @@ func (g *Group) NewGroup(ctx context.Context, ranks []int) (*Group, error) {
 // NewGroupWith makes a group of some ranks of this one, with options. Callers, results and errors are as for NewGroup, but
 // for LocalSync. c10d: new_group with timeout, backend, group_desc, device_id and use_local_synchronization.
 func (g *Group) NewGroupWith(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
+	if ranks == nil {
+		ranks = bootstrap.AllRanks(g.Size())
+	}
 	l := []bootstrap.List{{Ranks: slices.Sorted(slices.Values(ranks))}}
 	groups, err := g.make(ctx, l, &o)
 	if err != nil {
@@ -99,6 +104,9 @@ func (g *Group) make(ctx context.Context, lists []bootstrap.List, o *GroupOption
 	c, err := o.config(g)
 	if err != nil {
 		return nil, err
+	}
+	if speaksGloo(g) {
+		return (*onGloo)(g).make(ctx, c, lists, o)
 	}
 	linking, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()

@@ -143,7 +143,7 @@ func TestNotMember(t *testing.T) {
 // TestWrongRanks refuses lists of ranks on all ranks alike; the next group is made as if nothing had been.
 func TestWrongRanks(t *testing.T) {
 	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
-		for _, ranks := range [][]int{nil, {}, {3}, {-1, 0}, {0, 1, 0}} {
+		for _, ranks := range [][]int{{}, {3}, {-1, 0}, {0, 1, 0}} {
 			_, err := g.NewGroup(t.Context(), ranks)
 			require.ErrorContains(t, err, fmt.Sprintf("pg: new group %v: ", ranks))
 		}
@@ -151,6 +151,18 @@ func TestWrongRanks(t *testing.T) {
 		require.NoError(t, g.Close())
 		_, err := g.NewGroup(t.Context(), []int{0, 1})
 		require.ErrorIs(t, err, colligo.ErrClosed)
+	})
+}
+
+// TestGroupOfAll makes a group of all ranks where no list is given.
+func TestGroupOfAll(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		n, err := g.NewGroup(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, []int{0, 1, 2}, n.Ranks())
+		require.Equal(t, g.Rank(), n.Rank())
+		require.NoError(t, n.Barrier(t.Context()))
+		require.NoError(t, n.Close())
 	})
 }
 

@@ -60,7 +60,10 @@ func (g *Group) settleIn(ctx context.Context, barrier bool) error {
 			return err
 		}
 	}
-	if !barrier {
+	if speaksGloo(g) && g.forming.Default {
+		return (*onGloo)(g).formed(ctx, 1, true)
+	}
+	if !barrier || speaksGloo(g) {
 		return nil
 	}
 	return g.meetInStore(ctx, g.name)
@@ -78,7 +81,7 @@ func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selec
 	size := len(m.Ranks)
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
 	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Tuning: c.Tuning, Group: &events{g}})
-	g.limits.timeout = c.Timeout
+	g.limits.timeout, g.limits.devices = c.Timeout, c.onDevices
 	g.devices.selected, g.devices.host = selected, &seam{g}
 	g.devices.watch.Open(&events{g}, &g.ops)
 	g.forming = bootstrap.NewFormation(j.Job, m, c.wants(size, selected), c.Log)
@@ -112,6 +115,9 @@ func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
 
 // join links this rank with the others. Until its links are open it also fails when broken returns an error.
 func (g *Group) join(ctx context.Context, broken func() error) error {
+	if speaksGloo(g) {
+		return (*onGloo)(g).join(ctx)
+	}
 	if g.size == 1 {
 		return nil
 	}
@@ -152,8 +158,10 @@ func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, e
 
 // use gives the group its mesh.
 func (g *Group) use(mesh transport.Mesh) {
-	g.host.Use(mesh)
-	g.control.Use(mesh)
+	if !speaksGloo(g) {
+		g.host.Use(mesh)
+		g.control.Use(mesh)
+	}
 	g.mesh.Store(&mesh)
 }
 

@@ -388,7 +388,7 @@ func TestRecorderOff(t *testing.T) {
 // TestNumbersOfErrors has errors count as the recorder and works do, though the group has had collectives of its own.
 func TestNumbersOfErrors(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
-		_, err := g.NewGroup(t.Context(), nil)
+		_, err := g.NewGroup(t.Context(), []int{})
 		require.Error(t, err)
 		sub, err := g.NewGroup(t.Context(), []int{0, 1})
 		require.NoError(t, err)

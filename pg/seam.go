@@ -33,7 +33,7 @@ func (s *seam) Size() int { return s.g.size }
 func (s *seam) Transport() string { return s.g.Transport() }
 
 // Timeout implements backend.Host.
-func (s *seam) Timeout() time.Duration { return s.g.limits.now() }
+func (s *seam) Timeout() time.Duration { return s.g.limits.onDevices() }
 
 // Log implements backend.Host.
 func (s *seam) Log() *slog.Logger { return s.g.log }

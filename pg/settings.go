@@ -75,7 +75,7 @@ func torch(x string) []string { return []string{"TORCH_NCCL_" + x, "NCCL_" + x} 
 
 // variables is the one list of variables.
 var variables = []setting{
-	seconds("COLLIGO_TIMEOUT_SEC", nil, "1800", "limit of one operation, from when it can begin to its end",
+	seconds("COLLIGO_TIMEOUT_SEC", nil, "1800", "limit of one operation, from when it can begin to its end; if neither it nor the program says, 600 on devices",
 		func(c *Config) *time.Duration { return &c.Timeout }),
 	switched("COLLIGO_BLOCKING_WAIT", torch("BLOCKING_WAIT"), "0", "Work.Wait holds the caller until an operation on a device is done, and no longer than its timeout",
 		func(c *Config) *Toggle { return &c.Watchdog.BlockingWait }),
@@ -88,7 +88,7 @@ var variables = []setting{
 	switched("COLLIGO_NAN_CHECK", []string{"TORCH_NCCL_NAN_CHECK"}, "0", "refuse inputs that hold a NaN",
 		func(c *Config) *Toggle { return &c.Debug.NaNCheck }),
 	{Setting{"COLLIGO_DEBUG", []string{"TORCH_DISTRIBUTED_DEBUG"}, "OFF INFO DETAIL", "OFF",
-		"INFO logs groups as they form; DETAIL also compares what all ranks call before each collective"},
+		"INFO logs groups as they form; DETAIL also compares what all ranks call before each collective, and turns COLLIGO_DESYNC_DEBUG on"},
 		func(c *Config) bool { return c.Debug.Level != 0 }, applyDebug},
 	switched("COLLIGO_INIT_BARRIER", []string{"TORCH_DIST_INIT_BARRIER"}, "0",
 		"groups that have formed meet once more through the store; those of their own links they always do",
@@ -97,8 +97,9 @@ var variables = []setting{
 		func(c *Config) *Toggle { return &c.Debug.Desync }),
 	switched("COLLIGO_ENABLE_MONITORING", []string{"TORCH_NCCL_ENABLE_MONITORING"}, "1", "watch the watchdog and whoever drives a group",
 		func(c *Config) *Toggle { return &c.Watchdog.Monitor }),
-	seconds("COLLIGO_HEARTBEAT_TIMEOUT_SEC", []string{"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"}, "480", "how long these may show no sign of life",
-		func(c *Config) *time.Duration { return &c.Watchdog.Heartbeat }),
+	{Setting{"COLLIGO_HEARTBEAT_TIMEOUT_SEC", []string{"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"}, "seconds", "480",
+		"how long these may show no sign of life; 0 is as long as they like"},
+		func(c *Config) bool { return c.Watchdog.Heartbeat != 0 }, applyHeartbeat},
 	millis("COLLIGO_COORD_CHECK_MILSEC", []string{"TORCH_NCCL_COORD_CHECK_MILSEC"}, "1000", "how often the dump pipe and the store are looked at",
 		func(c *Config) *time.Duration { return &c.Watchdog.CoordCheck }),
 	{Setting{"COLLIGO_FR_BUFFER_SIZE", []string{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, "int", strconv.Itoa(flight.DefaultCapacity),
@@ -129,13 +130,22 @@ var variables = []setting{
 	without("TORCH_NCCL_AVOID_RECORD_STREAMS", "an operation keeps its tensors alive"),
 	without("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "there is no allocator to hook into"),
 	without("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "there is no C++ stack"),
-	without("TORCH_FR_CPP_STACK", "there is no C++ stack; TORCH_NCCL_TRACE_CPP_STACK is its alias"),
+	without("TORCH_FR_CPP_STACK", "there is no C++ stack"),
+	without("TORCH_NCCL_TRACE_CPP_STACK", "the older name of TORCH_FR_CPP_STACK"),
+	without("TORCH_NCCL_USE_COMM_NONBLOCKING", "groups form within Init and NewGroup, which a context can end; no call of a backend waits for its peers"),
+	without("TORCH_NCCL_NONBLOCKING_TIMEOUT", "Config.ConnectTimeout is the limit of forming"),
+	without("NCCL_DEBUG", "of NCCL's library; here COLLIGO_DEBUG and Config.Log say what is logged"),
+	without("NCCL_DEBUG_FILE", "of NCCL's library; here Config.Log says where logs go"),
 	without("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "sends and receives have links of their own"),
 }
 
 // settle takes what the program has left open from the environment, and else from the table's defaults.
 func (c *Config) settle(env bootstrap.Lookup) error {
 	c.Recorder.env = env
+	desync := c.Debug.Desync
+	if v, ok := env("COLLIGO_TIMEOUT_SEC"); c.Timeout == 0 && (!ok || v == "") {
+		c.onDevices = DefaultDeviceTimeout
+	}
 	for name, d := range map[string]time.Duration{"Watchdog.Heartbeat": c.Watchdog.Heartbeat, "Watchdog.CoordCheck": c.Watchdog.CoordCheck,
 		"Recorder.DumpLimit": c.Recorder.DumpLimit} {
 		if d < 0 {
@@ -160,6 +170,9 @@ func (c *Config) settle(env bootstrap.Lookup) error {
 		if err := s.apply(c, name, value); err != nil {
 			return fmt.Errorf("pg: environment variable %s is %q: %w", name, value, err)
 		}
+	}
+	if c.Debug.Level == DebugDetail && desync == 0 {
+		c.Debug.Desync = On
 	}
 	return nil
 }
@@ -221,6 +234,18 @@ func path(name string, aliases []string, meaning string, field func(*Config) *st
 			*field(c) = value
 			return nil
 		}}
+}
+
+// applyHeartbeat takes 0 for no limit, as PyTorch's tests give it.
+func applyHeartbeat(c *Config, _, value string) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/int64(time.Second) {
+		return errors.New("want a whole number of seconds from 0")
+	}
+	if c.Watchdog.Heartbeat = time.Duration(n) * time.Second; n == 0 {
+		c.Watchdog.Heartbeat = math.MaxInt64
+	}
+	return nil
 }
 
 func applyErrorMode(c *Config, name, value string) error {

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -52,6 +53,10 @@ func TestSettings(t *testing.T) {
 		"PyTorch's 0":          {map[string]string{"NCCL_ASYNC_ERROR_HANDLING": "0"}, Config{}, func(c *Config) any { return c.Watchdog.OnError }, NoHandling},
 		"debug":                {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "detail"}, Config{}, func(c *Config) any { return c.Debug.Level }, DebugDetail},
 		"empty counts as none": {map[string]string{"COLLIGO_NAN_CHECK": ""}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, Off},
+		"no heartbeat":         {map[string]string{"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "0"}, Config{}, func(c *Config) any { return c.Watchdog.Heartbeat }, time.Duration(math.MaxInt64)},
+		"desync by DETAIL":     {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}, Config{}, func(c *Config) any { return c.Debug.Desync }, On},
+		"desync by a variable": {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "NCCL_DESYNC_DEBUG": "0"}, Config{}, func(c *Config) any { return c.Debug.Desync }, On},
+		"no desync by choice":  {map[string]string{"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}, Config{Debug: DebugOptions{Desync: Off}}, func(c *Config) any { return c.Debug.Desync }, Off},
 		"path":                 {map[string]string{"TORCH_FR_DUMP_TEMP_FILE": "/x/y_"}, Config{}, func(c *Config) any { return c.Recorder.DumpFile }, "/x/y_"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +71,7 @@ func TestSettings(t *testing.T) {
 func TestSettingsRefused(t *testing.T) {
 	for name, values := range map[string][]string{
 		"COLLIGO_BLOCKING_WAIT": {"2", "maybe", " 1"}, "TORCH_NCCL_ENABLE_TIMING": {"on"},
-		"COLLIGO_ASYNC_ERROR_HANDLING": {"4", "-1", "true"}, "COLLIGO_HEARTBEAT_TIMEOUT_SEC": {"0", "-3", "1.5", "8m", "9999999999999"},
+		"COLLIGO_ASYNC_ERROR_HANDLING": {"4", "-1", "true"}, "COLLIGO_HEARTBEAT_TIMEOUT_SEC": {"-3", "1.5", "8m", "9999999999999"},
 		"TORCH_FR_BUFFER_SIZE": {"-1", "many", "99999999999"}, "TORCH_DISTRIBUTED_DEBUG": {"VERBOSE"}, "COLLIGO_COORD_CHECK_MILSEC": {"0"},
 	} {
 		for _, value := range values {
@@ -86,6 +91,44 @@ func TestOptionsRefused(t *testing.T) {
 		"OnError is 0 and Debug.Level 4": {Debug: DebugOptions{Level: 4}},
 	} {
 		require.ErrorContains(t, c.settle(from(nil)), says)
+	}
+}
+
+// TestTimeoutOfDevices is 10 minutes unless the program or the environment says otherwise.
+func TestTimeoutOfDevices(t *testing.T) {
+	for want, c := range map[time.Duration]struct {
+		vars map[string]string
+		set  Config
+	}{
+		DefaultDeviceTimeout: {nil, Config{}},
+		time.Minute:          {map[string]string{"COLLIGO_TIMEOUT_SEC": "60"}, Config{}},
+		time.Hour:            {nil, Config{Timeout: time.Hour}},
+	} {
+		c.set.onDevices = 0
+		require.NoError(t, c.set.settle(from(c.vars)))
+		l := limits{timeout: c.set.Timeout, devices: c.set.onDevices}
+		require.Equal(t, want, l.onDevices())
+		l.changed.Store(int64(time.Second))
+		require.Equal(t, time.Second, l.onDevices())
+	}
+}
+
+// TestSettingsNamed lists every variable that PyTorch's NCCL backend, its tests and its wrapper of NCCL read.
+func TestSettingsNamed(t *testing.T) {
+	listed := map[string]bool{}
+	for _, s := range Settings() {
+		for _, name := range append([]string{s.Name}, s.Aliases...) {
+			listed[name] = true
+		}
+	}
+	for _, name := range []string{"NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DESYNC_DEBUG",
+		"NCCL_ENABLE_TIMING", "TORCH_DISTRIBUTED_DEBUG", "TORCH_DIST_INIT_BARRIER", "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+		"TORCH_NCCL_AVOID_RECORD_STREAMS", "TORCH_NCCL_BLOCKING_WAIT", "TORCH_NCCL_COORD_CHECK_MILSEC", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE",
+		"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_NCCL_DESYNC_DEBUG", "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_ENABLE_MONITORING",
+		"TORCH_NCCL_ENABLE_TIMING", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "TORCH_NCCL_HIGH_PRIORITY", "TORCH_NCCL_NAN_CHECK",
+		"TORCH_NCCL_NONBLOCKING_TIMEOUT", "TORCH_NCCL_RETHROW_CUDA_ERRORS", "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_NCCL_TRACE_CPP_STACK",
+		"TORCH_NCCL_USE_COMM_NONBLOCKING", "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"} {
+		require.True(t, listed[name], name)
 	}
 }
 

@@ -55,6 +55,9 @@ func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: shrink: %w", ErrNotMember)
 	}
+	if speaksGloo(g) {
+		return nil, fmt.Errorf("pg: shrink: %w", errors.ErrUnsupported)
+	}
 	expected, err := g.remaining(exclude)
 	if err != nil {
 		return nil, fmt.Errorf("pg: shrink group %s: %w", g.name, err)
@@ -105,8 +108,7 @@ func (g *Group) remaining(exclude []int) ([]int, error) {
 // openShrunk links the members. A member that this group loses meanwhile is not waited for. Members that it had lost before
 // and that came nevertheless are.
 func openShrunk(ctx context.Context, g *Group, e *bootstrap.Epoch, members []int) (*Group, error) {
-	c := g.config
-	c.Timeout = g.Timeout()
+	c := withTimeout(g)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
 	m := e.Member(members)

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/colligo-go/colligo"
@@ -78,6 +79,9 @@ const NoColor = -1
 func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: split by color: %w", ErrNotMember)
+	}
+	if speaksGloo(g) {
+		return nil, fmt.Errorf("pg: split by color: %w: ranks of PyTorch would miss its all-gather", errors.ErrUnsupported)
 	}
 	if color < NoColor {
 		return nil, fmt.Errorf("pg: split by color: color %d", color)

@@ -3,15 +3,31 @@ package pg
 import (
 	"fmt"
 	"time"
+
+	"github.com/colligo-go/colligo"
 )
 
 // Timeout returns the limit of an operation whose context has no deadline, from when it can begin to its end. Time that
-// AddEphemeralTimeout adds is not in it. c10d: options.timeout of a backend.
+// AddEphemeralTimeout adds is not in it. A group that is bound to a device has that of devices. It is DefaultDeviceTimeout
+// where nobody has set another. c10d: options.timeout of a backend.
 func (g *Group) Timeout() time.Duration {
 	if g == nil {
 		return 0
 	}
+	if g.config.Device.Kind != colligo.CPU {
+		return g.limits.onDevices()
+	}
 	return g.limits.now()
+}
+
+// withTimeout returns a group's configuration with the limits of now, for a group that is made of it.
+func withTimeout(g *Group) Config {
+	c := g.config
+	c.Timeout = g.limits.now()
+	if g.limits.changed.Load() != 0 {
+		c.onDevices = 0
+	}
+	return c
 }
 
 // SetTimeout changes the limit of operations that are called from now on, on this rank alone. It must be above 0. Errors

@@ -79,9 +79,11 @@ func finishedOp(err error) *op.Op {
 // operation goes on. To limit the operation itself, give the context to the call that started it.
 //
 // For tensors on a GPU, Wait only makes the caller's stream wait for the operation, and returns. With BlockingWait of
-// Config.Watchdog it blocks until the device is done, and no longer than the operation's limit. c10d: wait.
+// Config.Watchdog it blocks until the device is done, and no longer than the operation's limit. The context's deadline is then
+// the operation's, on every device: at it the group ends with colligo.ErrTimeout. c10d: wait with a timeout, and
+// TORCH_NCCL_BLOCKING_WAIT.
 func (w *Work) Wait(ctx context.Context) error {
-	if w.op.Done == nil && !w.op.Clocked().IsZero() && w.group.config.Watchdog.BlockingWait == On {
+	if w.group != nil && w.group.config.Watchdog.BlockingWait == On && (w.op.Done != nil || !w.op.Clocked().IsZero()) {
 		return w.waitBlocking(ctx)
 	}
 	return w.pending.Wait(ctx)
@@ -110,6 +112,26 @@ func (w *Work) Done() <-chan struct{} {
 // IsCompleted reports without blocking whether the operation is over, with or without an error, on a GPU too. c10d:
 // is_completed.
 func (w *Work) IsCompleted() bool { return w.pending.Done() }
+
+// IsStarted reports without blocking whether the operation's turn has come, or it is over. On a device that is known before the
+// end only if Timing of Config.Recorder or SetTiming was on at the call. c10d: isStarted.
+func (w *Work) IsStarted() bool {
+	if w.IsCompleted() {
+		return true
+	}
+	if t, ok := w.pending.(backend.Timed); ok {
+		return t.Begun()
+	}
+	return w.op.Done != nil && w.op.HasStarted()
+}
+
+// Abort ends the group of a pending operation on all ranks, for no other rank can end the operation alone. Where the work is
+// over it does nothing. c10d: abort.
+func (w *Work) Abort() {
+	if w.group != nil && !w.IsCompleted() {
+		w.group.Abort(fmt.Errorf("%v was aborted", w))
+	}
+}
 
 // IsSuccess reports without blocking whether the operation is over and has not failed. c10d: is_success.
 func (w *Work) IsSuccess() bool { return w.IsCompleted() && w.Err() == nil }

@@ -63,7 +63,7 @@ func TestOrderOfWorks(t *testing.T) {
 	})
 }
 
-// TestCloseWithPending ends pending works of every kind.
+// TestCloseWithPending ends pending works of every kind, after a while, and names them.
 func TestCloseWithPending(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
 		if g.Rank() == 1 {
@@ -76,7 +76,12 @@ func TestCloseWithPending(t *testing.T) {
 		blocked := make(chan error)
 		go func() { blocked <- g.Barrier(t.Context()) }()
 		time.Sleep(time.Second)
-		require.NoError(t, g.Close())
+		began := time.Now()
+		err := g.Close()
+		require.Equal(t, time.Second, time.Since(began))
+		require.ErrorIs(t, err, colligo.ErrClosed)
+		require.EqualError(t, err, "pg: close group 0: rank 0 had pending operations, which have failed: "+
+			"all_reduce #1, barrier #2, barrier #3, recv #1 and 1 more: group closed")
 		for _, w := range works {
 			require.ErrorIs(t, w.Err(), colligo.ErrClosed)
 		}
@@ -266,9 +271,14 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 					if g.Rank() != 1 {
 						works = append(works, g.AllReduceAsync(ctx, colligo.Of(make([]float32, 1<<16)), colligo.Sum))
 					}
-					require.NoError(t, g.Close())
+					err := g.Close()
 					for _, w := range works {
 						<-w.Done()
+					}
+					if err == nil { // a peer that had left before has ended the group
+						require.ErrorIs(t, works[0].Err(), colligo.ErrPeerLost)
+					} else {
+						require.ErrorContains(t, err, "recv #1")
 					}
 				})
 			}

@@ -13,6 +13,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -104,6 +105,29 @@ func (r *Run) Reset() { *r = Run{lanes: r.lanes[:0], block: r.block} }
 
 // Done reports whether every step of every lane is over.
 func (r *Run) Done() bool { return r.left == 0 }
+
+// Waiting returns the peers that the lanes' steps wait for, once each and in ascending order.
+func (r *Run) Waiting() (peers []int) {
+	add := func(peer int) {
+		if i, found := slices.BinarySearch(peers, peer); !found {
+			peers = slices.Insert(peers, i, peer)
+		}
+	}
+	for l := range r.lanes {
+		c := &r.lanes[l]
+		if c.step == len(r.plan.Lanes[l]) {
+			continue
+		}
+		s := &r.plan.Lanes[l][c.step]
+		if !c.in {
+			add(s.From)
+		}
+		if !c.out {
+			add(s.To)
+		}
+	}
+	return peers
+}
 
 // Advance does what can be done now. It reports whether anything moved.
 func (r *Run) Advance() (moved bool, err error) {

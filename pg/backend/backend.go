@@ -22,7 +22,7 @@ type Call struct {
 	Ins, Outs          []colligo.Tensor // one contiguous tensor for each rank, or nil
 	Seq                uint64           // the operation's number, for messages; sends and receives have that of the collective before
 	Async              bool             // the caller wants a Work
-	Timed              bool             // with Async: the Pending is to be a Timed that has measured
+	Timed              bool             // the call is measured: it gives a Pending, which is a Timed
 }
 
 // Pending is an operation that a backend has enqueued.
@@ -37,8 +37,8 @@ type Pending interface {
 
 // Backend carries out a group's operations on tensors of one device.
 type Backend interface {
-	// Run enqueues a call, on the caller's stream unless the call is Async. It returns a Pending for Async calls only. A Barrier
-	// is always Async, and its Pending is done when everything is that this rank enqueued before it.
+	// Run enqueues a call, on the caller's stream unless the call is Async. It returns a Pending for Async and for Timed calls
+	// only. A Barrier is always Async, and its Pending is done when everything is that this rank enqueued before it.
 	Run(ctx context.Context, c *Call) (Pending, error)
 	// Abort ends what is pending because the group has failed, and everything that comes later. It does not wait.
 	Abort(cause error)
@@ -52,7 +52,7 @@ type Grouper interface {
 	// Begin opens a block of n calls. Until End, Run may leave everything undone, and need not return a Pending.
 	Begin(ctx context.Context, n int, async bool) error
 	// End launches what Run has been given since Begin, also after a Run has failed. It returns one Pending for all calls if the
-	// block is async.
+	// block is async, or one of its calls is Timed.
 	End(ctx context.Context) (Pending, error)
 }
 
@@ -67,6 +67,8 @@ type Tracker interface {
 // Timed is a Pending that can tell how long its operation took on the device.
 type Timed interface {
 	Pending
+	// Begun reports without blocking whether the operation's turn has come; false if that was not measured.
+	Begun() bool
 	// Took returns the time between the operation's turn and its end once it is done; false if that was not measured.
 	Took() (time.Duration, bool)
 }

@@ -16,6 +16,8 @@ import (
 const (
 	CPU    = "host"
 	Native = "peer"
+	// Gloo is the backend of tensors on the CPU in a job whose other ranks are PyTorch's, with its backend "gloo".
+	Gloo = "gloo"
 )
 
 // Opener makes a group's backend for the device of the first tensor that the group sees. All ranks call it at the same
@@ -53,7 +55,7 @@ func Register(kind colligo.DeviceKind, name string, open Opener) {
 // c10d: is_backend_available.
 func Names(kind colligo.DeviceKind) []string {
 	if kind == colligo.CPU {
-		return []string{CPU}
+		return []string{CPU, Gloo}
 	}
 	registry.Lock()
 	defer registry.Unlock()

@@ -44,6 +44,7 @@ type Recorder struct {
 	next   atomic.Int64
 	depth  int
 	groups groups
+	fresh  atomic.Pointer[func()]
 }
 
 // slot is one operation. Values that most calls write lie in its first two lines of memory. For there are so many slots that
@@ -227,7 +228,7 @@ func nanos(t time.Time) int64 {
 // Start records that an operation is on its way.
 func (r *Recorder) Start(id ID) { r.StartAt(id, time.Time{}) }
 
-// StartAt notes that an operation was started, and when; a zero time is now.
+// StartAt notes that an operation was started, and when; a zero time is now. Later ones change nothing.
 func (r *Recorder) StartAt(id ID, at time.Time) {
 	if pg, seq, ok := r.placeOf(id); ok {
 		r.Begin(pg, id, seq, at)
@@ -255,7 +256,7 @@ func (r *Recorder) Begin(pg int, id ID, seq uint64, at time.Time) {
 	}
 	e := r.endOf(id)
 	e.mu.Lock()
-	if e.of(int64(id)) {
+	if e.of(int64(id)) && e.started == 0 {
 		e.started = nanos(at)
 	}
 	e.mu.Unlock()
@@ -350,6 +351,13 @@ type DumpOptions struct {
 	OnlyActive bool // without those that are completed
 }
 
+// BeforeDump sets the function that brings the records up to date before a dump. It must not wait for operations.
+func (r *Recorder) BeforeDump(f func()) {
+	if r != nil {
+		r.fresh.Store(&f)
+	}
+}
+
 // Dump returns what is recorded now. The dump is the caller's. That of nil knows no groups.
 func (r *Recorder) Dump(o DumpOptions) *Dump {
 	d := &Dump{Version: version, Library: library, Groups: map[string]Group{}, Status: map[string]Status{}}
@@ -358,6 +366,9 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	}
 	if r == nil {
 		return d
+	}
+	if fresh := r.fresh.Load(); fresh != nil {
+		(*fresh)()
 	}
 	groups := *r.groups.now.Load()
 	for _, g := range groups {

@@ -50,8 +50,8 @@ func TestOnCompletionHookBroadcast(t *testing.T) {
 	})
 }
 
-// TestOnCompletionHookMixedOps starts operations and waits for them by WaitPending alone.
-func TestOnCompletionHookMixedOps(t *testing.T) {
+// TestWaitPendingMixedOps starts operations and waits for them by WaitPending alone.
+func TestWaitPendingMixedOps(t *testing.T) {
 	each(t, 2, func(r *rank) {
 		heard := r.hear()
 		x := full(r, 6, float32(1))

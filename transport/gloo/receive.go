@@ -23,7 +23,7 @@ func (r *Receive) fits(n int) error {
 	return nil
 }
 
-// Post tells a peer of a receive of n bytes on a slot. It does not wait. With AnyPeer the first peer is told that has
+// Post tells a peer of a receive of n bytes on a slot. It does not wait; the next Write, Arrived or Flush sends the notice. With AnyPeer the first peer is told that has
 // announced, or will announce, a message on the slot.
 func (m *Mesh) Post(r *Receive, peer int, slot uint64, n int) error {
 	m.mu.Lock()
@@ -36,11 +36,25 @@ func (m *Mesh) Post(r *Receive, peer int, slot uint64, n int) error {
 		return m.postAny(r)
 	}
 	p := m.pairs[peer]
-	err := p.post(r)
-	if err == nil {
-		err = p.flush()
+	return m.failed(p, p.post(r))
+}
+
+// Flush sends the notices that are queued, as far as the connections take them.
+func (m *Mesh) Flush() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return m.err
 	}
-	return m.failed(p, err)
+	for _, p := range m.pairs {
+		if p == nil || len(p.out) == 0 {
+			continue
+		}
+		if err := p.flush(); err != nil {
+			return m.failed(p, err)
+		}
+	}
+	return nil
 }
 
 // postAny gives a receive to the peer whose send came first, or keeps it until one comes.
@@ -59,11 +73,7 @@ func (m *Mesh) postAny(r *Receive) error {
 		m.any = append(m.any, r)
 		return nil
 	}
-	err := first.post(r)
-	if err == nil {
-		err = first.flush()
-	}
-	return m.failed(first, err)
+	return m.failed(first, first.post(r))
 }
 
 // serveAny gives a send that a peer has announced to the oldest receive from any on its slot.

@@ -11,7 +11,7 @@ type Send struct {
 // Done reports whether the whole payload has been written.
 func (s *Send) Done() bool { return s.begun && s.sent == s.n }
 
-// Announce tells a peer of a message of n bytes on a slot. It does not wait.
+// Announce tells a peer of a message of n bytes on a slot. It does not wait; the next Write, Arrived or Flush sends the notice.
 func (m *Mesh) Announce(s *Send, peer int, slot uint64, n int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -23,7 +23,7 @@ func (m *Mesh) Announce(s *Send, peer int, slot uint64, n int) error {
 	at := p.at(slot)
 	at.sends = append(at.sends, s)
 	p.out = head{opNoticeSend, slot, n}.append(p.out)
-	return m.failed(p, p.flush())
+	return nil
 }
 
 // Write writes the next bytes of a message's payload. It returns false if they have not been taken whole. The caller then

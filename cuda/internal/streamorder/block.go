@@ -59,23 +59,30 @@ func (o *Order) End(ctx context.Context) (backend.Pending, error) {
 // endOn enqueues a block that is not empty, with the order's lock held.
 func (o *Order) endOn(t cuda.Thread, x *block) (backend.Pending, error) {
 	q, s := x.queue(), Of(x.ctx)
-	var w timer
+	var w *timer
+	var err error
 	if x.async {
-		var err error
 		if s, err = o.fork(t, q, s); err != nil {
 			return nil, err
 		}
-		if x.timed() {
-			if w, err = o.startTimer(t, s); err != nil {
-				return nil, err
-			}
+	}
+	if x.timed() {
+		if w, err = o.startTimer(t, s); err != nil {
+			return nil, err
 		}
 	}
 	if err := o.enqueueBlock(t, x, s); err != nil {
 		return nil, err
 	}
-	if x.async {
+	if x.async || w != nil {
 		return o.pending(t, q, s, w)
+	}
+	for i := range x.calls {
+		if at := QueueOf(x.calls[i].Coll); i+1 == len(x.calls) || QueueOf(x.calls[i+1].Coll) != at { // the last of its queue
+			if err := o.markCall(t, at, s); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return nil, o.Throttle(t, s, opCommands*len(x.calls))
 }

@@ -104,7 +104,8 @@ func (o *Order) Free(t cuda.Thread) error {
 			errs = append(errs, t.DestroyEvent(*e))
 		}
 	}
-	errs = append(errs, o.throttle.free(t), o.ends.free(t), o.timers.free(t))
+	errs = append(errs, o.throttle.free(t), o.ends.free(t), o.timers.giveBack(t))
+	errs = append(errs, o.freeMarks(t)...)
 	return errors.Join(errs...)
 }
 

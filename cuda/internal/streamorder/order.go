@@ -80,7 +80,7 @@ func (o *Order) Open(t cuda.Thread) error {
 func (o *Order) events() (all []*cuda.Event) {
 	for q := range o.tails {
 		w := &o.tails[q]
-		all = append(all, &w.handover, &w.captured, &w.left.event, &o.progress[q].event, &o.watches[q].event)
+		all = append(all, &w.handover, &w.captured, &w.left.event, &o.progress[q].behind.event, &o.watches[q].event)
 	}
 	return all
 }

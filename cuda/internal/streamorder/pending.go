@@ -3,6 +3,7 @@ package streamorder
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/pg/backend"
@@ -14,12 +15,13 @@ type pending struct {
 	queue      Queue
 	slot       int
 	generation uint64
-	captured   bool // its end is known to the graph alone
-	timer      timer
+	captured   bool          // its end is known to the graph alone
+	timer      *timer        // nil if the operation is not timed, or its time is known; under Order.asking
+	took       time.Duration // plus 1; 0 is unknown
 }
 
 // pending records the end of an operation on s. The caller holds o.mu.
-func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w timer) (backend.Pending, error) {
+func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w *timer) (backend.Pending, error) {
 	captured, _, err := Capture(t, s)
 	if err != nil {
 		return nil, err
@@ -27,7 +29,7 @@ func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w timer) (backend
 	if captured {
 		return &pending{o: o, queue: q, captured: true}, t.Record(o.tails[q].captured, s)
 	}
-	if err := o.stopTimer(t, w, s); err != nil {
+	if err := stopTimer(t, w, s); err != nil {
 		return nil, err
 	}
 	slot, err := o.put(t, &o.ends, s)

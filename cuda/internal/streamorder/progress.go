@@ -9,16 +9,64 @@ import (
 
 // progress is how far the device has come with a queue, as far as it was asked.
 type progress struct {
-	ran, watched uint64        // calls of Run, and those that had run when the event was recorded; under Order.mu, as are event and open
-	done         atomic.Uint64 // calls known to be done
-	event        cuda.Event
-	open         bool
+	ran           uint64        // calls of Run; under Order.mu
+	done          atomic.Uint64 // calls known to be done
+	behind        mark          // the event that Finished records behind all calls
+	marks         [mostMarks]mark
+	first, marked int // of marks: those from first up to marked are open, modulo mostMarks
+	budget        int // marks that may still be made
 }
 
-// Finished implements backend.Tracker. Each time it is asked it looks at its event, or records one behind all operations if there is
-// none. Calls that a graph captures count as done, for the graph alone knows.
+// mark is an event behind a call.
+type mark struct {
+	event cuda.Event
+	open  bool
+	ran   uint64 // calls before it
+}
+
+// A queue has mostMarks events behind single calls. So Finished can tell where the device stands that hangs, for the first
+// calls after a pause one by one. An event between two kernels takes time of the device. So each time that Finished is asked
+// it allows only a few more, until all calls are done. Calls without a mark are known to be done with a later one.
+const (
+	mostMarks = 64
+	moreMarks = 8
+)
+
+// markCall records the end of a call on s, if the budget allows it. The caller holds o.mu.
+func (o *Order) markCall(t cuda.Thread, q Queue, s cuda.Stream) error {
+	p := &o.progress[q]
+	o.asking.Lock()
+	defer o.asking.Unlock()
+	m := &p.marks[p.marked%mostMarks]
+	if p.done.Load() >= p.ran-1 && p.first == p.marked {
+		p.budget = mostMarks
+	}
+	if p.budget == 0 || m.open {
+		return nil
+	}
+	if m.event == 0 {
+		var err error
+		if m.event, err = t.NewEvent(false); err != nil {
+			return err
+		}
+	}
+	apart, err := recordApart(t, m.event, s)
+	if !apart || err != nil {
+		return err
+	}
+	m.open, m.ran = true, p.ran
+	p.marked++
+	p.budget--
+	return nil
+}
+
+// Finished implements backend.Tracker. Each time it is asked it looks at the marks of calls. If there is none behind the last
+// call it records an event there. Calls that a graph captures count as done, for the graph alone knows.
 func (o *Order) Finished(c plan.Coll) uint64 {
-	p := &o.progress[QueueOf(c)]
+	q := QueueOf(c)
+	p := &o.progress[q]
+	// An error shows at the next call, or to the watchdog.
+	_ = o.ask(q)
 	if !o.mu.TryLock() { // a call that enqueues may wait for the throttle
 		return p.done.Load()
 	}
@@ -27,26 +75,65 @@ func (o *Order) Finished(c plan.Coll) uint64 {
 	case o.Failure.Raised():
 	case o.closing:
 		p.done.Store(p.ran)
-	case p.open || p.done.Load() < p.ran:
-		// An error shows at the next call, or to the watchdog.
-		_ = OnDevice(o.device, func(t cuda.Thread) error { return o.advance(t, p, o.tails[QueueOf(c)].stream) })
+	case p.done.Load() < p.ran:
+		_ = OnDevice(o.device, func(t cuda.Thread) error { return o.advance(t, p, o.tails[q].stream) })
 	}
 	return p.done.Load()
 }
 
-// advance looks at a queue's event and records it anew. The caller holds o.mu.
-func (o *Order) advance(t cuda.Thread, p *progress, s cuda.Stream) error {
-	if p.open {
-		done, err := t.EventDone(p.event)
-		if p.open = err == nil && !done; p.open || err != nil || o.Failure.Raised() { // a capture can have taken the event
-			return err
-		}
-		p.done.Store(p.watched)
-	}
-	if p.done.Load() == p.ran {
+// ask looks at the events of a queue. It does so beside a call that waits for the throttle.
+func (o *Order) ask(q Queue) error {
+	p := &o.progress[q]
+	o.asking.Lock()
+	defer o.asking.Unlock()
+	p.budget = min(p.budget+moreMarks, mostMarks)
+	if o.closing || !p.behind.open && p.first == p.marked {
 		return nil
 	}
-	apart, err := recordApart(t, p.event, s)
+	return OnDevice(o.device, func(t cuda.Thread) error {
+		for p.first < p.marked {
+			m := &p.marks[p.first%mostMarks]
+			passed, err := o.pass(t, p, m)
+			if !passed {
+				return nil
+			}
+			if p.first++; err != nil {
+				return err
+			}
+		}
+		if !p.behind.open {
+			return nil
+		}
+		_, err := o.pass(t, p, &p.behind)
+		return err
+	})
+}
+
+// pass reports whether the device has passed a mark, and then takes it away. After a failure nothing counts as done any more.
+// The caller holds o.asking.
+func (o *Order) pass(t cuda.Thread, p *progress, m *mark) (bool, error) {
+	done, err := t.EventDone(m.event)
+	if err == nil && !done || o.Failure.Raised() {
+		return false, nil
+	}
+	m.open = false // a capture can have taken the event
+	if err != nil {
+		return true, err
+	}
+	if p.done.Load() < m.ran {
+		p.done.Store(m.ran)
+	}
+	return true, nil
+}
+
+// advance records an event behind all calls of a queue, unless one is there. The caller holds o.mu.
+func (o *Order) advance(t cuda.Thread, p *progress, s cuda.Stream) error {
+	o.asking.Lock()
+	defer o.asking.Unlock()
+	if p.behind.open || p.first < p.marked && p.marks[(p.marked-1)%mostMarks].ran == p.ran {
+		return nil
+	}
+	apart, err := recordApart(t, p.behind.event, s)
 	if err != nil {
 		return err
 	}
@@ -54,6 +141,18 @@ func (o *Order) advance(t cuda.Thread, p *progress, s cuda.Stream) error {
 		p.done.Store(p.ran)
 		return nil
 	}
-	p.watched, p.open = p.ran, true
+	p.behind.ran, p.behind.open = p.ran, true
 	return nil
+}
+
+// freeMarks gives the events of all marks back that were made at first use.
+func (o *Order) freeMarks(t cuda.Thread) (errs []error) {
+	for q := range o.progress {
+		for i := range o.progress[q].marks {
+			if e := o.progress[q].marks[i].event; e != 0 {
+				errs = append(errs, t.DestroyEvent(e))
+			}
+		}
+	}
+	return errs
 }

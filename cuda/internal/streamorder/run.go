@@ -20,7 +20,8 @@ const opCommands = 2
 //  4. An asynchronous operation gets its queue's own stream, which first waits for the caller's.
 //  5. The stream waits for the queue's operation before, if that is on another one.
 //  6. The carrier enqueues the operation.
-//  7. The throttle bounds what is in flight. The end of an asynchronous operation is an event, which its Pending asks.
+//  7. The throttle bounds what is in flight. The end of an asynchronous or timed operation is an event, which its Pending
+//     asks. Some of the others are marked, so that Finished can tell how far a device has come that hangs.
 func (o *Order) Run(ctx context.Context, c *backend.Call) (backend.Pending, error) {
 	t, err := o.device.Enter() // (1)
 	if err != nil {
@@ -53,7 +54,7 @@ func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (back
 	if err := o.take(t, q, s); err != nil { // (5)
 		return nil, err
 	}
-	var w timer
+	var w *timer
 	if c.Timed {
 		var err error
 		if w, err = o.startTimer(t, s); err != nil {
@@ -64,8 +65,11 @@ func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (back
 		return nil, err
 	}
 	o.progress[q].ran++
-	if c.Async { // (7)
+	if c.Async || w != nil { // (7)
 		return o.pending(t, q, s, w)
+	}
+	if err := o.markCall(t, q, s); err != nil {
+		return nil, err
 	}
 	return nil, o.Throttle(t, s, opCommands)
 }

@@ -10,57 +10,53 @@ import (
 
 var _ backend.Timed = (*pending)(nil)
 
-// openTimers bounds the operations whose times are kept at once.
-const openTimers = 128
-
-// timers are pairs of events around timed operations, used in rotation.
+// timers are pairs of events around timed operations. The watchdog asks every timed operation how long it took. Then its pair
+// is free for another.
 type timers struct {
-	pairs       [openTimers][2]cuda.Event // made at first use
-	generations [openTimers]uint64
-	next        int
+	all  []*timer
+	free []*timer // under Order.asking
 }
 
-// timer is one use of a pair; its generation is 0 if the operation is not timed.
-type timer struct {
-	slot       int
-	generation uint64
-}
+// timer is the pair of one operation.
+type timer struct{ start, end cuda.Event }
 
-// startTimer records the beginning of an operation on s. The caller holds o.mu.
-func (o *Order) startTimer(t cuda.Thread, s cuda.Stream) (timer, error) {
+// startTimer records the beginning of an operation on s. It returns nil for one that a graph captures. The caller holds o.mu.
+func (o *Order) startTimer(t cuda.Thread, s cuda.Stream) (*timer, error) {
 	if captured, _, err := Capture(t, s); captured || err != nil {
-		return timer{}, err
+		return nil, err
 	}
 	m := &o.timers
-	i := m.next
-	for e := range m.pairs[i] {
-		if m.pairs[i][e] != 0 {
-			continue
-		}
-		var err error
-		if m.pairs[i][e], err = t.NewEvent(true); err != nil {
-			return timer{}, err
-		}
-	}
 	o.asking.Lock()
 	defer o.asking.Unlock()
-	m.next = (i + 1) % openTimers
-	m.generations[i]++
-	return timer{i, m.generations[i]}, t.Record(m.pairs[i][0], s)
+	if len(m.free) == 0 {
+		var w timer
+		var err, err2 error
+		w.start, err = t.NewEvent(true)
+		w.end, err2 = t.NewEvent(true)
+		m.all = append(m.all, &w)
+		if err := cmp.Or(err, err2); err != nil {
+			return nil, err
+		}
+		m.free = append(m.free, &w)
+	}
+	w := m.free[len(m.free)-1]
+	m.free = m.free[:len(m.free)-1]
+	return w, t.Record(w.start, s)
 }
 
 // stopTimer records the end.
-func (o *Order) stopTimer(t cuda.Thread, w timer, s cuda.Stream) error {
-	if w.generation == 0 {
+func stopTimer(t cuda.Thread, w *timer, s cuda.Stream) error {
+	if w == nil {
 		return nil
 	}
-	return t.Record(o.timers.pairs[w.slot][1], s)
+	return t.Record(w.end, s)
 }
 
-func (m *timers) free(t cuda.Thread) error {
+// giveBack gives all events back.
+func (m *timers) giveBack(t cuda.Thread) error {
 	var err error
-	for _, pair := range m.pairs {
-		for _, e := range pair {
+	for _, w := range m.all {
+		for _, e := range [2]cuda.Event{w.start, w.end} {
 			if e != 0 {
 				err = cmp.Or(err, t.DestroyEvent(e))
 			}
@@ -69,20 +65,42 @@ func (m *timers) free(t cuda.Thread) error {
 	return err
 }
 
+// Begun implements backend.Timed.
+func (p *pending) Begun() bool {
+	o := p.o
+	o.asking.Lock()
+	defer o.asking.Unlock()
+	if p.timer == nil || o.closing {
+		return p.took > 0
+	}
+	begun := false
+	err := OnDevice(o.device, func(t cuda.Thread) (err error) {
+		begun, err = t.EventDone(p.timer.start)
+		return err
+	})
+	return begun && err == nil
+}
+
 // Took implements backend.Timed.
 func (p *pending) Took() (time.Duration, bool) {
 	o := p.o
 	o.asking.Lock()
 	defer o.asking.Unlock()
-	if p.timer.generation == 0 || o.closing || o.timers.generations[p.timer.slot] != p.timer.generation {
-		return 0, false
+	if p.timer == nil || o.closing {
+		return p.took - 1, p.took > 0
 	}
-	pair, done, ms := o.timers.pairs[p.timer.slot], false, float32(0)
+	done, ms := false, float32(0)
 	err := OnDevice(o.device, func(t cuda.Thread) (err error) {
-		if done, err = t.EventDone(pair[1]); done && err == nil {
-			ms, err = t.Elapsed(pair[0], pair[1])
+		if done, err = t.EventDone(p.timer.end); done && err == nil {
+			ms, err = t.Elapsed(p.timer.start, p.timer.end)
 		}
 		return err
 	})
-	return time.Duration(float64(ms) * float64(time.Millisecond)), done && err == nil
+	if !done || err != nil {
+		return 0, false
+	}
+	p.took = time.Duration(float64(ms)*float64(time.Millisecond)) + 1
+	o.timers.free = append(o.timers.free, p.timer)
+	p.timer = nil
+	return p.took - 1, true
 }

@@ -26,12 +26,12 @@ const defaultPort = 29500
 // launchers lists, in order of precedence, the rank environments: the variables by which a launcher tells rank, size, and
 // the ranks on this host. The first line whose rank is set is taken. PyTorchJob of Kubeflow sets torchrun's variables, its
 // successor TrainJob only the last line's.
-var launchers = []struct{ name, rank, size, local string }{
-	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-	{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", ""},
-	{"TrainJob", "PET_NODE_RANK", "PET_NNODES", ""},
+var launchers = []struct{ name, rank, size, local, localRank string }{
+	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
+	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+	{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"},
+	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_LOCALID"},
+	{"TrainJob", "PET_NODE_RANK", "PET_NNODES", "", ""},
 }
 
 // numbered reads rank and size, and whether all ranks are on this host.

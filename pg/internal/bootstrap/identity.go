@@ -19,6 +19,7 @@ type Options struct {
 	Rank, Size   int           // with Size 0 both come from URL and the environment
 	StoreTimeout time.Duration // of one call of the store
 	TLS          *tls.Config   // of the TCP store
+	Torch        *Torch        // set where the other ranks are PyTorch's
 	Log          *slog.Logger
 }
 

@@ -20,6 +20,15 @@ type List struct {
 	Global []int // in the default group
 }
 
+// AllRanks lists the ranks of a group.
+func AllRanks(size int) []int {
+	all := make([]int, size)
+	for r := range all {
+		all[r] = r
+	}
+	return all
+}
+
 // CheckRanks refuses a list that is empty, names a rank twice or one that is not among size.
 func CheckRanks(ranks []int, size int) error {
 	if len(ranks) == 0 {
@@ -127,6 +136,19 @@ func (f *Formation) NameAll(lists []List, hashed bool) {
 		}
 		m.groups++
 		l.Name = fmt.Sprintf("%s/%d", f.Name, m.groups)
+	}
+}
+
+// NameByTorch gives the groups the names that they have in ranks of PyTorch. Numbers count the groups of the job, from the given
+// one on. Hashes are of their ranks and of the number of groups that the process is in.
+func (f *Formation) NameByTorch(lists []List, hashed bool, number, groups int) {
+	for i := range lists {
+		l := &lists[i]
+		l.Global = slices.Clone(l.Ranks)
+		l.Name = strconv.Itoa(number + i)
+		if hashed {
+			l.Name = HashedName(l.Global, groups)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func meetInFile(ctx context.Context, o *Options, id *Identity, u *url.URL) (*Job
 	if err != nil {
 		return nil, err
 	}
-	return &Job{store: s, location: " at " + u.Path, closes: []func() error{s.Close}}, nil
+	return &Job{store: o.within(s), location: " at " + u.Path, closes: []func() error{s.Close}}, nil
 }
 
 // meetOverTCP connects to the TCP store. Rank 0 serves it, unless the launcher does.
@@ -50,14 +50,14 @@ func meetOverTCP(ctx context.Context, o *Options, id *Identity) (*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		srv, err := tcpstore.Listen(net.JoinHostPort("", port), tcpstore.ServerOptions{TLS: o.TLS, Logger: o.Log})
+		srv, err := tcpstore.Listen(net.JoinHostPort("", port), o.server())
 		if err != nil {
 			return nil, err
 		}
 		j.server, j.closes = srv, append(j.closes, srv.Close)
 		id.addr = net.JoinHostPort(host, strconv.Itoa(srv.Port())) // a group of one rank may leave the port to the system
 	}
-	cl, err := tcpstore.Dial(ctx, id.addr, tcpstore.ClientOptions{WorldSize: id.Size, TLS: o.TLS, Timeout: o.StoreTimeout})
+	cl, err := tcpstore.Dial(ctx, id.addr, o.client(id.Size))
 	if err != nil {
 		if errors.Is(err, store.ErrTimeout) {
 			err = &timedOut{err}
@@ -71,8 +71,9 @@ func meetOverTCP(ctx context.Context, o *Options, id *Identity) (*Job, error) {
 	j.closes = append([]func() error{cl.Close}, j.closes...)
 	j.store = cl
 	if id.attempt != "" { // a restarted job meets in the agent's store of the run before
-		j.store = store.NewPrefix("attempt_"+id.attempt, cl)
+		j.store = store.NewPrefix(o.attemptPrefix()+id.attempt, cl)
 	}
+	j.store = o.within(j.store)
 	return j, nil
 }
 

@@ -45,7 +45,8 @@ type Config struct {
 // Backend carries out one group's operations on the CPU.
 type Backend struct {
 	Config
-	mesh  transport.Mesh
+	mesh  Mesh
+	wire  Wire
 	links []transport.Link // by peer, nil for the rank itself
 
 	mu      sync.Mutex
@@ -53,16 +54,17 @@ type Backend struct {
 	running bool // a goroutine is in progress
 	idle    chan struct{}
 
-	fresh     atomic.Bool   // queue is not empty
-	cancelled atomic.Bool   // a context of an operation has ended; the clock is asked at every idle poll from then on
-	beats     atomic.Uint64 // polls of the progress engine
+	fresh     atomic.Bool           // queue is not empty
+	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
+	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
+	beats     atomic.Uint64         // polls of the progress engine
 	abort     atomic.Pointer[abort]
 	lost      atomic.Pointer[loss] // the first peer that died
 
 	// Owned by the goroutine that runs the progress engine.
 	active     []*op.Op // collectives in order; only the first advances
 	room       []*op.Op // empty, with the memory of the longest active
-	messages   []*message
+	messages   []*Message
 	due        time.Time // before it no message is late; see duePairs
 	run        collective
 	cut        cut
@@ -74,7 +76,7 @@ type Backend struct {
 	busy       []bool           // by peer: an earlier send has not ended in this poll
 	taken      []any            // by peer: the receive or the unexpected message that the message at the head of the lane belongs to
 	unexpected unexpected
-	spares     []*message // to be used again
+	spares     []*Message // to be used again
 
 }
 
@@ -87,8 +89,23 @@ type collective struct {
 
 // New returns a backend without links.
 func New(c Config) *Backend {
-	return &Backend{Config: c, busy: make([]bool, c.Size), taken: make([]any, c.Size)}
+	b := &Backend{Config: c, busy: make([]bool, c.Size), taken: make([]any, c.Size)}
+	b.wire = (*frames)(b)
+	return b
 }
+
+// Mesh is what the progress engine needs of links to sleep on them, as transport.Mesh describes it.
+type Mesh interface {
+	Wait(idle int, until time.Time)
+	Wake()
+	String() string
+}
+
+// UseWire gives the backend a wire with links of its own, in place of a mesh that carries frames.
+func (b *Backend) UseWire(m Mesh, w Wire) { b.mesh, b.wire = m, w }
+
+// Check returns why an operation cannot be carried out over the links, before it has a number.
+func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 
 // Use gives the backend the mesh that links the ranks.
 func (b *Backend) Use(mesh transport.Mesh) {
@@ -156,6 +173,14 @@ func (b *Backend) Start(run bool) {
 	} else {
 		b.mesh.Wake()
 	}
+}
+
+// Expire has an operation count as late at once, or the first pending one of a block that it stands for. If it is over,
+// nothing happens.
+func (b *Backend) Expire(o *op.Op) {
+	b.expire.Store(o)
+	b.cancelled.Store(true)
+	b.mesh.Wake()
 }
 
 // Idle returns a channel that is closed when the progress engine stops, nil if it does not run.

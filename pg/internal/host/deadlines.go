@@ -88,7 +88,9 @@ func (b *Backend) expired() bool {
 		return true
 	}
 	if late == nil && b.cancelled.Load() {
-		late, cause = b.givenUp()
+		if late = b.called(b.expire.Swap(nil)); late == nil {
+			late, cause = b.givenUp()
+		}
 	}
 	if late == nil {
 		return false
@@ -100,6 +102,25 @@ func (b *Backend) expired() bool {
 		b.Group.Late(late)
 	}
 	return true
+}
+
+// called returns a pending operation that is o, or one of the block that o stands for, nil if there is none.
+func (b *Backend) called(o *op.Op) *op.Op {
+	if o == nil {
+		return nil
+	}
+	is := func(x *op.Op) bool { return x == o || x.Rare().Block != nil && &x.Rare().Block.Op == o }
+	for _, x := range b.active {
+		if is(x) {
+			return x
+		}
+	}
+	for _, m := range b.messages {
+		if is(m.Op) {
+			return m.Op
+		}
+	}
+	return nil
 }
 
 // givenUp returns a collective that waits for its turn though its context has ended, and why.
@@ -129,6 +150,14 @@ func (b *Backend) explainPending(cause error) (at op.Seq, err error) {
 		return 0, cause
 	}
 	return collectiveOf(first), b.Group.Explain(first, sequence(first), cause, false)
+}
+
+// Waiting returns the peers that an operation waits for. Only the goroutine that runs the progress engine calls it.
+func (b *Backend) Waiting(o *op.Op) []int {
+	if o.P2P() {
+		return []int{o.Posted()}
+	}
+	return b.run.engine.Waiting()
 }
 
 // dueMessages returns a time before which no send or receive is late, zero if none is pending. New messages stand at the

@@ -33,7 +33,7 @@ func TestDuePairs(t *testing.T) {
 					time.Sleep(time.Duration(random.IntN(3)) * time.Second)
 				}
 				due := b.dueMessages()
-				var first *message
+				var first *Message
 				for _, m := range b.messages {
 					if first == nil || m.Deadline().Before(first.Deadline()) {
 						first = m
@@ -54,14 +54,14 @@ func TestDuePairs(t *testing.T) {
 }
 
 // receiveFor makes a pending receive with the group's limit or a context's.
-func receiveFor(t *testing.T, random *rand.Rand) *message {
+func receiveFor(t *testing.T, random *rand.Rand) *Message {
 	o := &op.Op{Coll: plan.Recv, Limit: time.Duration(1+random.IntN(20)) * time.Second}
 	if random.IntN(2) == 0 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(20))*time.Second)
 		t.Cleanup(cancel)
 		o.Ctx = ctx
 	}
-	return &message{Op: o}
+	return &Message{Op: o}
 }
 
 // BenchmarkPendingDeadlines measures what deadlines cost an idle poll while receives are pending.
@@ -70,7 +70,7 @@ func BenchmarkPendingDeadlines(tb *testing.B) {
 		tb.Run(fmt.Sprintf("pending=%d", n), func(tb *testing.B) {
 			b := New(Config{Size: 1})
 			for range n {
-				b.messages = append(b.messages, &message{Op: &op.Op{Coll: plan.Recv, Limit: time.Hour}})
+				b.messages = append(b.messages, &Message{Op: &op.Op{Coll: plan.Recv, Limit: time.Hour}})
 			}
 			for tb.Loop() {
 				b.nearest()

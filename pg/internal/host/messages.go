@@ -13,23 +13,24 @@ import (
 // p2pLane is the lane of sends and receives; collectives use the lanes after it.
 const p2pLane = 0
 
-// message is a send or receive that is pending.
-type message struct {
+// Message is a send or receive that is pending.
+type Message struct {
 	*op.Op
-	bytes   []byte // of the tensor, or a copy
+	Bytes   []byte // of the tensor, or a copy
+	State   any    // of a Wire other than frames
 	off     int    // bytes that have moved
 	matched bool   // a receive has a message
 }
 
 // post takes over a send or receive.
 func (b *Backend) post(o *op.Op) {
-	var m *message
+	var m *Message
 	if n := len(b.spares); n > 0 {
 		m, b.spares = b.spares[n-1], b.spares[:n-1]
 	} else {
-		m = new(message)
+		m = new(Message)
 	}
-	*m = message{Op: o}
+	*m = Message{Op: o}
 	b.messages = append(b.messages, m)
 }
 
@@ -37,9 +38,9 @@ func (b *Backend) post(o *op.Op) {
 const mostSpares = 64
 
 // endMessage completes a send or receive.
-func (b *Backend) endMessage(m *message, err error) {
+func (b *Backend) endMessage(m *Message, err error) {
 	o := m.Op
-	if *m = (message{}); len(b.spares) < mostSpares {
+	if *m = (Message{}); len(b.spares) < mostSpares {
 		b.spares = append(b.spares, m)
 	}
 	b.end(o, err)
@@ -57,9 +58,9 @@ func (b *Backend) advanceMessages() bool {
 		if !m.Begun {
 			m.Begun = true
 			b.Group.Begin(m.Op)
-			m.bytes = m.Message()
+			m.Bytes = m.Message()
 		}
-		step, over, err := b.advanceMessage(m)
+		step, over, err := b.wire.Message(m)
 		moved = moved || step
 		if err != nil && b.broken(m.Op, err) {
 			return true
@@ -71,10 +72,10 @@ func (b *Backend) advanceMessages() bool {
 		b.messages = append(b.messages[:i], b.messages[i+1:]...)
 		b.endMessage(m, nil)
 	}
-	return b.keepUnexpected() || moved
+	return b.wire.Clear() || moved
 }
 
-func (b *Backend) advanceMessage(m *message) (moved, over bool, err error) {
+func (b *Backend) advanceMessage(m *Message) (moved, over bool, err error) {
 	if m.Coll == plan.Send {
 		return b.advanceSend(m)
 	}
@@ -82,24 +83,24 @@ func (b *Backend) advanceMessage(m *message) (moved, over bool, err error) {
 }
 
 // advanceSend moves a send if no earlier one to the same peer is still going on.
-func (b *Backend) advanceSend(m *message) (moved, over bool, err error) {
+func (b *Backend) advanceSend(m *Message) (moved, over bool, err error) {
 	peer := int(m.Peer)
 	if b.busy[peer] {
 		return false, false, nil
 	}
 	l, h := b.links[peer], &b.head
 	for {
-		p := m.bytes[m.off:]
+		p := m.Bytes[m.off:]
 		p = p[:min(len(p), l.MaxFrame())]
 		*h = transport.Header{Call: transport.Call{Group: b.ID, Coll: uint8(plan.Send), DType: uint8(m.DType),
-			Count: uint64(m.Count), Root: m.Tag}, Lane: p2pLane, Len: uint32(len(p)), Total: uint64(len(m.bytes))}
+			Count: uint64(m.Count), Root: m.Tag}, Lane: p2pLane, Len: uint32(len(p)), Total: uint64(len(m.Bytes))}
 		ok, err := l.Send(h, p)
 		if err != nil || !ok {
 			b.busy[peer] = true
 			return moved, false, ofPeer(peer, err)
 		}
 		moved = true
-		if m.off += len(p); m.off == len(m.bytes) {
+		if m.off += len(p); m.off == len(m.Bytes) {
 			return true, true, nil
 		}
 	}
@@ -114,7 +115,7 @@ func ofPeer(peer int, err error) error {
 }
 
 // advanceReceive finds a message for a receive, and moves one that has it.
-func (b *Backend) advanceReceive(m *message) (moved, over bool, err error) {
+func (b *Backend) advanceReceive(m *Message) (moved, over bool, err error) {
 	if !m.matched {
 		if ok, err := b.unexpected.take(m); ok || err != nil {
 			return ok, ok, err
@@ -124,8 +125,8 @@ func (b *Backend) advanceReceive(m *message) (moved, over bool, err error) {
 		}
 	}
 	peer := int(m.Peer)
-	moved, err = b.fill(peer, m.bytes, &m.off)
-	if over = err == nil && m.off == len(m.bytes) && moved; over {
+	moved, err = b.fill(peer, m.Bytes, &m.off)
+	if over = err == nil && m.off == len(m.Bytes) && moved; over {
 		m.Received()
 		b.taken[peer] = nil
 	}
@@ -133,7 +134,7 @@ func (b *Backend) advanceReceive(m *message) (moved, over bool, err error) {
 }
 
 // peers returns the first and the last peer that a receive may have its message from.
-func (b *Backend) peers(m *message) (first, last int) {
+func (b *Backend) peers(m *Message) (first, last int) {
 	if m.Peer == op.AnyPeer {
 		return 0, b.Size - 1
 	}
@@ -141,7 +142,7 @@ func (b *Backend) peers(m *message) (first, last int) {
 }
 
 // match gives a receive the message at the head of a peer's lane if the tag fits and no other receive has it.
-func (b *Backend) match(m *message) error {
+func (b *Backend) match(m *Message) error {
 	gone := 0
 	first, last := b.peers(m)
 	for peer := first; peer <= last; peer++ {
@@ -168,7 +169,7 @@ func (b *Backend) match(m *message) error {
 }
 
 // fits compares a message with the receive that has its tag.
-func (m *message) fits(peer int, c transport.Call) error {
+func (m *Message) fits(peer int, c transport.Call) error {
 	if c.DType == uint8(m.DType) && c.Count == uint64(m.Count) {
 		return nil
 	}

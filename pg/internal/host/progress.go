@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/colligo-go/colligo/internal/engine"
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
@@ -61,6 +60,10 @@ func (b *Backend) poll() bool {
 	if a := b.abort.Load(); a != nil && !b.drains(a) {
 		b.endAll()
 		return true
+	}
+	if err := b.wire.Poll(); err != nil {
+		at, err := b.explainPending(Classify(err))
+		return b.Group.Fail(err, at)
 	}
 	moved := false
 	if len(b.active) > 0 {
@@ -134,33 +137,29 @@ func (b *Backend) advance(o *op.Op) bool {
 // begin plans a collective and starts its run.
 func (b *Backend) begin(o *op.Op) error {
 	o.Begun = true
-	o.Identify(&b.port.call, b.ID)
 	b.Group.Begin(o)
-	p, err := b.planFor(o)
+	s, err := b.wire.Begin(o)
 	if err != nil {
 		return err
 	}
-	b.port.shape = &p.Shape
-	if n := p.Scratch * o.Elem(); len(b.scratch) < n {
+	if n := s.Plan.Scratch * s.Plan.Shape.Elem; len(b.scratch) < n {
 		b.scratch = make([]byte, n)
 	}
-	factor, err := o.Weight()
-	if err != nil {
-		return err
-	}
 	in, out := o.Pack(&b.packing)
-	var k engine.Kernel
-	if kernel := o.Kernel(); kernel != nil {
-		k = kernel
+	if s.In != nil {
+		in = s.In
+	}
+	if s.Out != nil {
+		out = s.Out
 	}
 	b.run.out = out
-	again := factor != 1 && p.ReadsAgain()
+	again := s.Weight != 0 && s.Weight != 1 && s.Plan.ReadsAgain()
 	if again {
-		in = o.Scaled(&b.packing, in, out, factor)
+		in = o.Scaled(&b.packing, in, out, s.Weight)
 	}
-	b.run.engine.Start(p, &b.port, k, in, out, b.scratch)
+	b.run.engine.Start(s.Plan, s.Port, s.Kernel, in, out, b.scratch)
 	if !again {
-		b.run.engine.Weigh(factor)
+		b.run.engine.Weigh(s.Weight)
 	}
 	return nil
 }

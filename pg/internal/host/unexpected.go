@@ -30,7 +30,7 @@ type unexpected struct {
 }
 
 // take gives a receive the first complete message of the queue that has its tag.
-func (u *unexpected) take(m *message) (bool, error) {
+func (u *unexpected) take(m *Message) (bool, error) {
 	for i, a := range u.messages {
 		if a.off < len(a.data) || m.Peer != op.AnyPeer && int(m.Peer) != a.peer || a.call.Root != m.Tag {
 			continue
@@ -38,10 +38,10 @@ func (u *unexpected) take(m *message) (bool, error) {
 		if err := m.fits(a.peer, a.call); err != nil {
 			return false, err
 		}
-		if len(a.data) != len(m.bytes) {
+		if len(a.data) != len(m.Bytes) {
 			return false, ofPeer(a.peer, fmt.Errorf("%w: a message of %d elements has %d bytes", transport.ErrCorrupt, m.Count, len(a.data)))
 		}
-		copy(m.bytes, a.data)
+		copy(m.Bytes, a.data)
 		m.Received()
 		m.Peer = int32(a.peer)
 		u.bytes -= len(a.data)
@@ -76,7 +76,7 @@ func (b *Backend) keepUnexpected() bool {
 }
 
 // keepFor does so for the lanes of every peer that a receive may be waiting for.
-func (b *Backend) keepFor(m *message) bool {
+func (b *Backend) keepFor(m *Message) bool {
 	moved := false
 	first, last := b.peers(m)
 	for peer := first; peer <= last; peer++ {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -76,6 +77,7 @@ type Rare struct {
 	Failure error         // this operation's own error, whatever made the group fail first
 	Late    error         // its error if the group failed because it was late, or because a peer is gone
 	Check   any           // of the ranks' fingerprints, at debug level DETAIL
+	After   func() bool   // the turn of a collective on the CPU has not come before it reports true
 	staged  [2][]byte     // of a message that is not contiguous
 }
 
@@ -160,7 +162,16 @@ func (o *Op) ReduceOp() colligo.ReduceOp {
 }
 
 // Started notes that the operation's turn has come.
-func (o *Op) Started(now time.Time) { o.began = now.Sub(o.Called) + 1 }
+func (o *Op) Started(now time.Time) {
+	d := now.Sub(o.Called) + 1
+	if o.Called.IsZero() {
+		d = 1 // nobody asks when
+	}
+	atomic.StoreInt64((*int64)(&o.began), int64(d))
+}
+
+// HasStarted reports whether the operation's turn has come. Any goroutine may ask it.
+func (o *Op) HasStarted() bool { return atomic.LoadInt64((*int64)(&o.began)) != 0 }
 
 // Began returns when the operation's turn came, zero if that is not known.
 func (o *Op) Began() time.Time {

@@ -1,6 +1,10 @@
 package op
 
-import "github.com/colligo-go/colligo/plan"
+import (
+	"strings"
+
+	"github.com/colligo-go/colligo/plan"
+)
 
 // Type is what was called, by c10d's numbers.
 type Type uint8
@@ -64,6 +68,17 @@ func (t Type) String() string {
 
 // Flight is the name of the type in a dump of the flight recorder.
 func (t Type) Flight() string { return names[t].flight }
+
+// Call is the name of the type in messages for people, such as "all_reduce".
+func (t Type) Call() string {
+	switch {
+	case t == Barrier:
+		return "barrier"
+	case t < NumTypes:
+		return strings.TrimPrefix(t.Flight(), "nccl:")
+	}
+	return "operation"
+}
 
 // P2P reports whether the type is a send or a receive.
 func (t Type) P2P() bool { return t == Send || t == Recv || t == RecvAnySource }

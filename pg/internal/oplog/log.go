@@ -14,8 +14,9 @@ import (
 // Log is the operation log of one group: its records in the flight recorder, its counts, and the hooks. The group holds its
 // order lock while it calls Admit, AdmitMore and Number; the other methods may be called from any goroutine.
 type Log struct {
-	Hooks   Hooks[Entry]
-	Pending Pending
+	Hooks      Hooks[Entry]
+	Pending    Pending
+	Unfinished Unfinished
 
 	recorder *flight.Recorder
 	group    int // number of the group in the recorder
@@ -64,6 +65,9 @@ func (l *Log) Recorder() *flight.Recorder { return l.recorder }
 
 // Group returns the group's number in the recorder.
 func (l *Log) Group() int { return l.group }
+
+// Collectives returns the number of the last collective. The caller holds the group's order lock.
+func (l *Log) Collectives() uint64 { return l.collectives }
 
 // SetTiming switches whether durations are recorded.
 func (l *Log) SetTiming(on bool) { l.timing.Store(on) }
@@ -142,7 +146,7 @@ func (l *Log) End(o *op.Op, err error) {
 	if l.recorder != nil {
 		l.conclude(o, now, err)
 	}
-	l.count(t, o.Bytes(), o.Took(), err)
+	l.count(t, o.Number, o.Bytes(), o.Took(), err)
 	if l.Hooks.Any() {
 		l.Hooks.Put(EntryOf(o, err, now))
 	}
@@ -151,6 +155,9 @@ func (l *Log) End(o *op.Op, err error) {
 
 // Conclude notes how an operation has ended that goes on to count as pending.
 func (l *Log) Conclude(e *Entry) {
+	if !e.Began.IsZero() {
+		l.recorder.StartAt(e.ID, e.Began)
+	}
 	if e.Err != nil {
 		l.recorder.Retire(e.ID)
 	} else {
@@ -188,12 +195,13 @@ func collective(o *op.Op) uint64 {
 }
 
 // Count counts an operation that is over.
-func (l *Log) Count(e *Entry) { l.count(e.Type, e.Bytes, e.Took, e.Err) }
+func (l *Log) Count(e *Entry) { l.count(e.Type, e.Number, e.Bytes, e.Took, e.Err) }
 
-func (l *Log) count(t op.Type, bytes int, took time.Duration, err error) {
+func (l *Log) count(t op.Type, number uint64, bytes int, took time.Duration, err error) {
 	switch {
 	case t >= op.NumTypes:
 	case err != nil:
+		l.Unfinished.add(t, number)
 		l.counters[t].Fail()
 	default:
 		l.counters[t].Done(bytes, took)

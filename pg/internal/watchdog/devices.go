@@ -38,10 +38,12 @@ type Devices struct {
 	held      bool // calls since Hold have their Pending to come
 	looking   bool
 	ended     bool
+	hurried   bool // every look follows soon after the one before
 	stop      chan struct{}
 	gone      chan struct{}
 
-	// Owned by the goroutine that looks.
+	eyes sync.Mutex // held during a look; taken before mu
+	// Owned by the holder of eyes.
 	batch [32]entry
 	over  []flight.Done // of the batch, to be told the recorder
 }
@@ -70,6 +72,7 @@ type entry struct {
 type more struct {
 	record  oplog.Entry
 	pending backend.Pending // nil: the backend is asked
+	begun   bool            // the recorder knows; of the holder of eyes
 }
 
 // record is what the log takes.
@@ -84,7 +87,7 @@ func (e *entry) record() oplog.Entry {
 // callers, so it is asked once for all that are over, not for each.
 type runs struct {
 	ran     [3]uint64       // under Devices.mu
-	over    [3]uint64       // of the goroutine that looks
+	over    [3]uint64       // of the holder of eyes
 	tracker backend.Tracker // the backend, nil if it is none
 }
 
@@ -120,7 +123,7 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	}
 	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), run: runs.ran[q], runs: runs, coll: o.Coll, kind: o.Type()}
 	if p != nil || d.held || d.log.Hooks.Any() {
-		e.more, e.held = &more{oplog.EntryOf(o, nil, time.Time{}), p}, d.held && p == nil
+		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
 	}
 	d.queues[q].entries = append(d.queues[q].entries, e)
 	d.start()
@@ -161,6 +164,53 @@ func (d *Devices) start() {
 	go d.watch(d.stop, d.gone)
 }
 
+// Hurry has every look follow soon after the one before, for a group that waits for its operations to end.
+func (d *Devices) Hurry() {
+	d.mu.Lock()
+	d.hurried = true
+	d.mu.Unlock()
+	d.Refresh()
+}
+
+// patience bounds how long Refresh waits for a driver.
+const patience = 100 * time.Millisecond
+
+// Refresh looks at once, so that the recorder knows how far the devices have come. It gives up on a driver that does not
+// answer. It may be called at any time, but not by a Pending.
+func (d *Devices) Refresh() {
+	if d.nothing() {
+		return
+	}
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		d.look(false)
+	}()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-looked:
+	case <-limit.C:
+	}
+}
+
+// nothing reports whether no operation is to be concluded.
+func (d *Devices) nothing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.empty()
+}
+
+// empty reports whether no operation is to be concluded. The caller holds d.mu.
+func (d *Devices) empty() bool {
+	for q := range d.queues {
+		if d.queues[q].head < len(d.queues[q].entries) {
+			return false
+		}
+	}
+	return true
+}
+
 // Hold begins a block of calls that are launched as one.
 func (d *Devices) Hold() {
 	d.mu.Lock()
@@ -196,7 +246,7 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 			return
 		case <-timer.C:
 		}
-		if pause = min(2*pause, longPause); d.look(false) {
+		if pause = min(2*pause, longPause); d.look(false) || d.inHurry() {
 			pause = shortPause
 		}
 		if late := d.deadlines.late(time.Now(), d.group.Freed); late != nil && d.group.Err() == nil {
@@ -209,22 +259,27 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 	}
 }
 
+func (d *Devices) inHurry() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hurried
+}
+
 // idle ends the goroutine if there is nothing to look at.
 func (d *Devices) idle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for q := range d.queues {
-		if d.queues[q].head < len(d.queues[q].entries) {
-			return false
-		}
+	if !d.empty() {
+		return false
 	}
 	d.looking = d.deadlines.any()
 	return !d.looking
 }
 
-// look concludes the operations that are over at the head of each queue; with last, also the ones that never will be. Only
-// one goroutine looks at a time.
+// look concludes the operations that are over at the head of each queue; with last, also the ones that never will be.
 func (d *Devices) look(last bool) (moved bool) {
+	d.eyes.Lock()
+	defer d.eyes.Unlock()
 	for q := range d.queues {
 		for n := len(d.batch); n == len(d.batch); {
 			n = d.concludeSome(d.some(q), last)
@@ -241,6 +296,7 @@ func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
 	for ; n < len(entries); n++ {
 		over, err := d.isOver(&entries[n])
 		if !over && !last {
+			d.begin(entries[n:], now)
 			break
 		}
 		if !over {
@@ -252,6 +308,26 @@ func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
 	d.over = d.over[:0]
 	d.log.Pending.Done(n)
 	return n
+}
+
+// begin tells the recorder that the oldest operation that is not over is on its way, if the device has measured it. So are
+// the others of its block.
+func (d *Devices) begin(entries []entry, now time.Time) {
+	if entries[0].more == nil || entries[0].more.pending == nil {
+		return
+	}
+	p := entries[0].more.pending
+	if t, ok := p.(backend.Timed); !ok || entries[0].more.begun || !t.Begun() {
+		return
+	}
+	for i := range entries {
+		m := entries[i].more
+		if m == nil || m.pending != p {
+			return
+		}
+		m.begun = true
+		d.log.Recorder().StartAt(entries[i].id, now)
+	}
 }
 
 // some returns a copy of the oldest of a queue. Many at once, for the goroutine that looks stands in the way of callers.

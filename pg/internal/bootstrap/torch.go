@@ -1,0 +1,47 @@
+package bootstrap
+
+import (
+	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/store/tcpstore"
+)
+
+// Torch is what ranks of PyTorch expect of the store in which a job meets.
+type Torch struct {
+	Dialect tcpstore.Dialect
+	NoPing  bool // servers do not know the ping
+}
+
+// server returns the options of a server for these ranks. PyTorch's clients speak no TLS.
+func (o *Options) server() tcpstore.ServerOptions {
+	if o.Torch != nil {
+		return tcpstore.ServerOptions{Logger: o.Log, Dialect: o.Torch.Dialect}
+	}
+	return tcpstore.ServerOptions{TLS: o.TLS, Logger: o.Log}
+}
+
+// client returns the options of a client of a job of so many ranks.
+func (o *Options) client(size int) tcpstore.ClientOptions {
+	if o.Torch != nil {
+		return tcpstore.ClientOptions{WorldSize: size, Timeout: o.StoreTimeout, Dialect: o.Torch.Dialect, NoPing: o.Torch.NoPing}
+	}
+	return tcpstore.ClientOptions{WorldSize: size, TLS: o.TLS, Timeout: o.StoreTimeout}
+}
+
+// within returns the part of a store that a job of PyTorch uses where it has not been given the store by the program.
+func (o *Options) within(s store.Store) store.Store {
+	if o.Torch == nil {
+		return s
+	}
+	return store.NewPrefix("default_pg", s)
+}
+
+// attemptPrefix is before the keys of a restarted job.
+func (o *Options) attemptPrefix() string {
+	if o.Torch != nil {
+		return "/worker/attempt_"
+	}
+	return "attempt_"
+}
+
+// Store returns the part of the store that all groups of the job share.
+func (j *Job) Store() store.Store { return j.store }

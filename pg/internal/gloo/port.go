@@ -1,0 +1,127 @@
+package gloo
+
+import (
+	"math"
+
+	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/plan"
+	links "github.com/colligo-go/colligo/transport/gloo"
+)
+
+// ahead is how many receives of a lane are posted before their steps begin. Gloo has two. More of them let a peer write on while
+// this rank computes.
+const ahead = 8
+
+// port is the engine's way to the links for one collective. Every send and receive of the plan is one message.
+type port struct {
+	mesh  *links.Mesh
+	plan  *plan.Plan
+	slots func(lane, step int) uint64
+	lanes []lane
+}
+
+var _ engine.Port = (*port)(nil)
+
+// lane is how far the messages of one lane have come.
+type lane struct {
+	send   links.Send
+	step   int // of send, -1 before the first
+	posted int // step up to which receives are posted
+	recvs  [ahead]links.Receive
+	queue  int // receives posted so far
+	done   int // of them those that are over
+	at     int // step of the oldest that is not
+	taken  int // bytes that Arrived has told of
+}
+
+// start begins a plan: it posts the first receives.
+func (p *port) start(mesh *links.Mesh, pl *plan.Plan, slots func(lane, step int) uint64) error {
+	p.mesh, p.plan, p.slots = mesh, pl, slots
+	if cap(p.lanes) < len(pl.Lanes) {
+		p.lanes = make([]lane, len(pl.Lanes))
+	}
+	p.lanes = p.lanes[:len(pl.Lanes)]
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		l.step, l.posted, l.queue, l.done = -1, 0, 0, 0
+		if err := p.post(i); err != nil {
+			return err
+		}
+		l.at = p.next(i, 0)
+	}
+	return classify(mesh.Flush())
+}
+
+// next returns the first step of a lane from one on that receives from a peer.
+func (p *port) next(lane, from int) int {
+	steps := p.plan.Lanes[lane]
+	for from < len(steps) && (steps[from].From == plan.None || steps[from].Local(p.plan.Shape.Rank)) {
+		from++
+	}
+	return from
+}
+
+// post posts receives of a lane, as many as may be pending.
+func (p *port) post(lane int) error {
+	l := &p.lanes[lane]
+	steps := p.plan.Lanes[lane]
+	for l.queue-l.done < ahead {
+		if l.posted = p.next(lane, l.posted); l.posted == len(steps) {
+			return nil
+		}
+		s := &steps[l.posted]
+		r := &l.recvs[l.queue%ahead]
+		if err := p.mesh.Post(r, s.From, p.slots(lane, l.posted), s.Dst.Len*p.plan.Shape.Elem); err != nil {
+			return classify(err)
+		}
+		l.queue++
+		l.posted++
+	}
+	return nil
+}
+
+// Send implements engine.Port.
+func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
+	l := &p.lanes[lane]
+	if l.step != step {
+		l.step = step
+		if err := p.mesh.Announce(&l.send, peer, p.slots(lane, step), total); err != nil {
+			return false, classify(err)
+		}
+	}
+	ok, err := p.mesh.Write(&l.send, b)
+	return ok, classify(err)
+}
+
+// Arrived implements engine.Port.
+func (p *port) Arrived(_, lane int) (n, total int, err error) {
+	l := &p.lanes[lane]
+	s := &p.plan.Lanes[lane][l.at]
+	n, err = p.mesh.Arrived(&l.recvs[l.done%ahead], p.plan.Shape.Elem, !s.Reduce)
+	l.taken = n
+	return n, s.Dst.Len * p.plan.Shape.Elem, classify(err)
+}
+
+// Body implements engine.Port.
+func (p *port) Body(_, lane int, dst []byte) ([]byte, bool, error) {
+	l := &p.lanes[lane]
+	b, ok, err := p.mesh.Body(&l.recvs[l.done%ahead], dst, l.taken)
+	return b, ok, classify(err)
+}
+
+// Release implements engine.Port. An error of the next receives comes back at the next call.
+func (p *port) Release(_, lane int) {
+	l := &p.lanes[lane]
+	direct := !p.plan.Lanes[lane][l.at].Reduce
+	if !p.mesh.Release(&l.recvs[l.done%ahead], l.taken, direct) {
+		return
+	}
+	l.done++
+	l.at = p.next(lane, l.at+1)
+	if p.post(lane) == nil {
+		_ = p.mesh.Flush() // fails at the next call again
+	}
+}
+
+// MaxFrame implements engine.Port: a message is one frame.
+func (p *port) MaxFrame(int) int { return math.MaxInt }

@@ -1,0 +1,71 @@
+package host
+
+import (
+	"github.com/colligo-go/colligo/internal/engine"
+	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// Wire is how operations go over the links of a group: as frames of a mesh, or in the protocol of another library. All methods
+// but Check are called by the goroutine that runs the progress engine.
+type Wire interface {
+	// Check returns why an operation cannot be carried out, before it has a number. Any goroutine calls it.
+	Check(o *op.Op) error
+	// Poll is called at the begin of every poll. An error ends the group.
+	Poll() error
+	// Begin plans a collective whose turn has come.
+	Begin(o *op.Op) (Start, error)
+	// Message moves a send or receive. It reports whether anything moved and whether the message is over.
+	Message(m *Message) (moved, over bool, err error)
+	// Clear ends a poll, after all of its messages have had their turn. It reports whether anything moved out of their way.
+	Clear() (moved bool)
+}
+
+// Start is a collective that can begin: its plan, the way of its messages, and its kernel if it reduces. Memory is that of the
+// operation's tensors, unless In or Out is given. The input is multiplied by Weight before it is reduced, unless that is 0.
+type Start struct {
+	Plan    *plan.Plan
+	Port    engine.Port
+	Kernel  engine.Kernel
+	Weight  float64
+	In, Out []byte
+}
+
+// frames is the Wire of a backend whose mesh carries frames.
+type frames Backend
+
+var _ Wire = (*frames)(nil)
+
+// Check implements Wire.
+func (*frames) Check(*op.Op) error { return nil }
+
+// Poll implements Wire.
+func (*frames) Poll() error { return nil }
+
+// Begin implements Wire.
+func (f *frames) Begin(o *op.Op) (Start, error) {
+	b := (*Backend)(f)
+	p, err := b.planFor(o)
+	if err != nil {
+		return Start{}, err
+	}
+	weight, err := o.Weight()
+	if err != nil {
+		return Start{}, err
+	}
+	o.Identify(&b.port.call, b.ID)
+	b.port.shape = &p.Shape
+	var k engine.Kernel
+	if kernel := o.Kernel(); kernel != nil {
+		k = kernel
+	}
+	return Start{Plan: p, Port: &b.port, Kernel: k, Weight: weight}, nil
+}
+
+// Message implements Wire.
+func (f *frames) Message(m *Message) (moved, over bool, err error) {
+	return (*Backend)(f).advanceMessage(m)
+}
+
+// Clear implements Wire.
+func (f *frames) Clear() (moved bool) { return (*Backend)(f).keepUnexpected() }

@@ -1,0 +1,176 @@
+package parity
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/flight"
+)
+
+var everything = flight.DumpOptions{Entries: true, Frames: true}
+
+// named is how errors and Close name an operation.
+func named(coll string, number int) string { return fmt.Sprintf("%s #%d", coll, number) }
+
+// calls are the ways to call an all-reduce and to be done with it: for its effect on the rank's stream, not on the host.
+var calls = map[string]func(r *rank, x colligo.Tensor) error{
+	"blocking":     func(r *rank, x colligo.Tensor) error { return r.AllReduce(r.ctx, x, colligo.Sum) },
+	"asynchronous": func(r *rank, x colligo.Tensor) error { return r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx) },
+	"block": func(r *rank, x colligo.Tensor) error {
+		return r.Coalesce(r.ctx, func(b *pg.Batch) error { b.AllReduce(x, colligo.Sum); return nil })
+	},
+}
+
+// eachCall runs f for each way to call, with durations measured and not.
+func eachCall(t *testing.T, f func(t *testing.T, timing bool, call func(r *rank, x colligo.Tensor) error)) {
+	for name, call := range calls {
+		for _, timing := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/timing=%v", name, timing), func(t *testing.T) { f(t, timing, call) })
+		}
+	}
+}
+
+// stuck calls an all-reduce that the peer does not call. A blocking call on the CPU would not return.
+func (r *rank) stuck(call func(r *rank, x colligo.Tensor) error, x colligo.Tensor) {
+	if r.gpu == nil {
+		r.AllReduceAsync(r.ctx, x, colligo.Sum)
+		return
+	}
+	require.NoError(r.t, call(r, x))
+}
+
+// hung is the state of an operation whose turn has come, and which waits for its peer.
+func (r *rank) hung(timing bool) flight.State {
+	if r.gpu == nil || timing {
+		return flight.Started
+	}
+	return flight.Scheduled
+}
+
+// done fails the test unless an entry is that of an operation that is done.
+func (r *rank) done(e flight.Entry, timing bool) {
+	require.Equal(r.t, flight.Completed, e.State, "%+v", e)
+	require.True(r.t, e.Retired)
+	require.Equal(r.t, timing, e.Duration >= 0, "%+v", e)
+	require.GreaterOrEqual(r.t, e.DiscoveredCompleted, e.Created)
+	if timing {
+		require.NotZero(r.t, e.DiscoveredStarted)
+		require.LessOrEqual(r.t, e.DiscoveredStarted, e.DiscoveredCompleted)
+	}
+}
+
+// status is how far the group has come by a dump.
+func (r *rank) status() flight.Status { return r.Dump(flight.DumpOptions{}).Status["0"] }
+
+const before = 10 // operations that are done before one hangs
+
+// TestStatesOfDone dumps at once after the rank has seen the results of operations.
+func TestStatesOfDone(t *testing.T) {
+	eachCall(t, func(t *testing.T, timing bool, call func(*rank, colligo.Tensor) error) {
+		each(t, 2, func(r *rank) {
+			r.SetTiming(timing)
+			x := full(r, 100, float32(1))
+			for n := 1; n <= before; n++ {
+				require.NoError(r.t, call(r, x))
+				values[float32](r, x)
+				es := r.Dump(everything).Entries
+				require.Len(r.t, es, n)
+				r.done(es[n-1], timing)
+				require.Equal(r.t, flight.Status{LastEnqueued: int64(n), LastStarted: int64(n), LastCompleted: int64(n)}, r.status())
+			}
+			require.NoError(r.t, r.Close())
+		})
+	})
+}
+
+// TestStatesWhileStuck dumps while one operation hangs, and others behind it.
+func TestStatesWhileStuck(t *testing.T) {
+	eachCall(t, func(t *testing.T, timing bool, call func(*rank, colligo.Tensor) error) {
+		each(t, 2, func(r *rank) {
+			r.SetTiming(timing)
+			x := full(r, 100, float32(1))
+			for range before {
+				require.NoError(r.t, call(r, x))
+			}
+			if r.Rank() == 0 {
+				require.NoError(r.t, r.Store().Wait(r.t.Context(), "dumped"))
+				for range 2 {
+					require.NoError(r.t, call(r, x))
+				}
+				require.NoError(r.t, r.WaitPending(r.t.Context()))
+				return
+			}
+			r.stuck(call, x)
+			r.stuck(call, x)
+			hung := r.hung(timing)
+			want := flight.Status{LastEnqueued: before + 2, LastStarted: before, LastCompleted: before}
+			if hung == flight.Started {
+				want.LastStarted++
+			}
+			for range 1000 { // the device may need a moment
+				if r.status() == want {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			d := r.Dump(everything)
+			require.Equal(r.t, want, d.Status["0"])
+			require.Len(r.t, d.Entries, before+2)
+			for _, e := range d.Entries[:before] {
+				r.done(e, timing)
+			}
+			require.Equal(r.t, hung, d.Entries[before].State)
+			require.Equal(r.t, flight.Scheduled, d.Entries[before+1].State)
+			for _, e := range d.Entries[before:] {
+				require.Zero(r.t, e.DiscoveredCompleted)
+				require.False(r.t, e.Retired)
+				require.Negative(r.t, e.Duration)
+			}
+			require.Len(r.t, r.Dump(flight.DumpOptions{Entries: true, OnlyActive: true}).Entries, 2)
+			require.NoError(r.t, r.Store().Set(r.t.Context(), "dumped", nil))
+			require.NoError(r.t, r.WaitPending(r.t.Context()))
+			for _, e := range r.Dump(everything).Entries {
+				r.done(e, timing)
+			}
+		})
+	})
+}
+
+// TestStatesAfterTimeout dumps when an operation that hung has ended the group. Operations that were done before stay so.
+func TestStatesAfterTimeout(t *testing.T) {
+	o := options{config: func(_ int, c *pg.Config) { c.Timeout = time.Second }}
+	eachCall(t, func(t *testing.T, timing bool, call func(*rank, colligo.Tensor) error) {
+		eachWith(t, 2, o, func(r *rank) {
+			r.SetTiming(timing)
+			x := full(r, 100, float32(1))
+			for range before {
+				require.NoError(r.t, call(r, x))
+			}
+			values[float32](r, x)
+			want := flight.Status{LastEnqueued: before, LastStarted: before, LastCompleted: before}
+			if r.Rank() == 1 {
+				r.stuck(call, x)
+				if want.LastEnqueued++; r.hung(timing) == flight.Started {
+					want.LastStarted++
+				}
+			}
+			<-r.failed()
+			require.NoError(r.t, r.WaitPending(r.t.Context()))
+			d := r.Dump(everything)
+			require.Equal(r.t, want, d.Status["0"])
+			for _, e := range d.Entries[:before] {
+				r.done(e, timing)
+			}
+			for _, e := range d.Entries[before:] {
+				require.Equal(r.t, r.hung(timing), e.State)
+				require.True(r.t, e.Retired)
+				require.Zero(r.t, e.DiscoveredCompleted)
+			}
+		})
+	})
+}
