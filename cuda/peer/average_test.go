@@ -65,7 +65,7 @@ func TestAverageFits(t *testing.T) {
 
 func TestGPUAverageFits(t *testing.T) {
 	d, n := gpus(t)
-	for _, size := range []int{2, 4} {
+	for _, size := range sizes(n) {
 		for _, a := range averaging {
 			t.Run(fmt.Sprintf("ranks=%d/%s", size, a), func(t *testing.T) {
 				onRanks(t, d, size, n, gpuHalf, byAlgorithm(a, Options{}, 16, 512, 0), func(r *rank) error {

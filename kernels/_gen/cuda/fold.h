@@ -129,6 +129,12 @@ template <class F> struct Lines {
 	};
 	typename F::State state[count];
 
+	// clear prepares weighted sums for folds without open: -0 plus any number is that number. So the first source needs no code of its
+	// own, which would take registers.
+	__attribute__((device, always_inline)) void clear() {
+#pragma unroll
+		for (int i = 0; i < count; i++) state[i] = (typename F::State)-0.0;
+	}
 	__attribute__((device, always_inline)) void open(Line v, Weight<F> by) {
 #pragma unroll
 		for (int i = 0; i < count; i++) state[i] = opened<F>(element<Raw>(v, i), by);
@@ -164,5 +170,6 @@ template <class F> struct Lines {
 using One = OP<ELEMENT>;
 using Whole = Lines<OP<WORD>>;
 using WeightOfLine = Weight<OP<WORD>>;
+constexpr bool weighs = OP<WORD>::weighs;
 DEVICE WeightOfLine weightOfLines(u32 divisor) { return weightOf<OP<WORD>>(divisor); }
 constexpr bool unrolled = WORD::unrolled;

@@ -16,6 +16,9 @@ template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRan
 	for (u64 i = first; i < lines; i += U * step) {
 		afresh(i);
 		Whole s[U];
+		if constexpr (weighs)
+#pragma unroll
+			for (u32 u = 0; u < U; u++) s[u].clear();
 #pragma unroll 1
 		for (u32 q = 0; q < g.size; q += K) {
 			Line v[U][K], own[U]; // 1.
@@ -35,7 +38,7 @@ template <class S> DEVICE void foldSlots(const GroupArgs &g, u64 (&slots)[maxRan
 				for (u32 k = 0; k < K; k++) {
 					if (k != 0 && q + k >= g.size) break;
 					Line from = q + k == g.rank ? own[u] : v[u][k];
-					if (k == 0 && q == 0) s[u].open(from, by);
+					if (!weighs && k == 0 && q == 0) s[u].open(from, by);
 					else s[u].fold(from, by);
 				}
 			}
