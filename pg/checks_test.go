@@ -82,10 +82,6 @@ var reductions = []refused{
 	{"all_reduce_coalesced of two types", "tensors of float32 and float64 in one call", func(ctx context.Context, g *pg.Group) error {
 		return g.AllReduceCoalesced(ctx, []colligo.Tensor{f32(1), colligo.Of([]float64{1})}, colligo.Sum)
 	}},
-	// c10d takes a complex tensor beside those of its parts' type.
-	{"all_reduce_coalesced of complex and float", "tensors of complex64 and float32 in one call", func(ctx context.Context, g *pg.Group) error {
-		return g.AllReduceCoalesced(ctx, []colligo.Tensor{colligo.Of([]complex64{1}), f32(1)}, colligo.Sum)
-	}},
 	{"reduce_scatter_tensor_coalesced of other lists", "2 outputs for 1 inputs", func(ctx context.Context, g *pg.Group) error {
 		return g.ReduceScatterTensorCoalesced(ctx, list(2, 1), list(1, 2), colligo.Sum)
 	}},

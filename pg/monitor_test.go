@@ -191,7 +191,7 @@ func TestBlockingWaitWithDeadline(t *testing.T) {
 		err := w.Wait(ctx)
 		require.ErrorIs(t, err, colligo.ErrTimeout)
 		require.ErrorContains(t, err, "all_reduce #1")
-		require.ErrorContains(t, err, "not finished after 1s")
+		require.Regexp(t, `not finished after 1(\.00\d)?s`, err.Error()) // the wait looks once a millisecond
 		require.InDelta(t, 1, time.Since(start).Seconds(), 0.1)
 		require.ErrorIs(t, g.Err(), colligo.ErrTimeout)
 		require.NotNil(t, s.err.Load(), "the device hears of it")

@@ -233,8 +233,13 @@ func (b *ncclBackend) Abort(cause error) {
 	b.Go(func() { _ = b.abort() }) // the group's first error is the cause of what fails here
 }
 
-// abort ends the communicators without the peers.
+// abort ends the communicators without the peers. A call that is in the library may go on meanwhile, but none may come later
+// with a communicator that is gone. So abort holds the order's lock, unless a call keeps that for long: such a call waits in the
+// library, which lets it go.
 func (b *ncclBackend) abort() error {
+	if b.LockWithin(streamorder.Farewell) {
+		defer b.Unlock()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.aborted {

@@ -320,14 +320,25 @@ func TestRotationsStopSilently(t *testing.T) {
 					b.Failure.Raise()
 					err = r.synchronize()
 					close(stopped)
-					return err
+					return errors.Join(err, r.awaitFailure())
 				}
-				defer close(looked)
 				<-stopped
-				return r.busyFor(200 * time.Millisecond)
+				err = r.busyFor(200 * time.Millisecond)
+				close(looked)
+				return errors.Join(err, r.awaitFailure())
 			})
 		})
 	}
+}
+
+// awaitFailure waits until the group has failed: Close names what is pending when it comes first.
+func (r *rank) awaitFailure() error {
+	for end := time.Now().Add(time.Minute); r.g.Err() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return errors.New("the group has not failed")
+		}
+	}
+	return nil
 }
 
 // busyFor checks that the stream does not end in so much time.
