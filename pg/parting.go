@@ -31,6 +31,9 @@ type parting struct {
 // part waits until all ranks have come to close the group, and compares which collective they have called last. It returns what
 // is wrong, and at once if the group has failed.
 func (p *parting) part() error {
+	if err := p.failed(); err != nil { // a rank that gave up before its last call tells nobody of a mismatch
+		return fmt.Errorf("pg: close group %s: %w", p.name, err)
+	}
 	last := p.called()
 	p.mu.Lock()
 	p.own, p.more = true, make(chan struct{}, 1)
