@@ -100,6 +100,7 @@ func init() {
 // TestCutPair has no byte pass between ranks 1 and 2 any more, while both reach all others. Every error names one of them, and the
 // rank that found out says which waits for which.
 func TestCutPair(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"all_gather", "all_to_all", "barrier"} {
 		t.Run("coll="+name, func(t *testing.T) {
 			t.Parallel()

@@ -67,6 +67,7 @@ func (f *faultTable) String() string {
 // trace of the dumps names that rank too, and no other, before the rank has left a dump and after. Without -pg.faults it
 // runs a sample.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	table := &faultTable{cells: map[string]string{}}
 	t.Cleanup(func() {
 		if *everyFault {

@@ -87,6 +87,7 @@ func openWithFew(medium string, more int) func(context.Context, *transport.Confi
 // TestTooManyFiles has one rank run out of file descriptors while the group forms, after a few of them or many. All ranks know
 // it long before their time is up.
 func TestTooManyFiles(t *testing.T) {
+	t.Parallel()
 	for _, medium := range []string{"shm", "tcp"} {
 		for _, few := range map[string][]int{"shm": {1, 3}, "tcp": {1, 3, 5, 8}}[medium] {
 			for _, victim := range []int{0, 1, 3} {
@@ -133,6 +134,7 @@ func TestKilledForming(t *testing.T) {
 // TestStoppedBeforeNewGroup stops a rank that is to be in a new group. All others name it when the limit of the call has passed,
 // whether they would have been members or not.
 func TestStoppedBeforeNewGroup(t *testing.T) {
+	t.Parallel()
 	const limit = 4 * time.Second
 	for medium, arg := range map[string]string{"shm": "0 1 3", "tcp": "color 0"} {
 		t.Run("transport="+medium+"/group="+arg, func(t *testing.T) {
@@ -161,6 +163,7 @@ func TestStoppedBeforeNewGroup(t *testing.T) {
 // TestFirstKilledWhileForming kills rank 0, which serves the store, while others form a group of their own. Their errors name the
 // rank.
 func TestFirstKilledWhileForming(t *testing.T) {
+	t.Parallel()
 	for _, medium := range []string{"shm", "tcp"} {
 		for _, arg := range []string{"0 1 2", "1 2 3", "local 1 2 3"} {
 			t.Run("transport="+medium+"/group="+arg, func(t *testing.T) {
@@ -190,6 +193,7 @@ func TestFirstKilledWhileForming(t *testing.T) {
 
 // TestFirstKilledWhileShrinking kills one rank, and rank 0 with the store while the others go on. They learn that they cannot.
 func TestFirstKilledWhileShrinking(t *testing.T) {
+	t.Parallel()
 	for _, medium := range []string{"shm", "tcp"} {
 		for i := range max(2, *soakRuns/10) {
 			t.Run(fmt.Sprintf("transport=%s/run=%d", medium, i), func(t *testing.T) {

@@ -158,6 +158,7 @@ func TestTakenRank(t *testing.T) {
 
 // TestWrongSize has one process believe in another size: all are told who says what.
 func TestWrongSize(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ odd, size int }{{0, 6}, {1, 4}, {2, 6}} {
 		t.Run(fmt.Sprintf("rank=%d/size=%d", c.odd, c.size), func(t *testing.T) {
 			t.Parallel()

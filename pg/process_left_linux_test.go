@@ -29,6 +29,7 @@ func init() {
 // TestLeftAreNotBlamed stops rank 3 before a gather to rank 2, while ranks 0 and 1 have done their part and closed the group. Rank 2
 // blames the stopped rank alone, and so does its dump.
 func TestLeftAreNotBlamed(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 // TestOneLineEach kills one process of five. Each of the others logs one line, which names the operation once and the dump's
 // file. The report on the dumps begins with the death.
 func TestOneLineEach(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()

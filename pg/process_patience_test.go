@@ -25,6 +25,7 @@ func (p *rankProcess) logged(text string) (all []string) {
 
 // TestSaysWhoIsMissing has a rank stay away. The others say so on one line after 5 s and on the next after 15.
 func TestSaysWhoIsMissing(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"tcp", "file"} {
 		t.Run("store="+store, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +52,7 @@ func TestSaysWhoIsMissing(t *testing.T) {
 
 // TestSaysThatThereIsNoStore has nobody serve the store, and then something else listen at its place.
 func TestSaysThatThereIsNoStore(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		serve         func(net.Conn) // nil: nobody listens
 		logs, says    string
@@ -98,6 +100,7 @@ func TestSaysThatThereIsNoStore(t *testing.T) {
 
 // TestSaysWhatFormed has the debug level INFO log one line for each group, on its rank 0.
 func TestSaysWhatFormed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ transport, at string }{{"shm", "interface=none"}, {"tcp", `interface="127.0.0.1 (lo)"`}} {
 		t.Run("transport="+c.transport, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ func init() {
 // TestSkipTheLast has one rank leave out the last collective. With the barrier at Close every rank gets an error, from the
 // collective or from Close. Without the fault no rank does.
 func TestSkipTheLast(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		for _, name := range []string{"small all_reduce", "broadcast", "reduce", "gather", "scatter", "barrier", "all_to_all"} {
 			t.Run(fmt.Sprintf("transport=%s/coll=%s", transport, name), func(t *testing.T) {

@@ -69,6 +69,7 @@ var survivals = []struct {
 // TestShrinkSoak kills ranks at random moments. All others form a group without them, close the old one, and meet in a barrier.
 // -pg.soak says how many jobs of each kind it runs.
 func TestShrinkSoak(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		for _, size := range []int{4, 8} {
 			for _, s := range survivals {

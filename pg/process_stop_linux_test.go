@@ -19,6 +19,7 @@ import (
 // TestStop stops a process without ending it. The others' calls time out and say which rank does not answer, and so does the
 // stopped one's call when it goes on. They know within the timeout and a second of time in which the machine let them run.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	const timeout, starved = time.Second, 200 * time.Millisecond
 	for _, c := range []struct {
 		transport, name string

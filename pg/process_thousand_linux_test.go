@@ -18,6 +18,7 @@ import (
 // TestThousandGroups has two processes make, use and close a thousand groups, over TCP fewer. Goroutines, descriptors, mappings, memory and
 // the store's keys are what they were after the first hundred.
 func TestThousandGroups(t *testing.T) {
+	t.Parallel()
 	for transport, n := range map[string]int{"shm": 1000, "tcp": 200} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()
