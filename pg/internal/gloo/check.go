@@ -72,5 +72,5 @@ func (w *Wire) checkForm(o *op.Op) error {
 }
 
 func (w *Wire) refuse(format string, args ...any) error {
-	return fmt.Errorf("Gloo of PyTorch %v does not have %s", w.version, fmt.Sprintf(format, args...))
+	return fmt.Errorf("the Gloo of PyTorch %v does not have %s", w.version, fmt.Sprintf(format, args...))
 }

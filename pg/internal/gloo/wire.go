@@ -149,7 +149,7 @@ func (w *Wire) String() string { return "gloo" }
 func (w *Wire) Link(int) transport.Link { return nil }
 
 // errNoNotes is why there is no control channel.
-var errNoNotes = errors.New("Gloo has no control channel")
+var errNoNotes = errors.New("a group over Gloo has no control channel")
 
 // Notify sends nothing.
 func (w *Wire) Notify(int, []byte) error { return errNoNotes }
