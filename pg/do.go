@@ -69,10 +69,10 @@ func within(ctx context.Context, limit time.Duration) time.Duration {
 	return limit
 }
 
-// call returns an operation for a blocking call, whose arguments one of the operation's methods takes. Run recycles it.
+// call returns an operation for a blocking call, whose arguments one of the operation's methods takes. Run takes it back.
 func (g *Group) call() *op.Op {
 	g = g.orOutside()
-	return op.Spare(g.size, g.rank)
+	return g.spares.Take(g.size, g.rank)
 }
 
 // newCall returns an operation for any other call, such as one whose Work keeps it.
@@ -85,7 +85,7 @@ func (g *Group) newCall() *op.Op {
 func (g *Group) run(ctx context.Context, o *op.Op) error {
 	g = g.orOutside()
 	_, err := g.do(ctx, o, false)
-	o.Recycle()
+	g.spares.Put(o)
 	return err
 }
 

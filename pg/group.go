@@ -44,6 +44,7 @@ type Group struct {
 	limits  limits
 	handler failureHandler
 	parting parting
+	spares  op.Spares
 }
 
 // state is how a group stands: the order of its operations, and what has ended it. Invariant 5 is kept here.

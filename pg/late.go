@@ -127,8 +127,10 @@ var errLate = fmt.Errorf("deadline of the operation: %w", colligo.ErrTimeout)
 func (w *Work) waitBlocking(ctx context.Context) error {
 	g, o, p := w.group, w.op, w.pending
 	limit, cancel := context.WithCancel(ctx)
-	if due := o.Deadline(); o.Done == nil && !due.IsZero() { // on the CPU the progress engine looks at the limit
-		limit, cancel = context.WithDeadlineCause(ctx, due, errLate)
+	if o.Done == nil { // on the CPU the progress engine looks at the limit
+		if due := o.Deadline(); !due.IsZero() {
+			limit, cancel = context.WithDeadlineCause(ctx, due, errLate)
+		}
 	}
 	defer cancel()
 	err := p.Synchronize(limit)

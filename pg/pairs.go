@@ -44,7 +44,7 @@ func (g *Group) RecvAny(ctx context.Context, t colligo.Tensor, tag int) (from in
 	o := g.call().Recv(t, op.AnyPeer, tag)
 	_, err = g.do(ctx, o, false)
 	from = int(o.Peer)
-	o.Recycle()
+	g.spares.Put(o)
 	return from, err
 }
 

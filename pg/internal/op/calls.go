@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync"
+	"sync/atomic"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/kernels"
@@ -32,14 +32,24 @@ func (c *Own) Value(key any) any {
 // IsOwn reports whether calls under a context are pg's own.
 func IsOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
 
-// spares are operations of blocking calls that are over, zero but for an empty Rare.
-var spares = sync.Pool{New: func() any { return new(Op) }}
+// Spares keeps one operation of a group's blocking calls for the next call. It is no sync.Pool, which the garbage collector
+// empties.
+type Spares struct{ one atomic.Pointer[Op] }
 
-// Spare returns an operation that is zero but for Rank and Size. Recycle takes it back.
-func Spare(size, rank int) *Op {
-	o := spares.Get().(*Op)
+// Take returns an operation that is zero but for Rank and Size. Put takes it back.
+func (s *Spares) Take(size, rank int) *Op {
+	o := s.one.Swap(nil)
+	if o == nil {
+		o = new(Op)
+	}
 	o.Size, o.Rank = int32(size), int32(rank)
 	return o
+}
+
+// Put takes back an operation that is over. Nothing may refer to it any more.
+func (s *Spares) Put(o *Op) {
+	o.Reset()
+	s.one.Store(o)
 }
 
 // AllReduce makes o, which is zero but for Rank and Size, an all-reduce. So do the methods that follow for their collective.

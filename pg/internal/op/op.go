@@ -104,12 +104,6 @@ func (o *Op) More() *Rare {
 	return o.rare
 }
 
-// Recycle takes back an operation of a blocking call that is over. Nothing may refer to it any more.
-func (o *Op) Recycle() {
-	o.Reset()
-	spares.Put(o)
-}
-
 // Reset makes an operation that is over zero again, so that a block can use it for another call.
 func (o *Op) Reset() {
 	r := o.rare

@@ -311,9 +311,9 @@ func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
 }
 
 // begin tells the recorder that the oldest operation that is not over is on its way, if the device has measured it. So are
-// the others of its block.
+// the others of its block. Entries that were held are left alone, for Release may be giving them their Pending.
 func (d *Devices) begin(entries []entry, now time.Time) {
-	if entries[0].more == nil || entries[0].more.pending == nil {
+	if entries[0].held || entries[0].more == nil || entries[0].more.pending == nil {
 		return
 	}
 	p := entries[0].more.pending
@@ -322,7 +322,7 @@ func (d *Devices) begin(entries []entry, now time.Time) {
 	}
 	for i := range entries {
 		m := entries[i].more
-		if m == nil || m.pending != p {
+		if entries[i].held || m == nil || m.pending != p {
 			return
 		}
 		m.begun = true
