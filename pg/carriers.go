@@ -246,9 +246,11 @@ func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
-	o.Identify(g.control.Progress.Slot(), g.id)
+	call := g.control.Progress.Slot()
+	o.Identify(call, g.id)
+	tell := o.Coll == plan.Broadcast && !g.control.Repeated(call)
 	g.control.Progress.Entered()
-	if o.Coll == plan.Broadcast && !g.detailed() { // which compares every call
+	if tell && !g.detailed() { // which compares every call
 		g.control.Announce(o.Identity(g.id))
 	}
 }

@@ -32,6 +32,14 @@ func mute(d *cuda.Driver) *muted {
 		}
 		return d.CtxGetCurrent()
 	}
+	m.EventCreate = func(flags uint32) (cuda.Event, cuda.Result) {
+		if c := m.context.Load(); c != 0 { // an event belongs to the context that the thread really has
+			if r := d.CtxSetCurrent(cuda.Context(c)); r != cuda.Success {
+				return 0, r
+			}
+		}
+		return d.EventCreate(flags)
+	}
 	m.StreamGetCaptureInfo = func(s cuda.Stream) (cuda.CaptureStatus, uint64, cuda.Result) {
 		if m.quiet.Load() {
 			return cuda.CaptureNone, 0, cuda.Success

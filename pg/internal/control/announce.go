@@ -2,6 +2,7 @@ package control
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/colligo-go/colligo/transport"
 )
@@ -9,11 +10,12 @@ import (
 // mostAnnounced bounds the calls that are remembered as announced.
 const mostAnnounced = 256
 
-// announced are the calls that this rank has announced, without their sequence numbers.
+// announced are the calls that this rank has announced.
 type announced struct {
-	mu   sync.Mutex
-	last transport.Call
-	all  map[transport.Call]bool
+	last atomic.Pointer[transport.Call] // of all, the one that was made last: a program that repeats a call takes no lock
+
+	mu  sync.Mutex
+	all map[transport.Call]*transport.Call // by the call without its sequence number
 }
 
 // first reports whether a call with these arguments is announced for the first time.
@@ -21,18 +23,27 @@ func (a *announced) first(call transport.Call) bool {
 	call.Seq = 0
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if call == a.last {
-		return false
-	}
-	a.last = call
-	if a.all[call] {
+	if known := a.all[call]; known != nil {
+		a.last.Store(known)
 		return false
 	}
 	if a.all == nil || len(a.all) == mostAnnounced {
-		a.all = map[transport.Call]bool{}
+		a.all = map[transport.Call]*transport.Call{}
 	}
-	a.all[call] = true
+	a.all[call] = &call
+	a.last.Store(&call)
 	return true
+}
+
+// sameArguments reports whether two calls differ in their sequence numbers at most.
+func sameArguments(a, b *transport.Call) bool {
+	return a.Count == b.Count && a.Root == b.Root && a.DType == b.DType && a.Coll == b.Coll && a.Op == b.Op && a.Group == b.Group
+}
+
+// Repeated reports whether a call has the arguments of the one before, so that it needs no Announce.
+func (c *Channel) Repeated(call *transport.Call) bool {
+	last := c.announced.last.Load()
+	return last != nil && sameArguments(last, call)
 }
 
 // Announce tells of a collective that this rank has entered, the first time that it is called with these arguments. Every rank

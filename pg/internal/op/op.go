@@ -107,10 +107,11 @@ func (o *Op) More() *Rare {
 // Reset makes an operation that is over zero again, so that a block can use it for another call.
 func (o *Op) Reset() {
 	r := o.rare
+	*o = Op{} // a literal with the field set would be made elsewhere and copied
 	if r != nil {
 		*r = Rare{}
+		o.rare = r
 	}
-	*o = Op{rare: r}
 }
 
 // Release drops the references to the caller's memory.
