@@ -130,7 +130,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Tuning == nil {
 		c.Tuning = tuning.Default()
 	}
-	if err := c.checkGloo(); err != nil {
+	if err := c.settleTorch(); err != nil {
 		return c, err
 	}
 	var err error
@@ -146,5 +146,5 @@ func (c *Config) backends() (backend.Selection, error) {
 	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
 		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
 	}
-	return names, err
+	return c.withoutHost(names), err
 }
