@@ -18,10 +18,10 @@ type onTorch Group
 func (c *onTorch) join(ctx context.Context) error {
 	g := (*Group)(c)
 	switch {
+	case g.size == 1: // in which a copy is all that there is to do
+		return nil
 	case g.devices.selected.Of(colligo.CPU) == "":
 		g.host.Refuse(errNoCPU)
-		return nil
-	case g.size == 1:
 		return nil
 	}
 	p, v := rendezvousOf(g), c.config.version()

@@ -81,18 +81,23 @@ func (x *call) sameAll(ts []colligo.Tensor, want func(q int) []float64) error {
 // run carries out the call and compares its result.
 func (x *call) run() error {
 	x.root %= x.Size()
-	f := map[string]func() error{
+	f := x.calls()[x.name]
+	if f == nil {
+		return fmt.Errorf("no call %q", x.name)
+	}
+	return f()
+}
+
+// calls are all calls by their names.
+func (x *call) calls() map[string]func() error {
+	return map[string]func() error{
 		"all_reduce": x.allReduce, "reduce": x.reduce, "broadcast": x.broadcast, "all_gather": x.allGather, "all_gather_uneven": x.allGather,
 		"all_gather_into_tensor": x.allGatherInto, "reduce_scatter": x.reduceScatter, "reduce_scatter_uneven": x.reduceScatter,
 		"reduce_scatter_tensor": x.reduceScatterTensor, "all_to_all_single": x.allToAllSingle, "all_to_all_uneven": x.allToAllUneven,
 		"all_to_all": x.allToAll, "gather": x.gather, "scatter": x.scatter, "send_recv": x.sendRecv, "batch": x.batch, "coalesced": x.coalesced,
 		"async": x.async, "barrier": func() error { return x.BarrierOn(x.ctx, x.device.Place()) }, "new_group": x.newGroup,
 		"new_group_all": x.newGroupOfAll, "split_group": x.splitGroup, "die": x.die, "all_gather_object": x.objects, "gather_object": x.objects,
-		"broadcast_object_list": x.objects, "scatter_object_list": x.objects, "send_object_list": x.objects}[x.name]
-	if f == nil {
-		return fmt.Errorf("no call %q", x.name)
-	}
-	return f()
+		"broadcast_object_list": x.objects, "scatter_object_list": x.objects, "send_object_list": x.objects}
 }
 
 func (x *call) allReduce() error {

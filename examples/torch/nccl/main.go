@@ -32,9 +32,13 @@ func main() {
 	flag.Parse()
 	c := pg.Config{Backends: "nccl", Torch: *torch, Timeout: *limit, ConnectTimeout: *limit}
 	if *eager {
-		c.Device = colligo.Device{Kind: colligo.CUDA, Index: *device}
+		c.Device = gpu(*device)
 	}
-	wrong, err := run(context.Background(), c, *device, *path)
+	driver, err := cuda.Open()
+	wrong := 0
+	if err == nil {
+		wrong, err = run(context.Background(), driver, c, *device, *path)
+	}
 	if err != nil {
 		fmt.Println("failed:", err)
 		os.Exit(3)
@@ -44,12 +48,11 @@ func main() {
 	}
 }
 
+// gpu is a device by its number.
+func gpu(n int) colligo.Device { return colligo.Device{Kind: colligo.CUDA, Index: n} }
+
 // run is the rank's life. It returns how many calls had a wrong result.
-func run(ctx context.Context, c pg.Config, device int, path string) (wrong int, err error) {
-	driver, err := cuda.Open()
-	if err != nil {
-		return 0, err
-	}
+func run(ctx context.Context, driver *cuda.Driver, c pg.Config, device int, path string) (wrong int, err error) {
 	d, err := driver.Device(device)
 	if err != nil {
 		return 0, err

@@ -13,13 +13,13 @@ import (
 
 // TestVersions refuses versions whose ranks meet in a way that is not known, and tells what differs between others.
 func TestVersions(t *testing.T) {
-	for _, v := range []Version{{2, 11}, {1, 13}, {2, 6}, {2, 1}} {
+	for _, v := range []Version{at(2, 11), at(1, 13), at(2, 6), at(2, 1)} {
 		require.NoError(t, Known(v), v)
 	}
-	for _, v := range []Version{{2, 0}, {1, 12}} {
+	for _, v := range []Version{at(2, 0), at(1, 12)} {
 		require.Error(t, Known(v), v)
 	}
-	old, late := Version{1, 13}, Version{2, 6}
+	old, late := at(1, 13), at(2, 6)
 	require.Equal(t, tcpstore.Torch113, Dialect(old))
 	require.Equal(t, tcpstore.Torch2, Dialect(late))
 	require.Equal(t, links.Old, Links(old))
@@ -36,16 +36,16 @@ func TestCheck(t *testing.T) {
 		o    *op.Op
 		from Version // that has it
 	}{
-		{call().AllReduce(f, colligo.Sum), Version{1, 13}},
-		{call().AllReduce(f, colligo.Avg), Version{2, 8}},
-		{call().AllReduce(colligo.Bytes(make([]byte, 2), colligo.BFloat16), colligo.Sum), Version{2, 1}},
-		{call().AllReduce(colligo.Of(make([]uint32, 1)), colligo.Sum), Version{99, 0}},
-		{call().ReduceScatterTensor(half, f, colligo.Sum), Version{2, 3}},
-		{call().ReduceScatter(half, list, colligo.Sum), Version{2, 8}},
-		{call().AllGatherInto(colligo.Of([]float32{}), colligo.Of([]float32{})), Version{2, 1}},
-		{call().Barrier(colligo.Device{}), Version{1, 13}},
+		{call().AllReduce(f, colligo.Sum), at(1, 13)},
+		{call().AllReduce(f, colligo.Avg), at(2, 8)},
+		{call().AllReduce(colligo.Bytes(make([]byte, 2), colligo.BFloat16), colligo.Sum), at(2, 1)},
+		{call().AllReduce(colligo.Of(make([]uint32, 1)), colligo.Sum), at(99, 0)},
+		{call().ReduceScatterTensor(half, f, colligo.Sum), at(2, 3)},
+		{call().ReduceScatter(half, list, colligo.Sum), at(2, 8)},
+		{call().AllGatherInto(colligo.Of([]float32{}), colligo.Of([]float32{})), at(2, 1)},
+		{call().Barrier(colligo.Device{}), at(1, 13)},
 	} {
-		for _, v := range []Version{{1, 13}, {2, 1}, {2, 3}, {2, 6}, {2, 8}, {2, 12}} {
+		for _, v := range []Version{at(1, 13), at(2, 1), at(2, 3), at(2, 6), at(2, 8), at(2, 12)} {
 			if c.o.Wrong() != nil {
 				continue
 			}
@@ -54,3 +54,6 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// at returns a version.
+func at(major, minor int) Version { return Version{Major: major, Minor: minor} }
