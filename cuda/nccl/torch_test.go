@@ -47,13 +47,30 @@ func (s *keysStore) Add(ctx context.Context, key string, n int64) (int64, error)
 // asTorch calls f for each rank of a job that is as PyTorch's ranks would have it. It returns the keys that were set, sorted.
 func asTorch(t *testing.T, size int, eager bool, f func(r *rank) error) ([]string, *ncclsim.Sim) {
 	t.Helper()
+	return asTorchWith(t, size, func(c *pg.Config) {
+		if eager {
+			c.Device = colligo.Device{Kind: colligo.CUDA, Index: c.Rank}
+		}
+	}, f)
+}
+
+// asTorchWith does so with another configuration.
+func asTorchWith(t *testing.T, size int, change func(c *pg.Config), f func(r *rank) error) ([]string, *ncclsim.Sim) {
+	t.Helper()
+	return asTorchBy(t, size, nccl.Options{}, change, f)
+}
+
+func asTorchBy(t *testing.T, size int, o nccl.Options, change func(c *pg.Config), f func(r *rank) error) ([]string, *ncclsim.Sim) {
+	t.Helper()
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	s := &keysStore{Store: store.NewHash()}
 	errs := make([]error, size)
 	var all sync.WaitGroup
 	for i := range size {
-		all.Go(func() { errs[i] = torchLife(t.Context(), s, devices.Driver(), library, i, size, eager, f) })
+		all.Go(func() {
+			errs[i] = torchLife(t.Context(), s, devices.Driver(), library, &pg.Config{Rank: i, Size: size}, o, change, f)
+		})
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(errs...))
@@ -66,31 +83,31 @@ func asTorch(t *testing.T, size int, eager bool, f func(r *rank) error) ([]strin
 }
 
 // torchLife is what one rank does.
-func torchLife(ctx context.Context, s store.Store, d *cuda.Driver, sim *ncclsim.Sim, i, size int, eager bool, f func(r *rank) error) error {
-	o := nccl.Options{Driver: d}
+func torchLife(ctx context.Context, s store.Store, d *cuda.Driver, sim *ncclsim.Sim, c *pg.Config, o nccl.Options, change func(c *pg.Config),
+	f func(r *rank) error) error {
+	o.Driver = d
 	var err error
 	if o.Library, err = sim.Library(); err != nil {
 		return err
 	}
-	r := &rank{}
-	if r.device, err = d.Device(i); err != nil {
+	r := &rank{sim: sim}
+	if r.device, err = d.Device(c.Rank); err != nil {
 		return err
 	}
 	if err = r.on(func(t cuda.Thread) (err error) { r.stream, err = t.NewStream(0); return err }); err != nil {
 		return err
 	}
 	r.ctx = nccl.With(streamorder.OnStream(ctx, r.stream), o)
-	c := pg.Config{Backends: "nccl", Torch: "2.11", Store: s, Rank: i, Size: size, Timeout: 10 * time.Second,
-		Recorder: pg.RecorderOptions{DumpOnError: pg.Off}}
-	if eager {
-		c.Device = r.device.Place()
+	c.Backends, c.Torch, c.Store, c.Timeout, c.Recorder.DumpOnError = "nccl", "2.11", s, 10*time.Second, pg.Off
+	if change != nil {
+		change(c)
 	}
-	if r.Group, err = pg.Init(r.ctx, c); err != nil {
+	if r.Group, err = pg.Init(r.ctx, *c); err != nil {
 		return err
 	}
 	if err := f(r); err != nil {
 		r.Abort(err)
-		return fmt.Errorf("rank %d: %w", i, errors.Join(err, r.CloseAll()))
+		return fmt.Errorf("rank %d: %w", c.Rank, errors.Join(err, r.CloseAll()))
 	}
 	return r.on(func(t cuda.Thread) error {
 		err := t.Synchronize(r.stream)
@@ -205,6 +222,63 @@ func TestTorchCollectives(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTorchConfig refuses what no job with ranks of PyTorch has.
+func TestTorchConfig(t *testing.T) {
+	for text, c := range map[string]pg.Config{
+		"how NCCL is called in PyTorch 2.4 is not known":      {Backends: "nccl", Torch: "2.4"},
+		"is not a version such as 2.11":                       {Backends: "nccl", Torch: "two"},
+		"debug level DETAIL compares calls":                   {Backends: "nccl", Torch: "2.11", Debug: pg.DebugOptions{Level: pg.DebugDetail}},
+		"which have gloo or nccl":                             {Backends: "cpu:host", Torch: "2.11"},
+		"PyTorch 2.0: its ranks meet in a way that is not kn": {Backends: "cpu:gloo,cuda:nccl", Torch: "2.0"},
+	} {
+		c.Store, c.Size = store.NewHash(), 1
+		_, err := pg.Init(t.Context(), c)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// TestTorchBoth has Gloo on the CPU beside NCCL on devices.
+func TestTorchBoth(t *testing.T) {
+	keys, _ := asTorchWith(t, 2, func(c *pg.Config) { c.Backends, c.Interface = "cpu:gloo,cuda:nccl", "127.0.0.1" }, func(r *rank) error {
+		x := []float32{1}
+		err := errors.Join(r.AllReduce(r.ctx, colligo.Of(x), colligo.Sum), r.Barrier(r.ctx), r.summed(r.Group))
+		if x[0] != 2 {
+			err = errors.Join(err, fmt.Errorf("the sum on the CPU is %v", x))
+		}
+		return errors.Join(err, r.BarrierOn(r.ctx, r.device.Place()))
+	})
+	require.Contains(t, keys, "0//cuda//0")
+	require.True(t, slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, "0//cpu//0/") }), "%v", keys)
+}
+
+// TestTorchRoots makes one communicator by several identities.
+func TestTorchRoots(t *testing.T) {
+	keys, library := asTorchBy(t, 5, nccl.Options{RanksPerRoot: 2}, nil, func(r *rank) error { return r.summed(r.Group) })
+	require.Equal(t, []string{"0//cuda//UniqueNCCLID:0", "0//cuda//UniqueNCCLID:1", "0//cuda//UniqueNCCLID:2"}, keys)
+	require.Equal(t, 5, count(library.Calls(), "ncclCommInitRankScalable"))
+}
+
+// TestTorchLost has a rank end itself. The other one names it.
+func TestTorchLost(t *testing.T) {
+	asTorch(t, 2, false, func(r *rank) error {
+		if err := r.summed(r.Group); err != nil {
+			return err
+		}
+		if r.Rank() == 0 {
+			r.sim.Break(1, nccl.RemoteError) // as NCCL tells of a peer whose connections have ended
+			return nil
+		}
+		x, err := r.ones(5)
+		for err == nil {
+			err = r.AllReduceAsync(r.ctx, x, colligo.Max).Synchronize(r.ctx)
+		}
+		if !errors.Is(err, colligo.ErrPeerLost) || !strings.Contains(err.Error(), "rank 0 is gone, or the network to it has failed") {
+			return fmt.Errorf("the error is %w", err)
+		}
+		return nil
+	})
 }
 
 // TestTorchRefused holds what a job with ranks of PyTorch does not have.
