@@ -29,6 +29,7 @@ fi
 # Ranks that share a GPU are taken for hosts of their own.
 export NCCL_SOCKET_IFNAME=lo MASTER_ADDR=127.0.0.1 CUDA_DEVICE_MAX_CONNECTIONS=32 PYTHONWARNINGS=ignore TORCH_NCCL_DUMP_ON_TIMEOUT=0
 export TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=500 TORCH_CPP_LOG_LEVEL=ERROR
+timeout 120 $python -c 'import torch; print("PyTorch", torch.__version__, "NCCL", torch.cuda.nccl.version(), torch.cuda.get_device_name(0))' || exit 1
 $python $here/rank.py calls "$seed" >"$work/calls"
 printf 'all_reduce float32 64 0 sum\ndie float32 64 0 sum\n' >"$work/die0"
 printf 'all_reduce float32 64 0 sum\ndie float32 64 1 sum\n' >"$work/die1"

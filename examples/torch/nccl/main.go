@@ -30,7 +30,7 @@ func main() {
 	torch := flag.String("torch", "2.11", "version of PyTorch")
 	limit := flag.Duration("limit", 20*time.Second, "for one operation")
 	flag.Parse()
-	c := pg.Config{Backends: "nccl", Torch: *torch, Timeout: *limit, ConnectTimeout: *limit}
+	c := pg.Config{Backends: "nccl", Torch: *torch, Timeout: *limit}
 	if *eager {
 		c.Device = gpu(*device)
 	}
