@@ -55,7 +55,7 @@ func (c *Config) torch() *bootstrap.Torch {
 		return nil
 	}
 	v := c.version()
-	return &bootstrap.Torch{Dialect: gloo.Dialect(v), NoPing: !v.From(2, 5)}
+	return &bootstrap.Torch{Dialect: gloo.Dialect(v), NoPing: !v.From(2, 5), FreshStore: v.From(2, 6)}
 }
 
 // version returns PyTorch's version, which withDefaults has checked.
