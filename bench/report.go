@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -126,6 +127,8 @@ func (r *report) algorithm(x row) string {
 	switch {
 	case x.coll == plan.Send:
 		return "pair"
+	case r.options.device == onCUDA && r.options.backend == nccl.Name && x.coll != barrier:
+		return nccl.Name // which picks among its own algorithms
 	case r.options.device == onCUDA && x.coll != barrier:
 		return algorithmOf(r.variant.rules, x.coll, r.options.ranks, r.options.keyOf(x.testCase, x.count, x.bytes),
 			r.options.register, r.options.graph > 0)

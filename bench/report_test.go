@@ -110,3 +110,13 @@ func TestAlgorithmOf(t *testing.T) {
 	require.Equal(t, "ll128-twoshot", algorithmOf(table, plan.AllReduce, 4, 512<<10, true, false))
 	require.Equal(t, "pair", algorithmOf(table, plan.Send, 4, 8, false, false))
 }
+
+// TestAlgorithmOfNCCL names NCCL where it carries out the group's operations, for the tables of the other backend say nothing then.
+func TestAlgorithmOfNCCL(t *testing.T) {
+	var out bytes.Buffer
+	r := compared(t, &out, "-backend", nccl.Name)
+	x := row{testCase{collectives()[0], colligo.Float32, colligo.Sum}, 1 << 20, 4 << 20, timing{20, 19, 21}, nil, 0}
+	require.Equal(t, "nccl", r.algorithm(x))
+	r.options.backend = ""
+	require.NotEqual(t, "nccl", r.algorithm(x))
+}

@@ -9,14 +9,18 @@ import (
 )
 
 // Barrier returns when every rank has called it. The group's earlier collectives on the CPU are over then. It does not wait
-// for devices; BarrierOn does. Any error ends the group. c10d: barrier.
+// for devices; BarrierOn does. With ranks of PyTorch and no backend for the CPU it is a BarrierOn of the group's device. Any error ends
+// the group. c10d: barrier.
 func (g *Group) Barrier(ctx context.Context) error {
+	if d := usualDevice(g.orOutside()); d.Kind != colligo.CPU {
+		return g.BarrierOn(ctx, d)
+	}
 	return g.run(ctx, g.call().Barrier(colligo.Device{}))
 }
 
 // BarrierAsync starts a Barrier. Its Work is done when every rank has come to it. c10d: barrier with async_op.
 func (g *Group) BarrierAsync(ctx context.Context) *Work {
-	return g.start(ctx, g.newCall().Barrier(colligo.Device{}))
+	return g.start(ctx, g.newCall().Barrier(usualDevice(g.orOutside())))
 }
 
 // BarrierOn returns when the operations enqueued on a device are done on every rank: those on the caller's stream and those
@@ -41,6 +45,9 @@ func (g *Group) BarrierOn(ctx context.Context, devices ...colligo.Device) error 
 		}
 		return err
 	}
+	if speaksTorch(g) { // for which it is an all_reduce of all ranks on the device
+		return nil
+	}
 	return g.Barrier(ctx)
 }
 
@@ -62,7 +69,7 @@ func BarrierOnAsync(ctx context.Context, g *Group, devices ...colligo.Device) *W
 	g = g.orOutside()
 	o := barrierOn(g.newCall(), devices)
 	w := g.start(ctx, o)
-	if o.OnCPU() || g.size == 1 || w.op.Over {
+	if o.OnCPU() || g.size == 1 || w.op.Over || speaksTorch(g) {
 		return w
 	}
 	all := g.newCall().Barrier(colligo.Device{})

@@ -270,7 +270,7 @@ func (ps pendings) Done() bool {
 
 // launched returns the operations of a coalesced call as they are launched. Over Gloo some are one.
 func launched(g *Group, coll plan.Coll, ops []*op.Op, err error) ([]*op.Op, error) {
-	if err != nil || !speaksGloo(g) || g.size == 1 || coll != plan.AllReduce && coll != plan.AllGather {
+	if err != nil || !overGloo(g.devices.selected) || g.size == 1 || !ops[0].OnCPU() || coll != plan.AllReduce && coll != plan.AllGather {
 		return ops, err
 	}
 	return []*op.Op{op.Together(ops)}, nil
@@ -278,7 +278,7 @@ func launched(g *Group, coll plan.Coll, ops []*op.Op, err error) ([]*op.Op, erro
 
 // merged puts operations of a block together where that is faster, and ranks of PyTorch would not miss them.
 func merged(g *Group, ops []*op.Op) []*op.Op {
-	if speaksGloo(g) {
+	if overGloo(g.devices.selected) {
 		return ops
 	}
 	return op.Merge(ops)

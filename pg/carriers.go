@@ -276,6 +276,34 @@ func (g *Group) end(o *op.Op, err error) {
 	}
 }
 
+// open opens the backend of the device to which the group is bound, or makes it by a splitter.
+func (c *onDevice) open(ctx context.Context, id colligo.Device, split splitter) error {
+	if split == nil {
+		_, err := c.opened(ctx, id)
+		return err
+	}
+	b, err := split(ctx, c.devices.host)
+	if err == nil {
+		c.devices.put(id, b)
+	}
+	return err
+}
+
+// split makes a backend for another group out of that of the device to which this group is bound.
+func (c *onDevice) split(ctx context.Context, h backend.Host, color, key int) (backend.Backend, error) {
+	b, err := c.opened(ctx, c.config.Device)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := b.(backend.Splitter)
+	if !ok {
+		return nil, fmt.Errorf("the backend of %v cannot be split", c.config.Device)
+	}
+	c.devices.order.Lock()
+	defer c.devices.order.Unlock()
+	return s.Split(&op.Own{Context: ctx}, h, color, key)
+}
+
 // opened returns the group's backend for a device, and opens it if no operation has.
 func (c *onDevice) opened(ctx context.Context, id colligo.Device) (backend.Backend, error) {
 	g := (*Group)(c)

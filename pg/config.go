@@ -57,10 +57,11 @@ type Config struct {
 	// kind that has it. Empty takes what RegisterBackend registered. Other groups take it over.
 	//
 	// "gloo" makes this rank one of a job of PyTorch with that backend, on the CPU alone: see docs/gloo.md. Nothing of Transport,
-	// Compression, Checksum and Open is used then, and TLS encrypts the links but not the store.
+	// Compression, Checksum and Open is used then, and TLS encrypts the links but not the store. "nccl" with Torch makes it one with
+	// that backend, on a device alone: see docs/nccl.md. "cpu:gloo,cuda:nccl" has both.
 	Backends string
-	// Torch is the version of PyTorch that the other ranks run, such as "2.6", where Backends is "gloo". Empty is "2.11". It
-	// must be right for what differs between versions: 1.13 meets in another way, and later ones have more collectives.
+	// Torch is the version of PyTorch that the other ranks run, such as "2.6". Empty is "2.11" where Backends has gloo, and else says
+	// that all ranks are colligo's. It must be right for what differs between versions.
 	Torch string
 	// Device binds the group to one device, unless it is the CPU. The group then takes tensors on that device and on the CPU
 	// alone. Its backend is opened when the group forms instead of at first use. Other groups take it over. c10d: device_id.
@@ -77,7 +78,7 @@ type Config struct {
 	// DefaultMaxObject.
 	MaxObject int64
 	// ObjectDevice is where objects travel, if not on the CPU; object.OnDevice says it for single calls. Its backend must be a
-	// Stager. Jobs with ranks of PyTorch that have no other backend than NCCL need it; other groups take it over.
+	// Stager. Groups with ranks of PyTorch that have no other backend than NCCL take their own device. Other groups take it over.
 	ObjectDevice colligo.Device
 
 	Algo   map[string]string // collective to planner, before the table; see tuning.Algorithms
@@ -130,7 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Tuning == nil {
 		c.Tuning = tuning.Default()
 	}
-	if err := c.checkGloo(); err != nil {
+	if err := c.settleTorch(); err != nil {
 		return c, err
 	}
 	var err error
@@ -146,5 +147,5 @@ func (c *Config) backends() (backend.Selection, error) {
 	if err == nil && c.Device.Kind != colligo.CPU && names.Of(c.Device.Kind) == "" {
 		err = fmt.Errorf("bound to %v, for which there is no backend: %s", c.Device, backend.Linked())
 	}
-	return names, err
+	return c.withoutHost(names), err
 }

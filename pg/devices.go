@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,18 @@ func (d *devices) put(id colligo.Device, b backend.Backend) {
 	d.opened = append(d.opened, b)
 }
 
+// first returns the device of the backend that was opened first, the CPU if there is none.
+func (d *devices) first() colligo.Device {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, b := range d.by {
+		if b == d.opened[0] {
+			return id
+		}
+	}
+	return colligo.Device{}
+}
+
 // any reports whether a backend is open.
 func (d *devices) any() bool {
 	d.mu.Lock()
@@ -73,3 +86,6 @@ func (d *devices) close(cause error) error {
 	d.watch.Close()
 	return errors.Join(errs...)
 }
+
+// splitter makes a backend for a group, or for none, out of another group's.
+type splitter func(ctx context.Context, h backend.Host) (backend.Backend, error)

@@ -134,8 +134,10 @@ func (g *Group) admissible(ctx context.Context, o *op.Op) error {
 			return err
 		}
 	}
-	if err := g.host.Check(o); err != nil {
-		return g.explain(o, 0, err, false)
+	if o.OnCPU() {
+		if err := g.host.Check(o); err != nil {
+			return g.explain(o, 0, err, false)
+		}
 	}
 	if g.config.Debug.NaNCheck != On {
 		return nil

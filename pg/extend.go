@@ -38,10 +38,14 @@ func SequenceOf(g *Group) uint64 {
 // no limit.
 func ObjectsOf(g *Group) (limit int64, device colligo.Device) {
 	c := &g.orOutside().config
+	limit, device = DefaultMaxObject, c.ObjectDevice
 	if c.MaxObject > 0 {
-		return min(c.MaxObject, math.MaxInt), c.ObjectDevice
+		limit = min(c.MaxObject, math.MaxInt)
 	}
-	return DefaultMaxObject, c.ObjectDevice
+	if device.Kind == colligo.CPU {
+		device = usualDevice(g.orOutside())
+	}
+	return limit, device
 }
 
 // AllReduceAs reduces t as Group.AllReduce does. Recorder, metrics and hooks know it as an operation of another type. No

@@ -335,6 +335,8 @@ func TestGlooConfig(t *testing.T) {
 		{Backends: "gloo", Torch: "two"},
 		{Backends: "gloo", Debug: pg.DebugOptions{Level: pg.DebugDetail}},
 		{Backends: "gloo", Device: colligo.Device{Kind: colligo.CUDA}},
+		{Backends: "cpu:host", Torch: "2.11"},
+		{Torch: "2.11"},
 	} {
 		c.Store, c.Size = store.NewHash(), 1
 		_, err := pg.Init(context.Background(), c)

@@ -113,7 +113,7 @@ func (g *Group) Err() error {
 func (g *Group) Close() error {
 	g = g.orOutside()
 	var parted error
-	if g.config.CloseBarrier == On && g.mesh.Load() != nil && !speaksGloo(g) { // Gloo has no control channel
+	if g.config.CloseBarrier == On && g.mesh.Load() != nil && !speaksTorch(g) { // there is no control channel
 		parted = g.parting.part()
 	}
 	g.state.mu.Lock()
@@ -167,7 +167,7 @@ func (g *Group) String() string {
 type sharedJob struct {
 	*bootstrap.Job
 	ranks   int        // ranks of the default group
-	names   torchNames // of groups over Gloo
+	names   torchNames // of groups with ranks of PyTorch
 	open    openGroups
 	monitor monitor
 	dumper  dumper
@@ -262,5 +262,5 @@ func failures(groups []*Group) map[string]flight.Failure {
 	return all
 }
 
-// speaksGloo reports whether a group is one.
-func speaksGloo(g *Group) bool { return overGloo(g.devices.selected) }
+// speaksTorch reports whether other ranks of a group are PyTorch's.
+func speaksTorch(g *Group) bool { return g.config.Torch != "" || overGloo(g.devices.selected) }

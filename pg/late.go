@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
@@ -20,8 +22,8 @@ import (
 // It returns the error, nil if the group has failed meanwhile.
 func (e *events) late(o *op.Op) error {
 	g := e.g
-	if speaksGloo(g) {
-		return e.lateOverGloo(o)
+	if speaksTorch(g) {
+		return e.lateWithTorch(o)
 	}
 	own := g.control.Here()
 	if o.OnCPU() { // then this is the goroutine of the progress engine
@@ -53,11 +55,19 @@ func (e *events) late(o *op.Op) error {
 	return err
 }
 
-// lateOverGloo fails the group because an operation took too long. Ranks of PyTorch cannot be asked where they are, so the error names
-// those that the operation waits for.
-func (e *events) lateOverGloo(o *op.Op) error {
+// lateWithTorch fails the group because an operation took too long. Ranks of PyTorch cannot be asked where they are, so the error names
+// those that the operation waits for. On a device these are all that take part in it.
+func (e *events) lateWithTorch(o *op.Op) error {
 	g := e.g
-	peers := g.host.Waiting(o)
+	var peers []int
+	switch {
+	case o.OnCPU():
+		peers = g.host.Waiting(o)
+	case o.P2P():
+		peers = []int{int(o.Peer)}
+	default:
+		peers = slices.DeleteFunc(bootstrap.AllRanks(g.size), func(r int) bool { return r == g.rank })
+	}
 	err := fmt.Errorf("not over after %v, waits for %s", o.Limit.Round(time.Millisecond), ranklist.Text(peers))
 	cause := error(&suspected{diagnose.WithClass(err, colligo.ErrTimeout), peers})
 	at := o.Seq

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,8 +36,10 @@ func (g *Group) MonitoredBarrier(ctx context.Context, timeout time.Duration, wai
 	if timeout == 0 {
 		timeout = g.Timeout()
 	}
-	if speaksGloo(g) {
+	if overGloo(g.devices.selected) {
 		return monitoredOverGloo(ctx, g, timeout)
+	} else if speaksTorch(g) {
+		return g.ungated(0, colligo.NoRank, errNoMonitoredBarrier)
 	}
 	turn, peer, err := g.control.MonitoredBarrier(ctx, timeout, waitAll)
 	return g.ungated(turn, peer, err)
@@ -54,3 +57,6 @@ func monitoredOverGloo(ctx context.Context, g *Group, timeout time.Duration) err
 	}
 	return g.run(&op.Own{Context: ctx}, g.call().MonitoredBarrier(op.Answer))
 }
+
+// errNoMonitoredBarrier has c10d's words.
+var errNoMonitoredBarrier = errors.New("monitored_barrier is only implemented for GLOO backend")

@@ -106,8 +106,8 @@ func (g *Group) make(ctx context.Context, began time.Time, lists []bootstrap.Lis
 	if err != nil {
 		return nil, err
 	}
-	if speaksGloo(g) {
-		return (*onGloo)(g).make(ctx, c, lists, o)
+	if speaksTorch(g) {
+		return (*onTorch)(g).make(ctx, c, lists, o)
 	}
 	linking, cancel := context.WithDeadlineCause(ctx, began.Add(c.ConnectTimeout), errConnect)
 	defer cancel()
@@ -122,7 +122,7 @@ func (g *Group) make(ctx context.Context, began time.Time, lists []bootstrap.Lis
 	for i, l := range lists {
 		groups[i] = outside(g, l, c, o)
 		if rank := slices.Index(l.Ranks, g.rank); rank >= 0 && failed == nil {
-			groups[i], failed = g.openMember(linking, c, rank, l, o)
+			groups[i], failed = g.openMember(linking, c, rank, l, o, opening{})
 		}
 	}
 	if !o.LocalSync {
@@ -212,8 +212,8 @@ func outside(g *Group, l bootstrap.List, c Config, o *GroupOptions) *Group {
 }
 
 // openMember makes the group on a rank that belongs to it.
-func (g *Group) openMember(ctx context.Context, c Config, rank int, l bootstrap.List, o *GroupOptions) (*Group, error) {
-	how := opening{barrier: o.LocalSync}
+func (g *Group) openMember(ctx context.Context, c Config, rank int, l bootstrap.List, o *GroupOptions, how opening) (*Group, error) {
+	how.barrier = o.LocalSync
 	if !o.LocalSync {
 		how.broken = g.brokenBy
 	}

@@ -22,6 +22,8 @@ type opening struct {
 	barrier bool
 	// broken returns why the ranks cannot come, nil while they can. It counts until the links are open.
 	broken func() error
+	// split makes the backend of the device to which the group is bound, if another group's backend is split for it.
+	split splitter
 }
 
 // open makes a group: agrees with the other ranks through the store, and links with them. The context bounds all of it. The
@@ -47,7 +49,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 	j.open.add(g)
 	g.job.monitor.add(&g.handler)
 	sayFormed(ctx, g)
-	if err := g.settleIn(ctx, how.barrier); err != nil {
+	if err := g.settleIn(ctx, how); err != nil {
 		g.fail(err, true)
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -58,16 +60,16 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 }
 
 // settleIn does what a group that has formed is to do before it is handed out.
-func (g *Group) settleIn(ctx context.Context, barrier bool) error {
+func (g *Group) settleIn(ctx context.Context, how opening) error {
 	if d := g.config.Device; d.Kind != colligo.CPU {
-		if _, err := (*onDevice)(g).opened(&op.Own{Context: ctx}, d); err != nil {
+		if err := (*onDevice)(g).open(&op.Own{Context: ctx}, d, how.split); err != nil {
 			return err
 		}
 	}
-	if speaksGloo(g) && g.forming.Default {
-		return (*onGloo)(g).formed(ctx, 1, true)
+	if speaksTorch(g) && g.forming.Default {
+		return (*onTorch)(g).formed(ctx, 1, true)
 	}
-	if !barrier || speaksGloo(g) {
+	if !how.barrier || speaksTorch(g) {
 		return nil
 	}
 	return g.meetInStore(ctx, g.name)
@@ -86,9 +88,10 @@ func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selec
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
 	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Global: g.renumbered(), Tuning: c.Tuning, Group: &events{g}})
 	g.limits.timeout, g.limits.devices = c.Timeout, c.onDevices
-	g.devices.selected, g.devices.host = selected, &seam{g}
+	g.devices.selected = selected
 	g.devices.watch.Open(&events{g}, &g.ops)
 	g.forming = bootstrap.NewFormation(j.Job, m, c.wants(size, selected), c.Log)
+	g.devices.host = newSeam(g)
 	g.handle()
 	g.listen()
 	return g
@@ -119,8 +122,8 @@ func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
 
 // join links this rank with the others. Until its links are open it also fails when broken returns an error.
 func (g *Group) join(ctx context.Context, broken func() error) error {
-	if speaksGloo(g) {
-		return (*onGloo)(g).join(ctx)
+	if speaksTorch(g) {
+		return (*onTorch)(g).join(ctx)
 	}
 	if g.size == 1 {
 		return nil
@@ -164,7 +167,7 @@ func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, e
 
 // use gives the group its mesh.
 func (g *Group) use(mesh transport.Mesh) {
-	if !speaksGloo(g) {
+	if !speaksTorch(g) {
 		g.host.Use(mesh)
 		g.control.Use(mesh)
 	}

@@ -10,10 +10,25 @@ import (
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/store"
 )
 
 // seam is a group as its backends see it.
-type seam struct{ g *Group }
+type seam struct {
+	g     *Group
+	store store.Store
+	torch *backend.Torch
+}
+
+// newSeam returns the seam of a group. With ranks of PyTorch backends see the part of the store in which theirs meet.
+func newSeam(g *Group) *seam {
+	s := &seam{g: g, store: g.forming.Store}
+	if speaksTorch(g) {
+		s.store = rendezvousOf(g).Device(colligo.CUDA.String())
+		s.torch = &backend.Torch{Version: g.config.version(), Bound: g.config.Device.Kind != colligo.CPU}
+	}
+	return s
+}
 
 var (
 	_ backend.Host = (*seam)(nil)
@@ -46,18 +61,21 @@ func (s *seam) Fail(err error) { s.g.fail(err, true) }
 
 // Count implements backend.Host.
 func (s *seam) Count(ctx context.Context, key string, n int64) (int64, error) {
-	return s.g.forming.Store.Add(ctx, key, n)
+	return s.store.Add(ctx, key, n)
 }
 
 // Set implements backend.Host.
 func (s *seam) Set(ctx context.Context, key string, value []byte) error {
-	return s.g.forming.Store.Set(ctx, key, value)
+	return s.store.Set(ctx, key, value)
 }
 
 // Get implements backend.Host.
 func (s *seam) Get(ctx context.Context, key string) ([]byte, error) {
-	return s.g.forming.Store.Get(ctx, key)
+	return s.store.Get(ctx, key)
 }
+
+// Torch implements backend.Host.
+func (s *seam) Torch() *backend.Torch { return s.torch }
 
 // Do implements backend.Host.
 func (s *seam) Do(ctx context.Context, c *backend.Call) error {
@@ -110,7 +128,7 @@ func (s *seam) Dup(ctx context.Context, limit time.Duration) (backend.Dup, error
 	if err != nil {
 		return nil, err
 	}
-	return &duplicate{seam{n}}, nil
+	return &duplicate{*newSeam(n)}, nil
 }
 
 // duplicate is a group that a backend has for itself.

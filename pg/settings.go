@@ -70,8 +70,8 @@ type setting struct {
 	apply func(c *Config, name, value string) error
 }
 
-// torch returns the aliases TORCH_NCCL_X and NCCL_X, the older one last.
-func torch(x string) []string { return []string{"TORCH_NCCL_" + x, "NCCL_" + x} }
+// ofTorch returns the aliases TORCH_NCCL_X and NCCL_X, the older one last.
+func ofTorch(x string) []string { return []string{"TORCH_NCCL_" + x, "NCCL_" + x} }
 
 // variables is the one list of variables.
 var variables = []setting{
@@ -79,9 +79,9 @@ var variables = []setting{
 		func(c *Config) *time.Duration { return &c.Timeout }),
 	seconds("COLLIGO_CONNECT_TIMEOUT_SEC", nil, "300", "limit of reaching the store and of all ranks finding and linking one another",
 		func(c *Config) *time.Duration { return &c.ConnectTimeout }),
-	switched("COLLIGO_BLOCKING_WAIT", torch("BLOCKING_WAIT"), "0", "Work.Wait holds the caller until an operation on a device is done, and no longer than its timeout",
+	switched("COLLIGO_BLOCKING_WAIT", ofTorch("BLOCKING_WAIT"), "0", "Work.Wait holds the caller until an operation on a device is done, and no longer than its timeout",
 		func(c *Config) *Toggle { return &c.Watchdog.BlockingWait }),
-	{Setting{"COLLIGO_ASYNC_ERROR_HANDLING", torch("ASYNC_ERROR_HANDLING"), "0 1 2 3", "2",
+	{Setting{"COLLIGO_ASYNC_ERROR_HANDLING", ofTorch("ASYNC_ERROR_HANDLING"), "0 1 2 3", "2",
 		"when a group has failed: 0 leave devices to who waits, 1 clean up and end the process, 2 clean up, 3 end the process at once; " +
 			"of the aliases 1 and 3 count as 2, for torchrun sets 1 for every process, and no process ends unasked"},
 		func(c *Config) bool { return c.Watchdog.OnError != 0 }, applyErrorMode},
@@ -98,7 +98,7 @@ var variables = []setting{
 		func(c *Config) *Toggle { return &c.InitBarrier }),
 	switched("COLLIGO_CLOSE_BARRIER", nil, "0", "Close waits for all ranks, and finds a rank that has left a collective out or died",
 		func(c *Config) *Toggle { return &c.CloseBarrier }),
-	switched("COLLIGO_DESYNC_DEBUG", torch("DESYNC_DEBUG"), "0", "on a timeout log where every rank is",
+	switched("COLLIGO_DESYNC_DEBUG", ofTorch("DESYNC_DEBUG"), "0", "on a timeout log where every rank is",
 		func(c *Config) *Toggle { return &c.Debug.Desync }),
 	switched("COLLIGO_ENABLE_MONITORING", []string{"TORCH_NCCL_ENABLE_MONITORING"}, "1", "watch the watchdog and whoever drives a group",
 		func(c *Config) *Toggle { return &c.Watchdog.Monitor }),
@@ -110,7 +110,7 @@ var variables = []setting{
 	{Setting{"COLLIGO_FR_BUFFER_SIZE", []string{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, "int", strconv.Itoa(flight.DefaultCapacity),
 		"operations that the flight recorder keeps; 0 turns it off"},
 		func(c *Config) bool { return c.Recorder.Entries != 0 }, applyEntries},
-	switched("COLLIGO_ENABLE_TIMING", torch("ENABLE_TIMING"), "0", "the flight recorder measures durations on devices",
+	switched("COLLIGO_ENABLE_TIMING", ofTorch("ENABLE_TIMING"), "0", "the flight recorder measures durations on devices",
 		func(c *Config) *Toggle { return &c.Recorder.Timing }),
 	switched("COLLIGO_DUMP_ON_TIMEOUT", []string{"TORCH_FR_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"}, "1", "dump the flight recorder when a group fails",
 		func(c *Config) *Toggle { return &c.Recorder.DumpOnError }),

@@ -55,7 +55,7 @@ func (g *Group) Shrink(ctx context.Context, exclude ...int) (*Group, error) {
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: shrink: %w", ErrNotMember)
 	}
-	if speaksGloo(g) {
+	if speaksTorch(g) {
 		return nil, fmt.Errorf("pg: shrink: %w", errors.ErrUnsupported)
 	}
 	expected, err := g.remaining(exclude)

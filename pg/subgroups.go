@@ -82,7 +82,7 @@ func (g *Group) SplitByColor(ctx context.Context, color, key int, o GroupOptions
 	if !g.IsMember() {
 		return nil, fmt.Errorf("pg: split by color: %w", ErrNotMember)
 	}
-	if speaksGloo(g) {
+	if speaksTorch(g) {
 		return nil, fmt.Errorf("pg: split by color: %w: ranks of PyTorch would miss its all-gather", errors.ErrUnsupported)
 	}
 	if color < NoColor {
@@ -114,6 +114,9 @@ func (g *Group) split(ctx context.Context, began time.Time, lists []bootstrap.Li
 	}
 	if n := g.forming.CountSplit(); o.Desc == "" {
 		o.Desc = fmt.Sprintf("%s:split:%d", g.config.Desc, n)
+	}
+	if speaksTorch(g) && !overGloo(g.devices.selected) {
+		return (*onTorch)(g).split(ctx, lists, &o)
 	}
 	all, err := g.make(ctx, began, lists, &o)
 	if err != nil {

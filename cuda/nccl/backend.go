@@ -15,16 +15,18 @@ import (
 )
 
 // Name is the backend's name in pg.Config.Backend.
-const Name = "nccl"
+const Name = backend.NCCL
 
 func init() { backend.Register(colligo.CUDA, Name, open) }
 
 // Options say how a group's backend is made. The zero value is the default.
 type Options struct {
-	Config  Config        // of the communicators; the same on all ranks
-	Timeout time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
-	Driver  *cuda.Driver  // nil opens the machine's
-	Library *Library      // nil opens the machine's
+	Config Config // of the communicators; the same on all ranks
+	// RanksPerRoot is how many ranks of a communicator meet by one identity; 0 is 128. The same on all ranks.
+	RanksPerRoot int
+	Timeout      time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
+	Driver       *cuda.Driver  // nil opens the machine's
+	Library      *Library      // nil opens the machine's
 }
 
 type optionsKey struct{}
@@ -40,6 +42,7 @@ type ncclBackend struct {
 	*streamorder.Order
 	*devmem.Reader
 	group      backend.Host
+	torch      *backend.Torch // of a job with ranks of PyTorch, else nil
 	rank, size int
 	options    Options
 	library    *Library
@@ -50,6 +53,7 @@ type ncclBackend struct {
 	// Under the order's lock.
 	inBlock  bool
 	blockErr error
+	scratch  scratch
 
 	mu      sync.Mutex
 	main    *Comm
@@ -61,23 +65,38 @@ var (
 	_ backend.Grouper     = (*ncclBackend)(nil)
 	_ backend.Tracker     = (*ncclBackend)(nil)
 	_ backend.Reader      = (*ncclBackend)(nil)
+	_ backend.Splitter    = (*ncclBackend)(nil)
+	_ backend.Stager      = (*ncclBackend)(nil)
 	_ streamorder.Carrier = (*ncclBackend)(nil)
 )
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it.
 func open(ctx context.Context, g backend.Host, d colligo.Device) (backend.Backend, error) {
-	b := &ncclBackend{group: g, rank: g.Rank(), size: g.Size(), pairs: map[int]*Comm{}}
-	b.options, _ = ctx.Value(optionsKey{}).(Options)
-	if err := b.open(ctx, d); err != nil {
+	return newBackend(ctx, g, Options{}).start(ctx, d, nil)
+}
+
+// newBackend returns a backend that is not open. Options of the context come before the ones given.
+func newBackend(ctx context.Context, g backend.Host, o Options) *ncclBackend {
+	b := &ncclBackend{group: g, torch: g.Torch(), rank: g.Rank(), size: g.Size(), options: o}
+	b.pairs = map[int]*Comm{}
+	if given, ok := ctx.Value(optionsKey{}).(Options); ok {
+		b.options = given
+	}
+	return b
+}
+
+// start opens the backend. First makes its communicator, if that is not to be made of the group's ranks by an identity.
+func (b *ncclBackend) start(ctx context.Context, d colligo.Device, first func(context.Context) (*Comm, error)) (backend.Backend, error) {
+	if err := b.open(ctx, d, first); err != nil {
 		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
-		g.Fail(err)
+		b.group.Fail(err)
 		b.Abort(err)
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
-func (b *ncclBackend) open(ctx context.Context, d colligo.Device) (err error) {
+func (b *ncclBackend) open(ctx context.Context, d colligo.Device, first func(context.Context) (*Comm, error)) (err error) {
 	driver := b.options.Driver
 	if driver == nil {
 		if driver, err = cuda.Open(); err != nil {
@@ -94,11 +113,11 @@ func (b *ncclBackend) open(ctx context.Context, d colligo.Device) (err error) {
 	}
 	b.Order = streamorder.New(b.device, b.rank, b.size, b)
 	b.check = devmem.NewChecker(driver, b.device)
-	return streamorder.OnDevice(b.device, func(t cuda.Thread) error { return b.openOn(ctx, t) })
+	return streamorder.OnDevice(b.device, func(t cuda.Thread) error { return b.openOn(ctx, t, first) })
 }
 
-// openOn makes the streams and the communicator.
-func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread) (err error) {
+// openOn makes the streams, and the communicator unless its first operation is to make it.
+func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(context.Context) (*Comm, error)) (err error) {
 	if err := b.Order.Open(t); err != nil {
 		return err
 	}
@@ -106,70 +125,21 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread) (err error) {
 		return err
 	}
 	b.opened = true
-	if b.main, err = b.join(ctx, "0", b.rank, b.size); err != nil {
-		return err
+	switch {
+	case first != nil:
+		c, err := first(ctx)
+		if err := b.keep(c, err); err != nil {
+			return err
+		}
+	case !b.lazy():
+		if err := b.communicate(ctx); err != nil {
+			return err
+		}
 	}
 	b.group.Log().Info("NCCL carries the group's operations on a device", "group", b.group.Name(), "rank", b.rank, "device", b.device.Place(),
 		"version", b.library.Version(), "path", b.library.Path)
 	b.Watch(b.limit(), b.look, b.group.Fail)
 	return b.group.Err()
-}
-
-// join makes a communicator of some ranks of the group. The first of them makes its identity, which the others find in the
-// group's store under the communicator's name.
-func (b *ncclBackend) join(ctx context.Context, name string, rank, size int) (*Comm, error) {
-	id, err := b.identity(ctx, name, rank)
-	if err != nil {
-		return nil, fmt.Errorf("the identity of communicator %s: %w", name, err)
-	}
-	c, err := b.library.NewComm(id, rank, size, b.options.Config)
-	if err != nil {
-		return nil, err
-	}
-	limited, cancel := context.WithTimeout(ctx, b.limit())
-	defer cancel()
-	return c, c.Settle(limited)
-}
-
-func (b *ncclBackend) identity(ctx context.Context, name string, rank int) (*UniqueID, error) {
-	key := "nccl/" + name
-	if rank == 0 {
-		id, err := b.library.NewUniqueID()
-		if err != nil {
-			return nil, err
-		}
-		return id, b.group.Set(ctx, key, id[:])
-	}
-	got, err := b.group.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if len(got) != len(UniqueID{}) {
-		return nil, fmt.Errorf("%d bytes under %s in the store, an identity has %d", len(got), key, len(UniqueID{}))
-	}
-	return (*UniqueID)(got), nil
-}
-
-// pair returns the communicator with one peer, for sends and receives outside a block. It is made at the first of them, which
-// both ranks call. c10d's process group has the same communicators.
-func (b *ncclBackend) pair(ctx context.Context, peer int) (c *Comm, me int, err error) {
-	low, high := min(b.rank, peer), max(b.rank, peer)
-	if b.rank == high {
-		me = 1
-	}
-	if c := b.pairs[peer]; c != nil {
-		return c, me, nil
-	}
-	if c, err = b.join(ctx, fmt.Sprintf("%d:%d", low, high), me, 2); err != nil {
-		return nil, me, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pairs[peer] = c
-	if b.aborted {
-		return nil, me, errors.Join(b.Failure.Err(), c.Abort())
-	}
-	return c, me, nil
 }
 
 // limit returns how long an operation may stay unfinished.
@@ -192,36 +162,10 @@ func (b *ncclBackend) look(t cuda.Thread) error {
 			return err
 		}
 		if limit := b.limit(); b.Failure.Err() == nil && open > limit {
-			return fmt.Errorf("the device of rank %d is not done after %v: %w", b.rank, limit, colligo.ErrTimeout)
+			return fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
 		}
 	}
 	return nil
-}
-
-// asyncError asks all communicators.
-func (b *ncclBackend) asyncError() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.aborted {
-		return nil
-	}
-	for _, c := range b.comms() {
-		if err := c.AsyncError(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// comms returns the communicators that there are. The caller holds b.mu.
-func (b *ncclBackend) comms() (all []*Comm) {
-	if b.main != nil {
-		all = append(all, b.main)
-	}
-	for _, c := range b.pairs {
-		all = append(all, c)
-	}
-	return all
 }
 
 // Abort ends what is pending because the group has failed. After a peaceful end Close lets pending operations end first.
@@ -274,7 +218,7 @@ func (b *ncclBackend) Close() error {
 		return errors.Join(b.Drain(t), b.leave())
 	})
 	free := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
-		return errors.Join(b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
+		return errors.Join(b.scratch.free(t), b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
 	})
 	return streamorder.Brief(errors.Join(end, free, b.device.Close()))
 }

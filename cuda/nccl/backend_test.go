@@ -26,6 +26,7 @@ type rank struct {
 	device *cuda.Device
 	stream cuda.Stream
 	memory []cuda.Pointer
+	sim    *ncclsim.Sim
 }
 
 // onRanks calls f for each rank of a group whose operations the simulated library carries out.

@@ -118,29 +118,37 @@ func (c *Comm) Group(f func() error) error {
 	return errors.Join(err, c.begun("ncclGroupEnd", l.table.GroupEnd()))
 }
 
-// Part is what one rank gets or gives: count elements at an address.
+// Part is what one rank gets or gives: count elements at an address. With a negative count there is no such message; an empty one
+// is sent.
 type Part struct {
 	At    cuda.Pointer
 	Count int
 }
 
-// Exchange enqueues a group of sends and receives: to each rank its part of ins, and from each rank its part of outs. Empty
-// parts are left out on both sides. All_to_all, gather and scatter of any counts are exchanges.
+// noPart is a message that is not there.
+var noPart = Part{Count: -1}
+
+// emptySince is the version from which an empty message is sent. PyTorch's ranks leave it out with older libraries.
+const emptySince = 21400
+
+// Exchange enqueues a group of sends and receives: to each rank its part of ins, and from each rank its part of outs.
+// All_to_all, gather and scatter of any counts are exchanges.
 func (c *Comm) Exchange(outs, ins []Part, d colligo.DType, s cuda.Stream) error {
 	if len(outs) > c.size || len(ins) > c.size {
 		return fmt.Errorf("nccl: an exchange of %d and %d parts among %d ranks", len(outs), len(ins), c.size)
 	}
+	goes := func(all []Part, q int) bool {
+		return q < len(all) && (all[q].Count > 0 || all[q].Count == 0 && c.library.version >= emptySince)
+	}
 	return c.Group(func() error {
-		for to, p := range ins {
-			if p.Count > 0 {
-				if err := c.Send(p.At, p.Count, d, to, s); err != nil {
+		for q := range c.size {
+			if goes(ins, q) {
+				if err := c.Send(ins[q].At, ins[q].Count, d, q, s); err != nil {
 					return err
 				}
 			}
-		}
-		for from, p := range outs {
-			if p.Count > 0 {
-				if err := c.Recv(p.At, p.Count, d, from, s); err != nil {
+			if goes(outs, q) {
+				if err := c.Recv(outs[q].At, outs[q].Count, d, q, s); err != nil {
 					return err
 				}
 			}

@@ -64,10 +64,16 @@ func (l *Library) NewComms(devices []int) ([]*Comm, error) {
 const NoColor = -1
 
 // Split makes a communicator of the ranks with one color, in the order of their keys. All ranks call it. With NoColor the
-// result is nil.
+// result is nil. The zero configuration is that of this communicator.
 func (c *Comm) Split(color, key int, config Config) (*Comm, error) {
 	l := c.library
-	raw, err := config.raw(l)
+	var raw *RawConfig
+	var err error
+	if config != (Config{}) {
+		raw, err = config.raw(l)
+	} else {
+		config.NonBlocking = c.nonBlocking
+	}
 	err = errors.Join(err, l.has("ncclCommSplit", l.table.CommSplit != nil))
 	if err != nil {
 		return nil, err

@@ -26,18 +26,25 @@ func (b *ncclBackend) Check(_ cuda.Thread, c *backend.Call, _ cuda.Stream) error
 
 // Enqueue implements streamorder.Carrier. Parts of unequal lengths become a group of calls, one for each rank, as in c10d's
 // process group.
-func (b *ncclBackend) Enqueue(ctx context.Context, _ cuda.Thread, c *backend.Call, s cuda.Stream) error {
+func (b *ncclBackend) Enqueue(ctx context.Context, t cuda.Thread, c *backend.Call, s cuda.Stream) error {
 	if b.blockErr != nil {
 		return b.blockErr
 	}
+	if c.Coll == plan.Send || c.Coll == plan.Recv {
+		return b.message(ctx, c, s)
+	}
+	if c.Coll == plan.Barrier && b.torch == nil {
+		return nil // its Pending marks the end of the operations before; the ranks meet elsewhere
+	}
+	if err := b.communicate(ctx); err != nil {
+		return err
+	}
 	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
 	switch c.Coll {
-	case plan.Barrier: // its Pending marks the end of the operations before; the ranks meet elsewhere
-		return nil
-	case plan.Send, plan.Recv:
-		return b.message(ctx, c, s)
+	case plan.Barrier:
+		return b.barrier(t, s)
 	case plan.AllReduce, plan.Reduce, plan.ReduceScatter:
-		return b.reduce(c, shape, s)
+		return b.reduce(t, c, shape, s)
 	case plan.Broadcast:
 		at := devmem.Address(c.Out)
 		if b.rank == c.Root {
@@ -45,7 +52,7 @@ func (b *ncclBackend) Enqueue(ctx context.Context, _ cuda.Thread, c *backend.Cal
 		}
 		return b.main.Broadcast(at, at, c.Count, c.DType, c.Root, s)
 	case plan.AllGather:
-		return b.allGather(c, shape, s)
+		return b.allGather(t, c, shape, s)
 	case plan.AllToAll, plan.Gather, plan.Scatter:
 		outs, ins := b.parts(c, shape)
 		return b.main.Exchange(outs, ins, c.DType, s)
@@ -53,10 +60,27 @@ func (b *ncclBackend) Enqueue(ctx context.Context, _ cuda.Thread, c *backend.Cal
 	return fmt.Errorf("nccl: %v has no form on a device", c.Coll)
 }
 
-// message enqueues a send or a receive: in a block on the group's communicator, else on that of the pair.
+// barrier enqueues an all_reduce of one float32, which is what PyTorch's ranks call.
+func (b *ncclBackend) barrier(t cuda.Thread, s cuda.Stream) error {
+	one, err := b.scratch.take(t, colligo.Float32.Size(), s)
+	if err != nil {
+		return err
+	}
+	sum, err := b.main.Reduction(colligo.Float32, colligo.KindSum)
+	return errors.Join(err, t.Set32(one, 0, 1, s), b.main.AllReduce(one, one, 1, sum, s))
+}
+
+// message enqueues a send or a receive: in a block on the group's communicator, else on that of the pair. Where PyTorch's ranks are
+// bound to a device they have no other than the group's.
 func (b *ncclBackend) message(ctx context.Context, c *backend.Call, s cuda.Stream) error {
-	comm, peer := b.main, c.Peer
-	if !b.inBlock {
+	var comm *Comm
+	peer := c.Peer
+	if b.inBlock || b.torch != nil && b.torch.Bound {
+		if err := b.communicate(ctx); err != nil {
+			return err
+		}
+		comm = b.main
+	} else {
 		pair, me, err := b.pair(ctx, c.Peer)
 		if err != nil {
 			return err
@@ -70,7 +94,7 @@ func (b *ncclBackend) message(ctx context.Context, c *backend.Call, s cuda.Strea
 }
 
 // reduce enqueues the collectives that reduce.
-func (b *ncclBackend) reduce(c *backend.Call, shape plan.Shape, s cuda.Stream) error {
+func (b *ncclBackend) reduce(t cuda.Thread, c *backend.Call, shape plan.Shape, s cuda.Stream) error {
 	r, err := b.reduction(c)
 	if err != nil {
 		return err
@@ -82,6 +106,8 @@ func (b *ncclBackend) reduce(c *backend.Call, shape plan.Shape, s cuda.Stream) e
 		err = b.main.Reduce(devmem.Address(c.In), devmem.Address(c.Out), c.Count, r, c.Root, s)
 	case c.Ins == nil && c.Counts == nil:
 		err = b.main.ReduceScatter(devmem.Address(c.In), devmem.Address(c.Out), c.Count, r, s)
+	case c.Counts == nil && !b.inBlock:
+		err = b.reduceList(t, c, r, s)
 	default:
 		err = b.main.Group(func() error { return b.reduceParts(c, shape, r, s) })
 	}
@@ -108,12 +134,16 @@ func (b *ncclBackend) reduceParts(c *backend.Call, shape plan.Shape, r Reduction
 	return nil
 }
 
-// reduction returns a call's reduction. One of a premultiplied sum is made anew for each call.
+// reduction returns a call's reduction. One of a premultiplied sum is made anew for each call. A factor on the device is read
+// there, when the call runs.
 func (b *ncclBackend) reduction(c *backend.Call) (Reduction, error) {
 	if c.Op.Kind() != colligo.KindPremulSum {
 		return b.main.Reduction(c.DType, c.Op.Kind())
 	}
 	factor, by := c.Op.Factor()
+	if by != nil && by.Device().Kind != colligo.CPU {
+		return b.main.PremulSumOn(c.DType, devmem.Address(*by))
+	}
 	if by != nil {
 		var err error
 		if factor, err = kernels.Scalar(*by); err != nil {
@@ -147,11 +177,14 @@ func factorBytes(d colligo.DType, f float64) ([]byte, error) {
 	return b, nil
 }
 
-// allGather enqueues an all-gather. Parts of unequal lengths, or of a list, are a group of broadcasts.
-func (b *ncclBackend) allGather(c *backend.Call, shape plan.Shape, s cuda.Stream) error {
+// allGather enqueues an all-gather. Parts of unequal lengths are a group of broadcasts.
+func (b *ncclBackend) allGather(t cuda.Thread, c *backend.Call, shape plan.Shape, s cuda.Stream) error {
 	in := devmem.Address(c.In)
-	if c.Outs == nil && c.Counts == nil {
+	switch {
+	case c.Outs == nil && c.Counts == nil:
 		return b.main.AllGather(in, devmem.Address(c.Out), c.Count, c.DType, s)
+	case c.Counts == nil && !b.inBlock:
+		return b.gatherList(t, c, s)
 	}
 	out := devmem.Parts{One: c.Out, List: c.Outs, Elem: c.DType.Size()}
 	return b.main.Group(func() error {
@@ -178,6 +211,9 @@ func (b *ncclBackend) parts(c *backend.Call, shape plan.Shape) (outs, ins []Part
 	in, out := devmem.Parts{One: c.In, List: c.Ins, Elem: elem}, devmem.Parts{One: c.Out, List: c.Outs, Elem: elem}
 	outs, ins = make([]Part, b.size), make([]Part, b.size)
 	for q := range b.size {
+		outs[q], ins[q] = noPart, noPart
+	}
+	for q := range b.size {
 		switch {
 		case c.Coll == plan.AllToAll:
 			ins[q] = Part{in.At(q, shape.PartOff(q)), shape.PartLen(q)}
@@ -199,7 +235,9 @@ func (b *ncclBackend) parts(c *backend.Call, shape plan.Shape) (outs, ins []Part
 
 // BeginBlock implements streamorder.Carrier. The library launches the calls of a group together, so none waits for another.
 func (b *ncclBackend) BeginBlock([]backend.Call) (together bool) {
-	b.blockErr = b.library.GroupStart()
+	if b.blockErr = b.communicate(context.Background()); b.blockErr == nil { // within limits of its own
+		b.blockErr = b.library.GroupStart()
+	}
 	b.inBlock = b.blockErr == nil
 	return true
 }

@@ -30,6 +30,9 @@ type Host interface {
 	// Set puts a value under a key of the group in its store. Get returns the value under a key once there is one.
 	Set(ctx context.Context, key string, value []byte) error
 	Get(ctx context.Context, key string) ([]byte, error)
+	// Torch returns what there is to know of other ranks that are PyTorch's, nil where all are colligo's. With ranks of PyTorch a
+	// backend calls neither Count nor Do nor Dup.
+	Torch() *Torch
 	// Do carries out a call on tensors of the CPU and returns when it is done. All ranks of the group make the same calls in the
 	// same order. The operation is the group's own: it has no number and is not recorded.
 	Do(ctx context.Context, c *Call) error

@@ -18,6 +18,8 @@ const (
 	Native = "peer"
 	// Gloo is the backend of tensors on the CPU in a job whose other ranks are PyTorch's, with its backend "gloo".
 	Gloo = "gloo"
+	// NCCL is the backend of tensors on NVIDIA's devices that NVIDIA's library carries out, also with ranks of PyTorch.
+	NCCL = "nccl"
 )
 
 // Opener makes a group's backend for the device of the first tensor that the group sees. All ranks call it at the same

@@ -109,7 +109,7 @@ func TestCloseLetsPendingEnd(t *testing.T) {
 
 // TestCloseNamesPending closes a group under operations that its peer never calls. Blocking calls on a device are pending, too.
 func TestCloseNamesPending(t *testing.T) {
-	each(t, 2, func(r *rank) {
+	eachWith(t, 2, options{noNCCL: true}, func(r *rank) {
 		r.summed()
 		number := len(recent(r.Dump(everything)))
 		if r.Rank() == 0 {

@@ -9,7 +9,7 @@ const (
 	devicesOnly = "is about devices"
 )
 
-// fewer says why a test does not run on sim, shm, cudasim and gpu.
+// fewer says why a test does not run on sim, shm, cudasim, nccl and gpu.
 var fewer = map[string]string{
 	"TestDefaultStoreTimeoutNCCL":           noTensor,
 	"TestInitNoGPUs":                        "is about machines without GPUs",

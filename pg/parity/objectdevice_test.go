@@ -22,7 +22,7 @@ var ways = map[string]func(r *rank) context.Context{
 			return r.ctx
 		}
 		o := peer.Options{Driver: r.driver, Memory: 24 << 20, Staged: true}
-		return peer.OnStream(peer.With(r.t.Context(), o), r.Stream)
+		return peer.With(r.ctx, o)
 	},
 }
 

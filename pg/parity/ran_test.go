@@ -16,13 +16,14 @@ const (
 	onSim       = "sim"       // CPU ranks over the simulated network
 	onShm       = "shm"       // CPU ranks over shared memory
 	onCudasim   = "cudasim"   // simulated devices
+	onNCCL      = "nccl"      // simulated devices and a simulated NCCL
 	onGPU       = "gpu"       // real devices
 	inProcesses = "processes" // a process for each rank
 	byItself    = "no ranks"  // one rank, or a call without one
 )
 
 // media is the order of the media in a row.
-var media = []string{onSim, onShm, onCudasim, onGPU, inProcesses, byItself}
+var media = []string{onSim, onShm, onCudasim, onNCCL, onGPU, inProcesses, byItself}
 
 // ran has the media on which each test of this run has run.
 var ran = struct {

@@ -15,6 +15,8 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
@@ -52,6 +54,7 @@ type options struct {
 	onlyCPU     bool // the situation does not exist on devices
 	onlyDevices bool // it exists there only
 	noSim       bool // it needs real time
+	noNCCL      bool // a message comes first whose other end never comes: NCCL makes the communicator of the two ranks then, and waits
 }
 
 // each runs f on all ranks of a group of n, on every medium.
@@ -81,6 +84,10 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 	}
 	runs(t, onCudasim, onGPU)
 	t.Run("cudasim", func(t *testing.T) { o.onDevices(t, n, simulated(t, n), n, f) })
+	if !o.noNCCL {
+		runs(t, onNCCL)
+		t.Run("nccl", func(t *testing.T) { o.onNCCL(t, n, f) })
+	}
 	if os.Getenv("COLLIGO_GPU") != "" {
 		t.Run("gpu", func(t *testing.T) {
 			d, err := cuda.Open()
@@ -107,6 +114,26 @@ func simulated(t *testing.T, n int) *cuda.Driver {
 		sim.Close()
 	})
 	return sim.Driver()
+}
+
+// onNCCL runs f on ranks that have simulated devices, whose operations the simulated NCCL carries out.
+func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
+	d := simulated(t, n)
+	sim := ncclsim.New(d, ncclsim.Version)
+	t.Cleanup(func() { require.NoError(t, sim.Close()) })
+	l, err := sim.Library()
+	require.NoError(t, err)
+	by := *o
+	by.config = func(rank int, c *pg.Config) {
+		c.Backends = "cpu:host,cuda:nccl"
+		if o.config != nil {
+			o.config(rank, c)
+		}
+	}
+	by.onDevices(t, n, d, n, func(r *rank) {
+		r.ctx = nccl.With(r.ctx, nccl.Options{Driver: d, Library: l})
+		f(r)
+	})
 }
 
 // onDevices runs f on ranks that have their tensors on devices, which the ranks take in turn.

@@ -96,8 +96,9 @@ func render(tests map[string]string, on map[string][]string) []byte {
 Written by `+"`go test ./pg/parity -update`"+` from the names of the tests, and from the media on which they have run. Not to be edited.
 
 The tests are in pg/parity. Media: sim, CPU ranks over the simulated network; shm, CPU ranks over shared memory; cudasim, simulated
-GPUs; gpu, real GPUs, where COLLIGO_GPU is set; processes, a process for each rank. A test that runs on fewer of the first four than
-all says why. The last column says where a test asserts less than PyTorch's or something else; it is empty where both assert the same.
+GPUs; nccl, simulated GPUs by a simulated NCCL; gpu, real GPUs, where COLLIGO_GPU is set; processes, a process for each rank. A test
+that runs on fewer of the first five than all says why. The last column says where a test asserts less than PyTorch's or something
+else; it is empty where both assert the same.
 
 `)
 	all := rowsOf(tests, on)
@@ -171,7 +172,7 @@ func TestParity(t *testing.T) {
 		if r.test == "" || *update {
 			continue
 		}
-		least := slices.ContainsFunc([]string{onSim, onShm, onCudasim, onGPU}, func(m string) bool { return !slices.Contains(r.media, m) })
+		least := slices.ContainsFunc([]string{onSim, onShm, onCudasim, onNCCL, onGPU}, func(m string) bool { return !slices.Contains(r.media, m) })
 		if least && fewer[r.test] == "" {
 			t.Errorf("%s runs on %v only, and nothing says why", r.test, r.media)
 		} else if !least && fewer[r.test] != "" {

@@ -307,6 +307,10 @@ func fold(parts []*call) ([]byte, error) {
 	sum := make([]byte, parts[0].ins)
 	for r, p := range parts {
 		in := p.input
+		if p.op == nccl.Avg { // of floating point numbers; of whole ones NCCL divides the sum
+			each := 1 / float64(len(parts))
+			p.factor = &each
+		}
 		if p.factor != nil {
 			scale, err := kernels.Lookup(dtypes[p.dtype], colligo.KindPremulSum)
 			if err != nil {

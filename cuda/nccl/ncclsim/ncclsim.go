@@ -117,6 +117,14 @@ type world struct {
 	size, joined int
 	collectives  map[uint64]*meeting
 	messages     map[lane]*message
+	splits       map[int]*splitting
+}
+
+// splitting is what the ranks of a split meet in.
+type splitting struct {
+	colors, keys []int
+	come         int
+	ids          map[int]nccl.UniqueID // by color
 }
 
 // lane is one message of a pair of ranks.
@@ -145,6 +153,7 @@ type comm struct {
 	rank         int
 	device       *cuda.Device
 	collectives  uint64
+	splits       int
 	sends, recvs map[int]uint64
 	aborted      bool
 	async        nccl.Result
@@ -159,7 +168,7 @@ func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm
 	}
 	w := s.worlds[id]
 	if w == nil {
-		w = &world{size: size, collectives: map[uint64]*meeting{}, messages: map[lane]*message{}}
+		w = &world{size: size, collectives: map[uint64]*meeting{}, messages: map[lane]*message{}, splits: map[int]*splitting{}}
 		s.worlds[id] = w
 	}
 	if rank < 0 || rank >= size || w.size != size {
@@ -172,6 +181,43 @@ func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm
 	w.joined++
 	s.changed.Broadcast()
 	return c, nccl.Success
+}
+
+// split makes a rank's communicator of those ranks of another that give one color. It waits until all ranks of the other have come. The
+// caller holds s.mu.
+func (s *Sim) split(c *comm, color, key int, to *nccl.CommHandle) nccl.Result {
+	c.splits++
+	w, number := c.world, c.splits
+	x := w.splits[number]
+	if x == nil {
+		x = &splitting{colors: make([]int, w.size), keys: make([]int, w.size), ids: map[int]nccl.UniqueID{}}
+		w.splits[number] = x
+	}
+	x.colors[c.rank], x.keys[c.rank] = color, key
+	if _, known := x.ids[color]; !known {
+		x.ids[color] = s.newID()
+	}
+	x.come++
+	s.changed.Broadcast()
+	for x.come < w.size {
+		if c.aborted {
+			return nccl.InternalError
+		}
+		s.changed.Wait()
+	}
+	if color == nccl.NoColor {
+		return nccl.Success
+	}
+	rank, size := 0, 0
+	for r := range w.size {
+		if x.colors[r] != color {
+			continue
+		}
+		if size++; x.keys[r] < key || x.keys[r] == key && r < c.rank {
+			rank++
+		}
+	}
+	return s.joinAndWait(to, size, x.ids[color], rank)
 }
 
 // current returns the device whose context is current. The Sim keeps it until Close. The caller holds s.mu.

@@ -94,6 +94,12 @@ func (s *Sim) bindComms(t *nccl.Table) {
 			})
 		}
 	}
+	t.CommSplit = func(h nccl.CommHandle, color, key int, to *nccl.CommHandle, _ *nccl.RawConfig) nccl.Result {
+		return s.of("ncclCommSplit", h, func(c *comm) nccl.Result { return s.split(c, color, key, to) })
+	}
+	t.CommInitRankScalable = func(to *nccl.CommHandle, size, rank int, ids []nccl.UniqueID, _ *nccl.RawConfig) nccl.Result {
+		return s.locked("ncclCommInitRankScalable", func() nccl.Result { return s.joinAndWait(to, size, ids[0], rank) })
+	}
 	t.CommDestroy, t.CommAbort = end("ncclCommDestroy", false), end("ncclCommAbort", true)
 	t.CommFinalize = func(h nccl.CommHandle) nccl.Result {
 		return s.of("ncclCommFinalize", h, func(*comm) nccl.Result { return nccl.Success })

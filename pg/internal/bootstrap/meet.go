@@ -76,11 +76,7 @@ func meetOverTCP(ctx context.Context, o *Options, id *Identity) (*Job, error) {
 		return nil, err
 	}
 	j.closes = append([]func() error{cl.Close}, j.closes...)
-	j.store = cl
-	if id.attempt != "" { // a restarted job meets in the agent's store of the run before
-		j.store = store.NewPrefix(o.attemptPrefix()+id.attempt, cl)
-	}
-	j.store = o.within(j.store)
+	j.store = o.within(o.ofAttempt(cl, id.attempt))
 	return j, nil
 }
 

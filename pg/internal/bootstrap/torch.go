@@ -9,6 +9,8 @@ import (
 type Torch struct {
 	Dialect tcpstore.Dialect
 	NoPing  bool // servers do not know the ping
+	// FreshStore says that a launcher serves a restarted job a store of its own.
+	FreshStore bool
 }
 
 // server returns the options of a server for these ranks. PyTorch's clients speak no TLS.
@@ -35,12 +37,15 @@ func (o *Options) within(s store.Store) store.Store {
 	return store.NewPrefix("default_pg", s)
 }
 
-// attemptPrefix is before the keys of a restarted job.
-func (o *Options) attemptPrefix() string {
-	if o.Torch != nil {
-		return "/worker/attempt_"
+// ofAttempt returns the part of a launcher's store that an attempt to run the job uses, for the store can outlive attempts.
+func (o *Options) ofAttempt(s store.Store, attempt string) store.Store {
+	switch {
+	case attempt == "" || o.Torch != nil && o.Torch.FreshStore:
+		return s
+	case o.Torch != nil:
+		return store.NewPrefix("/worker/attempt_"+attempt, s)
 	}
-	return "attempt_"
+	return store.NewPrefix("attempt_"+attempt, s)
 }
 
 // Store returns the part of the store that all groups of the job share.

@@ -13,7 +13,7 @@ func (w *Wire) Check(o *op.Op) error {
 	if o.Coll == plan.Barrier {
 		return nil
 	}
-	if !w.version.types(o.DType) {
+	if !types(w.version, o.DType) {
 		return w.refuse("%v elements", o.DType)
 	}
 	if o.P2P() {
@@ -32,7 +32,7 @@ func (w *Wire) checkReduction(o *op.Op) error {
 	case colligo.KindPremulSum:
 		return w.refuse("%v", o.Reduce)
 	case colligo.KindAvg:
-		if !w.version.averages() {
+		if !averages(w.version) {
 			return w.refuse("an average")
 		}
 		if !o.DType.Float() {
@@ -52,19 +52,19 @@ func (w *Wire) checkForm(o *op.Op) error {
 		if o.Rare().Counts != nil {
 			return w.refuse("%v of parts of several lengths", o.Coll)
 		}
-		if o.Coll == plan.AllGather && o.Count == 0 && !v.gathersNothing() {
+		if o.Coll == plan.AllGather && o.Count == 0 && !gathersNothing(v) {
 			return w.refuse("an all_gather without elements")
 		}
 	case op.ReduceScatterBase:
-		if !v.reduceScatters() {
+		if !reduceScatters(v) {
 			return w.refuse("a reduce_scatter")
 		}
 	case op.ReduceScatter:
-		if !v.reduceScattersLists() {
+		if !reduceScattersLists(v) {
 			return w.refuse("a reduce_scatter of a list")
 		}
 	case op.AllToAll:
-		if !v.exchangesLists() {
+		if !exchangesLists(v) {
 			return w.refuse("an all_to_all of lists")
 		}
 	}

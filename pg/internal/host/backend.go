@@ -106,6 +106,18 @@ type Mesh interface {
 // UseWire gives the backend a wire with links of its own, in place of a mesh that carries frames.
 func (b *Backend) UseWire(m Mesh, w Wire) { b.mesh, b.wire = m, w }
 
+// Refuse has the backend refuse every operation with an error, in place of links.
+func (b *Backend) Refuse(why error) { b.wire = refusal{(*frames)(b), why} }
+
+// refusal is the wire of a backend that has none.
+type refusal struct {
+	*frames
+	why error
+}
+
+// Check implements Wire.
+func (r refusal) Check(*op.Op) error { return r.why }
+
 // Check returns why an operation cannot be carried out over the links, before it has a number.
 func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 

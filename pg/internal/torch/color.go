@@ -1,0 +1,42 @@
+package torch
+
+import "math/bits"
+
+// The primes of xxHash, by which CPython hashes tuples.
+const (
+	prime1 = 11400714785074694791
+	prime2 = 14029467366897019727
+	prime5 = 2870177450012600261
+)
+
+// GroupColor is the color by which a group of some ranks of the default group is split from that, where new_group makes it. The ranks
+// are sorted. c10d: _process_group_color.
+func GroupColor(ranks []int) int {
+	acc := uint64(prime5)
+	for _, r := range ranks {
+		acc += uint64(r) * prime2
+		acc = bits.RotateLeft64(acc, 31) * prime1
+	}
+	if acc += uint64(len(ranks)) ^ (prime5 ^ 3527539); acc == 1<<64-1 {
+		acc = 1546275796
+	}
+	return int(magnitude(acc) % (1 << 31))
+}
+
+// SplitColor is the color by which split_group splits some ranks, as its parent numbers them, from the parent. c10d:
+// genNcclSplitColor.
+func SplitColor(ranks []int) int {
+	acc := uint64(0)
+	for _, r := range ranks {
+		acc ^= uint64(r) + 0x9e3779b9 + acc<<6 + acc>>2
+	}
+	return int(magnitude(acc) % (1<<31 - 1))
+}
+
+// magnitude is the absolute value of a signed number.
+func magnitude(n uint64) uint64 {
+	if int64(n) < 0 {
+		return -n
+	}
+	return n
+}
