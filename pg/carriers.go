@@ -202,7 +202,10 @@ func (e *events) Agree(o *op.Op) (bool, error) {
 // Begin implements host.Group.
 func (e *events) Begin(o *op.Op) {
 	if !o.Own {
-		now := time.Now()
+		now := o.Called
+		if !o.AtOnce {
+			now = o.Now()
+		}
 		e.g.ops.Begin(o, now)
 		switch b := o.Rare().Block; {
 		case b == nil || b.HasStarted():

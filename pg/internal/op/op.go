@@ -30,6 +30,7 @@ type Op struct {
 	Own    bool               // the group's own: it has no number, and is neither recorded nor counted
 	Begun  bool               // its turn has come
 	Over   bool               // it has ended, with Err
+	AtOnce bool               // its turn comes with the call
 	Any    bool               // a receive that was posted for any peer
 	// OnlyP2P marks the entry of a block that has only sends and receives.
 	OnlyP2P bool
@@ -157,6 +158,14 @@ func (o *Op) ReduceOp() colligo.ReduceOp {
 		return o.Rare().Factor
 	}
 	return o.Reduce.Op()
+}
+
+// Now returns the time. From the call on it is that of the clock which nobody sets, read once where time.Now reads two.
+func (o *Op) Now() time.Time {
+	if o.Called.IsZero() {
+		return time.Now()
+	}
+	return o.Called.Add(time.Since(o.Called))
 }
 
 // Started notes that the operation's turn has come.
