@@ -138,6 +138,10 @@ func (b *Backend) Medium() string {
 // Enqueue takes operations, in the order of the group. It reports whether the caller has to run the progress engine, because
 // no other goroutine does. If another goroutine runs it, a single operation gets a Done channel.
 func (b *Backend) Enqueue(o *op.Op) (run bool) {
+	if o.AtOnce { // the caller has claimed the progress engine
+		b.first = o
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.running {
@@ -150,6 +154,17 @@ func (b *Backend) Enqueue(o *op.Op) (run bool) {
 		o.Done = make(chan struct{})
 	}
 	return false
+}
+
+// Claim reports whether the progress engine stands still. If so it is the caller's, who then enqueues an operation that is AtOnce.
+func (b *Backend) Claim() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running {
+		return false
+	}
+	b.running = true
+	return true
 }
 
 // EnqueueAll takes the operations of a block, between which no other may come. It reports the same as Enqueue.

@@ -14,7 +14,6 @@ func (b *Backend) progress(until *op.Op) {
 	b.beats.Add(1)
 	if first := b.first; first != nil {
 		b.first = nil
-		first.AtOnce = len(b.active) == 0 && first == until
 		b.own(first)
 	}
 	idle := 0
@@ -135,7 +134,6 @@ func (b *Backend) advance(o *op.Op) bool {
 			err = b.begin(o)
 		}
 		if !agreed && err == nil {
-			o.AtOnce = false
 			return false
 		}
 		if err != nil {

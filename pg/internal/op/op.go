@@ -177,6 +177,9 @@ func (o *Op) Started(now time.Time) {
 	atomic.StoreInt64((*int64)(&o.began), int64(d))
 }
 
+// StartedAtOnce notes that the operation's turn comes with the call. No other goroutine knows the operation yet.
+func (o *Op) StartedAtOnce() { o.began = 1 }
+
 // HasStarted reports whether the operation's turn has come. Any goroutine may ask it.
 func (o *Op) HasStarted() bool { return atomic.LoadInt64((*int64)(&o.began)) != 0 }
 

@@ -126,13 +126,16 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 		o.Number = l.messages
 	}
 	o.Called = l.clock.now()
+	if o.AtOnce {
+		o.StartedAtOnce()
+	}
 	l.Pending.Add()
 	if l.recorder == nil {
 		o.ID = -1
 		return
 	}
 	f := flight.Op{PG: l.group, Seq: l.collectives, P2PSeq: l.messages, OpID: l.calls, Name: l.name(o, t), P2P: p2p, Timeout: limit,
-		Created: o.Called}
+		Created: o.Called, Started: o.AtOnce}
 	l.tensors(&f, o, t)
 	o.ID = int64(l.recorder.Add(&f, skip+1))
 	if l.in[0].Valid() || l.out[0].Valid() {
@@ -142,7 +145,7 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 
 // Begin notes that an operation is on its way.
 func (l *Log) Begin(o *op.Op, now time.Time) {
-	if o.Own {
+	if o.Own || o.AtOnce { // which was recorded as started
 		return
 	}
 	if o.Started(now); l.recorder != nil {
