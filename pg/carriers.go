@@ -22,6 +22,11 @@ func (c *onHost) release() {}
 
 func (c *onHost) done() chan struct{} { return make(chan struct{}) }
 
+func (c *onHost) claim(o *op.Op) bool {
+	r := o.Rare()
+	return r.After == nil && r.Block == nil && !(*Group)(c).detailed() && c.host.Claim()
+}
+
 func (c *onHost) take(o *op.Op) (run bool) { return c.host.Enqueue(o) }
 
 func (c *onHost) carry(_ context.Context, o *op.Op, async, run bool) (backend.Pending, error) {
@@ -41,6 +46,8 @@ func (c *alone) prepare(context.Context, *op.Op) error { return nil }
 func (c *alone) release() {}
 
 func (c *alone) done() chan struct{} { return closedChannel }
+
+func (c *alone) claim(*op.Op) bool { return true }
 
 func (c *alone) take(*op.Op) (run bool) { return false }
 
@@ -94,6 +101,8 @@ func (c *onDevice) openFor(ctx context.Context, o *op.Op) error {
 func (c *onDevice) release() { c.devices.order.Unlock() }
 
 func (c *onDevice) done() chan struct{} { return nil }
+
+func (c *onDevice) claim(*op.Op) bool { return false }
 
 func (c *onDevice) take(*op.Op) (run bool) { return false }
 
@@ -202,7 +211,10 @@ func (e *events) Agree(o *op.Op) (bool, error) {
 // Begin implements host.Group.
 func (e *events) Begin(o *op.Op) {
 	if !o.Own {
-		now := time.Now()
+		now := o.Called
+		if !o.AtOnce {
+			now = o.Now()
+		}
 		e.g.ops.Begin(o, now)
 		switch b := o.Rare().Block; {
 		case b == nil || b.HasStarted():

@@ -42,6 +42,7 @@ func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, 
 	if async {
 		o.Done = c.done()
 	}
+	o.AtOnce = !async && c.claim(o)
 	g.number(o, 1+2) // do, and run or start with a method before it
 	run := c.take(o)
 	g.state.mu.Unlock()
@@ -104,6 +105,8 @@ type carrier interface {
 	release()
 	// done returns the channel that is closed when an asynchronous operation is over, nil where a Pending tells it.
 	done() chan struct{}
+	// claim reports whether the turn of a blocking operation comes at once, and keeps it so; the caller holds state.mu.
+	claim(o *op.Op) bool
 	// take takes an operation in its order; the caller holds state.mu. It reports whether carry has to run the progress engine.
 	take(o *op.Op) (run bool)
 	// carry runs the operation. It returns a Pending for an asynchronous one.

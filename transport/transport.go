@@ -63,6 +63,13 @@ type Mesh interface {
 	String() string
 }
 
+// Spinner is a Mesh with moments too short for a look at the clock. Before Wait is called in an idle round, Spin may be, by the
+// same goroutine and with the same count. It passes a moment and reports whether the links can be looked at again at once.
+// If not, Wait follows. Unlike Wait it must not run beside Close.
+type Spinner interface {
+	Spin(idle int) bool
+}
+
 // Events are called by a mesh from goroutines of its own; they must return soon and not call Close.
 type Events struct {
 	Note func(peer int, note []byte) // a note has come; the bytes belong to the callee

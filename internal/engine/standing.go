@@ -35,6 +35,10 @@ func (r *Run) Standing() Standing {
 			s.From = append(s.From, now.From)
 		}
 		s.count(r.plan, now, sent, got)
+		s.Moved += uint64(c.ahead)
+		for i := range steps[c.step+1:][:c.ahead] {
+			s.count(r.plan, &steps[c.step+1+i], int64(steps[c.step+1+i].Src.Len*r.plan.Shape.Elem)+1, 0)
+		}
 	}
 	return s
 }

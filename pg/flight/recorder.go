@@ -29,6 +29,7 @@ type Op struct {
 	In, Out           []colligo.Tensor
 	Timeout           time.Duration
 	Created           time.Time // zero: now
+	Started           bool      // it is on its way as it is called: Begin is not needed
 }
 
 // Recorder keeps the last operations of all groups of a process. Its methods may be called from any goroutine, also on nil, which
@@ -59,6 +60,7 @@ type slot struct {
 	pg, skip          int32
 	callers           uint8                     // how many are in the recorder's memory for the slot, with those to leave out
 	ins, tensors      uint8                     // how many of types and dims are of inputs, and of any
+	begun             bool                      // it was started as it was called
 	p2p, large        bool                      // what does not fit into types, dims and sizes is in lists
 	types             [fewTensors]colligo.DType // of inputs and outputs
 	dims              [fewTensors]uint8         // how many sizes belong to each
@@ -132,13 +134,16 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 		return ID(id)
 	}
 	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, int32(o.PG), o.Seq, o.P2PSeq, o.OpID
-	s.name, s.p2p, s.timeout, s.created = o.Name, o.P2P, o.Timeout, nanos(o.Created)
+	s.name, s.p2p, s.timeout, s.created, s.begun = o.Name, o.P2P, o.Timeout, nanos(o.Created), o.Started
 	if s.large = !s.shapes(o.In, o.Out); s.large {
 		s.list(o.In, o.Out)
 	}
 	s.callers, s.skip = uint8(callers(r.callersOf(i))), int32(skip)
 	if g := r.group(o.PG); g != nil && !o.P2P {
 		raise(&g.enqueued, o.Seq)
+		if o.Started {
+			raise(&g.started, o.Seq)
+		}
 	}
 	return ID(id)
 }
@@ -405,7 +410,10 @@ func (e *end) tell(to *Entry) {
 	if e.id != to.ID {
 		return
 	}
-	to.Retired, to.Duration, to.DiscoveredStarted, to.DiscoveredCompleted = e.retired, e.took, e.started, e.completed
+	to.Retired, to.Duration, to.DiscoveredCompleted = e.retired, e.took, e.completed
+	if e.started != 0 {
+		to.DiscoveredStarted = e.started
+	}
 	switch {
 	case e.completed != 0:
 		to.State = Completed
@@ -418,6 +426,9 @@ func (e *end) tell(to *Entry) {
 func (s *slot) entry(groups groupList) Entry {
 	e := Entry{ID: s.id, PG: int(s.pg), Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p,
 		Created: s.created, Duration: -1, Timeout: s.timeout}
+	if s.begun {
+		e.State, e.DiscoveredStarted = Started, s.created
+	}
 	if g := groups.find(int(s.pg)); g != nil {
 		e.Group, e.Desc = g.Name, g.Desc
 	}

@@ -78,6 +78,33 @@ func TestStates(t *testing.T) {
 }
 
 // TestRing: an operation whose slot another has taken is gone, also for what is said of it later.
+// TestStartedAtOnce records operations that are on their way as they are called.
+func TestStartedAtOnce(t *testing.T) {
+	r := New(2, 0)
+	r.AddGroup("0", "", []int{0})
+	called := time.Now().Add(-time.Hour)
+	add := func(seq uint64, started bool) ID {
+		return r.Add(&Op{Seq: seq, OpID: seq, Started: started, Created: called}, 0)
+	}
+	first := add(1, true)
+	add(2, false)
+	d := r.Dump(all)
+	require.Equal(t, map[string]Status{"0": {2, 1, -1}}, d.Status)
+	require.Equal(t, Started, d.Entries[0].State)
+	require.Equal(t, called.UnixNano(), d.Entries[0].DiscoveredStarted)
+	require.Equal(t, Scheduled, d.Entries[1].State)
+	require.Zero(t, d.Entries[1].DiscoveredStarted)
+	r.End(0, first, 1, time.Second, time.Time{})
+	d = r.Dump(all)
+	require.Equal(t, map[string]Status{"0": {2, 1, 1}}, d.Status)
+	require.Equal(t, Completed, d.Entries[0].State)
+	require.Equal(t, called.UnixNano(), d.Entries[0].DiscoveredStarted)
+	add(3, false) // takes the slot of the first
+	d = r.Dump(all)
+	require.Equal(t, []State{Scheduled, Scheduled}, []State{d.Entries[0].State, d.Entries[1].State})
+	require.Zero(t, d.Entries[1].DiscoveredStarted)
+}
+
 func TestRing(t *testing.T) {
 	r := New(3, 0)
 	var ids []ID

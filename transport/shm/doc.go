@@ -25,7 +25,7 @@
 // Headers are checked but not summed: memory is not a network. With Config.Checksum a CRC-32C covers header and payload.
 //
 // Memory that Slot and Body return must not be used after Close. Close must not run while another goroutine is in a method
-// of a Link. It may run beside Wait, Wake and Notify. After it every method returns transport.ErrClosed.
+// of a Link, or in Spin. It may run beside Wait, Wake and Notify. After it every method returns transport.ErrClosed.
 //
 // A waiting rank spins for up to 40 µs before it sleeps. Where there are fewer CPUs than ranks, it gives its core away
 // between two looks. Where spinning turns out not to help it gets shorter.

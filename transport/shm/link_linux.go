@@ -9,6 +9,7 @@ import (
 
 // link is both directions between this rank and one peer.
 type link struct {
+	mesh   *mesh
 	peer   int
 	frame  int
 	out    []sender
@@ -98,6 +99,8 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 	case e != nil:
 		return nil, e.err
 	}
+	l.mesh.missed = r
+	l.mesh.misses++
 	return nil, nil
 }
 

@@ -24,6 +24,8 @@ type mesh struct {
 	control  *transport.Control
 	fail     context.CancelCauseFunc // ends Open; without effect when the group has formed
 	patience patience
+	missed   *receiver // the frame that was looked for last, and had not come
+	misses   int       // so many were looked for since the last wait
 
 	life   sync.RWMutex // held for reading while the own door is used outside links, for writing to unmap
 	closed atomic.Bool
@@ -31,7 +33,10 @@ type mesh struct {
 	maps   [][]byte
 }
 
-var _ transport.Mesh = (*mesh)(nil)
+var (
+	_ transport.Mesh    = (*mesh)(nil)
+	_ transport.Spinner = (*mesh)(nil)
+)
 
 // Open makes this rank's segment, meets the peers and returns when all are linked. Events may come before it returns. It
 // fails when a peer does not fit the group or is lost meanwhile, and when ctx ends.
@@ -79,6 +84,7 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 	for peer := range m.links {
 		if peer != c.Rank {
 			m.links[peer] = newLink(peer, &l, all[l.offset(c.Rank, peer):])
+			m.links[peer].mesh = m
 		}
 	}
 	return m, nil

@@ -146,3 +146,37 @@ func TestHostID(t *testing.T) {
 	require.NotEmpty(t, HostID())
 	require.Equal(t, HostID(), HostID())
 }
+
+// TestSpin holds that a rank which spins finds its frame, looks at the clock every so often, and touches nothing after Close.
+func TestSpin(t *testing.T) {
+	for name, alone := range map[string]bool{"shares its process": false, "has a core": true} {
+		t.Run(name, func(t *testing.T) {
+			meshes := open(t, 2, nil)
+			m := meshes[1].(*mesh)
+			if alone {
+				m.patience.company = false
+				m.patience.share(false)
+			}
+			again := 0
+			for idle := 1; idle <= 4*m.patience.rounds; idle++ {
+				h, err := m.Link(0).Head(0)
+				require.NoError(t, err)
+				require.Nil(t, h)
+				if m.Spin(idle) {
+					again++
+				}
+			}
+			require.Equal(t, 4*m.patience.rounds-4, again)
+			put(t, meshes[0].Link(1).(*link), 0, []byte{1})
+			require.True(t, m.Spin(1), "something has moved in between")
+			h, err := m.Link(0).Head(0)
+			require.NoError(t, err)
+			require.NotNil(t, h)
+			m.Link(0).Release(0)
+			_, err = m.Link(0).Head(0)
+			require.NoError(t, err)
+			require.NoError(t, m.Close())
+			m.Spin(1)
+		})
+	}
+}

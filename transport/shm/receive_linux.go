@@ -32,6 +32,16 @@ func (r *receiver) look() (bool, error) {
 	return true, nil
 }
 
+// await returns when the next frame's turn has come, or after so many looks.
+func (r *receiver) await(looks int) {
+	turn, want := &r.lines[r.at].turn, r.released+1
+	for range looks {
+		if turn.Load() == want {
+			return
+		}
+	}
+}
+
 // stale says whether a turn that is not the expected one is that of the slot's previous frame.
 func (r *receiver) stale(turn uint64) error {
 	before := uint64(0)

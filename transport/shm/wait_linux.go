@@ -19,12 +19,15 @@ const (
 	leastTime   = 2 * time.Microsecond
 	tryEvery    = 16 // idle periods
 	spinRounds  = 32 // rounds between two readings of the clock, where ranks do not share cores
+	yieldRounds = 4  // rounds between two readings of the clock, where they do
+	looks       = 64 // looks at the one frame that is awaited, before a round over all links
 )
 
 // patience is the state of one idle period, and what was learnt in earlier ones.
 type patience struct {
 	crowded bool // the group has more ranks than cores
 	company bool // another rank is in this process
+	rounds  int  // between two readings of the clock
 
 	last  int       // idle of the last call
 	since time.Time // when the clock was first read in this period
@@ -39,8 +42,26 @@ type patience struct {
 	scratch unix.Timespec
 }
 
-// Wait implements transport.Mesh: it spins, then arms the doorbell and returns, then sleeps.
-func (m *mesh) Wait(idle int, until time.Time) {
+// Spin implements transport.Spinner. A rank with a core of its own looks at the frame for which it waits, if that is one. So it sees
+// the frame as soon as it is there.
+func (m *mesh) Spin(idle int) bool {
+	p := &m.patience
+	m.idles(idle)
+	if p.armed || idle%p.rounds == 0 {
+		return false
+	}
+	if p.yields() {
+		return true
+	}
+	if m.misses == 1 && !m.closed.Load() {
+		m.missed.await(looks)
+	}
+	m.misses = 0
+	return true
+}
+
+// idles notes that a round has moved nothing. The first such round ends the idle period before.
+func (m *mesh) idles(idle int) {
 	p := &m.patience
 	if idle <= p.last { // something has moved in between
 		p.learn()
@@ -49,16 +70,22 @@ func (m *mesh) Wait(idle int, until time.Time) {
 		}
 	}
 	p.last = idle
-	if p.armed || !p.spin(idle) {
+}
+
+// Wait implements transport.Mesh: it spins, then arms the doorbell and returns, then sleeps.
+func (m *mesh) Wait(idle int, until time.Time) {
+	m.idles(idle)
+	m.misses = 0
+	if p := &m.patience; p.armed || !p.spin(idle) {
 		m.sleep(until)
 	}
 }
 
 // share sets how long to look on by whether ranks share cores.
 func (p *patience) share(crowded bool) {
-	p.crowded, p.most = crowded, spinTime
+	p.crowded, p.most, p.rounds = crowded, spinTime, spinRounds
 	if crowded {
-		p.most = crowdedTime
+		p.most, p.rounds = crowdedTime, yieldRounds
 	}
 	p.now = p.most
 }
@@ -77,14 +104,23 @@ func (p *patience) learn() {
 	p.periods++
 }
 
-// spin passes a short moment and says whether it is too early to sleep.
-func (p *patience) spin(idle int) bool {
+// yields gives the core away for a moment, or just this goroutine's thread where the peer is another goroutine. It reports
+// false where neither can help.
+func (p *patience) yields() bool {
 	switch {
 	case p.company:
 		runtime.Gosched()
 	case p.crowded:
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-	case idle%spinRounds != 0:
+	default:
+		return false
+	}
+	return true
+}
+
+// spin passes a short moment and says whether it is too early to sleep.
+func (p *patience) spin(idle int) bool {
+	if !p.yields() && idle%spinRounds != 0 {
 		return true
 	}
 	now := time.Now()

@@ -8,6 +8,7 @@ import (
 	"github.com/colligo-go/colligo/internal/engine"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/tuning"
+	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -46,13 +47,15 @@ type Config struct {
 // Backend carries out one group's operations on the CPU.
 type Backend struct {
 	Config
-	mesh  Mesh
-	wire  Wire
-	links []transport.Link // by peer, nil for the rank itself
+	mesh    Mesh
+	spinner transport.Spinner // the mesh, nil where it is none
+	wire    Wire
+	links   []transport.Link // by peer, nil for the rank itself
 
 	mu      sync.Mutex
 	queue   []*op.Op
-	running bool // a goroutine is in progress
+	running bool   // a goroutine is in progress
+	first   *op.Op // what that goroutine begins with, besides the queue; it alone looks at it
 	idle    chan struct{}
 
 	fresh     atomic.Bool           // queue is not empty
@@ -71,6 +74,8 @@ type Backend struct {
 	run        collective
 	cut        cut
 	plans      planCache
+	last       *plan.Plan // the plan that was taken last, and its key: a program's next call is often the same
+	lastKey    planKey
 	scratch    []byte
 	packing    op.Room
 	port       port
@@ -124,6 +129,7 @@ func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 // Use gives the backend the mesh that links the ranks.
 func (b *Backend) Use(mesh transport.Mesh) {
 	b.mesh = mesh
+	b.spinner, _ = mesh.(transport.Spinner)
 	b.links = make([]transport.Link, b.Size)
 	for peer := range b.links {
 		if peer != b.Rank {
@@ -144,10 +150,33 @@ func (b *Backend) Medium() string {
 // Enqueue takes operations, in the order of the group. It reports whether the caller has to run the progress engine, because
 // no other goroutine does. If another goroutine runs it, a single operation gets a Done channel.
 func (b *Backend) Enqueue(o *op.Op) (run bool) {
+	if o.AtOnce { // the caller has claimed the progress engine
+		b.first = o
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.running {
+		b.running, b.first = true, o
+		return true
+	}
 	b.queue = append(b.queue, o)
-	return b.take(o)
+	b.fresh.Store(true)
+	if o.Done == nil {
+		o.Done = make(chan struct{})
+	}
+	return false
+}
+
+// Claim reports whether the progress engine stands still. If so it is the caller's, who then enqueues an operation that is AtOnce.
+func (b *Backend) Claim() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running {
+		return false
+	}
+	b.running = true
+	return true
 }
 
 // EnqueueAll takes the operations of a block, between which no other may come. It reports the same as Enqueue.
@@ -155,16 +184,8 @@ func (b *Backend) EnqueueAll(all []*op.Op) (run bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = append(b.queue, all...)
-	return b.take(nil)
-}
-
-// take says that there is something in the queue. The caller holds b.mu.
-func (b *Backend) take(o *op.Op) (run bool) {
 	b.fresh.Store(true)
 	run, b.running = !b.running, true
-	if !run && o != nil && o.Done == nil {
-		o.Done = make(chan struct{})
-	}
 	return run
 }
 

@@ -11,9 +11,13 @@ import (
 // With nil it goes on until none is left. Only one goroutine runs it at a time. If other operations are left at the end, a
 // new goroutine takes over.
 func (b *Backend) progress(until *op.Op) {
+	b.beats.Add(1)
+	if first := b.first; first != nil {
+		b.first = nil
+		b.own(first)
+	}
 	idle := 0
 	for {
-		b.beats.Add(1)
 		moved := b.poll()
 		if until != nil && until.Over || b.nothingLeft() {
 			break
@@ -22,12 +26,23 @@ func (b *Backend) progress(until *op.Op) {
 			idle = 0
 			continue
 		}
-		if idle++; (idle >= spin || b.cancelled.Load() || b.inquired.Load()) && b.expired() {
+		idle++
+		if b.spins(idle) {
+			continue
+		}
+		b.beats.Add(1)
+		if (idle >= spin || b.cancelled.Load() || b.inquired.Load()) && b.expired() {
 			continue
 		}
 		b.mesh.Wait(idle, b.nearest())
 	}
 	b.handOver()
+}
+
+// spins has the mesh pass a moment without a look at the clock, and reports whether it did. It does not where a context or a
+// question is to be looked at.
+func (b *Backend) spins(idle int) bool {
+	return b.spinner != nil && !b.cancelled.Load() && !b.inquired.Load() && b.spinner.Spin(idle)
 }
 
 // spin is the idle polls before the clock is looked at.
@@ -77,23 +92,28 @@ func (b *Backend) poll() bool {
 func (b *Backend) accept() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.active) == 0 {
-		b.active = b.room
-	}
 	for i, o := range b.queue {
-		b.watch(o)
-		if o.P2P() {
-			b.post(o)
-		} else {
-			b.active = append(b.active, o)
-		}
+		b.own(o)
 		b.queue[i] = nil
-	}
-	if cap(b.active) > cap(b.room) {
-		b.room = b.active[:0]
 	}
 	b.queue = b.queue[:0]
 	b.fresh.Store(false)
+}
+
+// own takes over an operation.
+func (b *Backend) own(o *op.Op) {
+	b.watch(o)
+	if o.P2P() {
+		b.post(o)
+		return
+	}
+	if len(b.active) == 0 {
+		b.active = b.room
+	}
+	b.active = append(b.active, o)
+	if cap(b.active) > cap(b.room) {
+		b.room = b.active[:0]
+	}
 }
 
 // watch lets a cancelled context fail the group. Contexts that cannot end cost nothing.

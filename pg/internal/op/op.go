@@ -30,6 +30,7 @@ type Op struct {
 	Own    bool               // the group's own: it has no number, and is neither recorded nor counted
 	Begun  bool               // its turn has come
 	Over   bool               // it has ended, with Err
+	AtOnce bool               // its turn comes with the call
 	Any    bool               // a receive that was posted for any peer
 	// OnlyP2P marks the entry of a block that has only sends and receives.
 	OnlyP2P bool
@@ -160,6 +161,14 @@ func (o *Op) ReduceOp() colligo.ReduceOp {
 	return o.Reduce.Op()
 }
 
+// Now returns the time. From the call on it is that of the clock which nobody sets, read once where time.Now reads two.
+func (o *Op) Now() time.Time {
+	if o.Called.IsZero() {
+		return time.Now()
+	}
+	return o.Called.Add(time.Since(o.Called))
+}
+
 // Started notes that the operation's turn has come.
 func (o *Op) Started(now time.Time) {
 	d := now.Sub(o.Called) + 1
@@ -168,6 +177,9 @@ func (o *Op) Started(now time.Time) {
 	}
 	atomic.StoreInt64((*int64)(&o.began), int64(d))
 }
+
+// StartedAtOnce notes that the operation's turn comes with the call. No other goroutine knows the operation yet.
+func (o *Op) StartedAtOnce() { o.began = 1 }
 
 // HasStarted reports whether the operation's turn has come. Any goroutine may ask it.
 func (o *Op) HasStarted() bool { return atomic.LoadInt64((*int64)(&o.began)) != 0 }

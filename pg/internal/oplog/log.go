@@ -25,8 +25,9 @@ type Log struct {
 	counters [op.NumTypes]Counter
 
 	// Under the group's order lock.
-	collectives, messages, calls uint64            // numbers as c10d gives them, each from 1
-	sends, recvs                 []string          // names by peer, from any peer on
+	collectives, messages, calls uint64   // numbers as c10d gives them, each from 1
+	sends, recvs                 []string // names by peer, from any peer on
+	clock                        clock
 	in, out                      [1]colligo.Tensor // room for what is recorded
 	unit                         [1]colligo.Tensor // what c10d reduces in a barrier
 }
@@ -55,6 +56,20 @@ func (l *Log) Open(recorder *flight.Recorder, name, desc string, rank int, ranks
 	l.sends, l.recvs = make([]string, len(ranks)+1), make([]string, len(ranks)+1)
 	l.unit[0] = colligo.Of(make([]float32, 1))
 	l.timing.Store(timing)
+}
+
+// clock tells the time for little: it reads the clock that nobody sets, and only once in a while the other one, too.
+type clock struct{ base time.Time }
+
+// setting is how late a clock that was set may be noticed.
+const setting = 100 * time.Millisecond
+
+func (c *clock) now() time.Time {
+	if d := time.Since(c.base); d < setting {
+		return c.base.Add(d)
+	}
+	c.base = time.Now()
+	return c.base
 }
 
 // Close says that the group records no more operations.
@@ -110,14 +125,17 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	if o.Number = l.collectives; p2p {
 		o.Number = l.messages
 	}
-	o.Called = time.Now()
+	o.Called = l.clock.now()
+	if o.AtOnce {
+		o.StartedAtOnce()
+	}
 	l.Pending.Add()
 	if l.recorder == nil {
 		o.ID = -1
 		return
 	}
 	f := flight.Op{PG: l.group, Seq: l.collectives, P2PSeq: l.messages, OpID: l.calls, Name: l.name(o, t), P2P: p2p, Timeout: limit,
-		Created: o.Called}
+		Created: o.Called, Started: o.AtOnce}
 	l.tensors(&f, o, t)
 	o.ID = int64(l.recorder.Add(&f, skip+1))
 	if l.in[0].Valid() || l.out[0].Valid() {
@@ -127,7 +145,7 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 
 // Begin notes that an operation is on its way.
 func (l *Log) Begin(o *op.Op, now time.Time) {
-	if o.Own {
+	if o.Own || o.AtOnce { // which was recorded as started
 		return
 	}
 	if o.Started(now); l.recorder != nil {
@@ -140,7 +158,7 @@ func (l *Log) End(o *op.Op, err error) {
 	if o.Own {
 		return
 	}
-	now := time.Now()
+	now := o.Now()
 	o.Ended(now)
 	t := o.Type()
 	if l.recorder != nil {
