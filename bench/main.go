@@ -63,7 +63,7 @@ func run(args []string, p process) int {
 		fmt.Fprintf(p.stderr, "bench: %v\nRun with -help for the flags.\n", err)
 		return 2
 	}
-	if o.compare != "" {
+	if o.compare == "nccl" {
 		if p, err = p.withoutMulticast(); err != nil {
 			fmt.Fprintf(p.stderr, "bench: %v\n", err)
 			return 1

@@ -75,19 +75,28 @@ func (m *meter) repeat(ctx context.Context, b *budget) ([]batch, error) {
 		if err != nil || n == 0 {
 			return all, err
 		}
-		if err := m.group.Barrier(ctx); err != nil {
+		took, err := m.batch(ctx, int(n))
+		if err != nil {
 			return nil, err
 		}
-		start := time.Now()
-		for range n {
-			if err := m.call(ctx); err != nil {
-				return nil, err
-			}
-		}
-		done := batch{int(n), time.Since(start)}
+		done := batch{int(n), took}
 		b.add(done)
 		all = append(all, done)
 	}
+}
+
+// batch returns how long n calls take on this rank. The ranks begin together.
+func (m *meter) batch(ctx context.Context, n int) (time.Duration, error) {
+	if err := m.group.Barrier(ctx); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	for range n {
+		if err := m.call(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start), nil
 }
 
 // timing is the time of one iteration in microseconds: of all batches, in the fastest and in the slowest.

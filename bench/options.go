@@ -27,6 +27,8 @@ type options struct {
 	threads           bool
 	graph             int
 	compare, nccl     string
+	mpirun, mpicc     string // commands with arguments
+	python            string
 	backend           string
 	register          bool
 	choices, tune     bool
@@ -81,7 +83,10 @@ func (o *options) flags() *flag.FlagSet {
 	f.StringVar(&o.algo, "algo", "", "`name` of the algorithm to use instead of the table's choice; see -choices")
 	f.Var(&o.heap, "heap", "`bytes` of the memory through which a rank's GPU takes part, at most; 0 is the backend's default")
 	f.IntVar(&o.graph, "graph", 0, "capture `K` operations into a CUDA graph and time its launches, per operation")
-	f.StringVar(&o.compare, "compare", "", "`nccl`: take turns with NCCL on the same GPU tensors and stream")
+	f.StringVar(&o.compare, "compare", "", "`library` to take turns with: nccl on the same GPU tensors and stream, or on the CPU openmpi or gloo")
+	f.StringVar(&o.mpirun, "mpirun", "mpirun", "`command` that starts Open MPI's processes, with arguments if need be")
+	f.StringVar(&o.mpicc, "mpicc", "mpicc", "`command` that compiles for Open MPI")
+	f.StringVar(&o.python, "python", "python3", "`command` of a Python that has torch.distributed with Gloo")
 	f.StringVar(&o.backend, "backend", "", "`name` of the backend of GPU tensors: peer, or nccl")
 	f.StringVar(&o.nccl, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")
 	f.BoolVar(&o.register, "register", false, "register the GPU tensors' memory with the group, and with NCCL if it is compared")
