@@ -57,7 +57,7 @@ func run(args []string, p process) int {
 		return 0
 	case err == nil:
 		o.joins = p.getenv("RANK") != ""
-		err = o.check(p)
+		err = o.checkAll(p)
 	}
 	if err != nil {
 		fmt.Fprintf(p.stderr, "bench: %v\nRun with -help for the flags.\n", err)
@@ -75,7 +75,7 @@ func run(args []string, p process) int {
 	case o.joins:
 		err = runRank(o, p)
 	default:
-		return runParent(o, p, append(slices.Clone(args), "-device", o.device)) // what auto has become
+		return runParents(o, p, append(slices.Clone(args), "-device", o.device)) // what auto has become
 	}
 	if err != nil {
 		fmt.Fprintf(p.stderr, "bench: %v\n", err)

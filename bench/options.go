@@ -21,7 +21,8 @@ const automatic = -1
 type options struct {
 	collectives       []collective
 	ranks             int
-	ranksSet, joins   bool // -ranks was given; a launcher has set RANK
+	rankCounts        rankCounts // of one run each; ranks is the first, or that of this run
+	ranksSet, joins   bool       // -ranks was given; a launcher has set RANK
 	device, transport string
 	machine           machine // what resolve has found
 	threads           bool
@@ -38,15 +39,17 @@ type options struct {
 	begin, end        size
 	factor            int
 	iterations, warm  int
+	turns             int
 	dtypes, ops       string
 	root              int
 	verify, json      bool
+	markdown          bool
 	plot              string
 	timeout           time.Duration
 }
 
 func defaults() *options {
-	return &options{begin: 8, end: 64 << 20, iterations: automatic, warm: automatic}
+	return &options{rankCounts: rankCounts{4}, begin: 8, end: 64 << 20, iterations: automatic, warm: automatic}
 }
 
 // parse reads flags and collectives, in any order.
@@ -67,6 +70,7 @@ func parse(args []string) (*options, error) {
 	if o.choices && len(names) == 0 {
 		return o, nil
 	}
+	o.ranks = o.rankCounts[0]
 	var err error
 	o.collectives, err = collectivesNamed(names)
 	return o, err
@@ -76,7 +80,7 @@ func parse(args []string) (*options, error) {
 func (o *options) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.IntVar(&o.ranks, "ranks", 4, "start `N` processes on this machine; where RANK is set, join instead")
+	f.Var(&o.rankCounts, "ranks", "start `N` processes on this machine, or N,M,... one run after another; where RANK is set, join instead")
 	f.StringVar(&o.device, "device", "auto", "memory of the tensors: auto, cpu or cuda")
 	f.StringVar(&o.transport, "transport", "auto", "auto, shm, tcp, or inproc for all ranks in one process, without either")
 	f.BoolVar(&o.threads, "threads", false, "run all ranks in one process, each on its own GPU if there are enough")
@@ -98,12 +102,14 @@ func (o *options) flags() *flag.FlagSet {
 	f.IntVar(&o.factor, "f", 4, "`factor` between sizes")
 	f.Var((*count)(&o.iterations), "n", "iterations of each size; auto is at least half a second of them")
 	f.Var((*count)(&o.warm), "w", "iterations before the clock starts; auto is a tenth of a second of them")
+	f.IntVar(&o.turns, "turns", batches, "`batches` that the iterations on the CPU come in")
 	f.StringVar(&o.dtypes, "d", "float32", "element types, a list with commas, or all")
 	f.StringVar(&o.ops, "o", "sum", "reductions, a list with commas, or all")
 	f.IntVar(&o.root, "r", 0, "`root` of broadcast, reduce, gather and scatter")
 	f.BoolVar(&o.verify, "check", true, "check every element of one result of each size")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of the table")
-	f.StringVar(&o.plot, "plot", "", "also draw busbw over size as SVG into this `file`")
+	f.StringVar(&o.plot, "plot", "", "also draw busbw and time over size as SVG into this `file`")
+	f.BoolVar(&o.markdown, "markdown", false, "print the comparison as tables in Markdown instead")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of one operation, after which the run fails")
 	return f
 }
@@ -130,6 +136,24 @@ func (c *count) Set(text string) error {
 	}
 	*c = count(n)
 	return nil
+}
+
+// rankCounts is a flag of one or more numbers of ranks.
+type rankCounts []int
+
+// String is for the flag package.
+func (c *rankCounts) String() string {
+	var all []string
+	for _, n := range *c {
+		all = append(all, strconv.Itoa(n))
+	}
+	return strings.Join(all, ",")
+}
+
+// Set reads numbers with commas between them.
+func (c *rankCounts) Set(text string) (err error) {
+	*c, err = parseList(text, nil, strconv.Atoi)
+	return err
 }
 
 // parseList reads a list with commas; all stands for every value.

@@ -42,7 +42,7 @@ func (r *runner) byTurns(ctx context.Context, b *binding, t trial) (own, theirs 
 		return nil, nil, err
 	}
 	for _, c := range contenders {
-		c.budget, c.done = budget{fixed: r.iterations, target: timedTime, mean: c.budget.mean}, nil
+		c.budget, c.done = budget{turns: r.turns, fixed: r.iterations, target: timedTime, mean: c.budget.mean}, nil
 	}
 	if err := r.inTurn(ctx, contenders); err != nil {
 		return nil, nil, err
