@@ -33,6 +33,7 @@ type options struct {
 	backend           string
 	register          bool
 	choices, tune     bool
+	table, tuned      string // files
 	try               grids
 	algo              string
 	heap              size
@@ -96,6 +97,8 @@ func (o *options) flags() *flag.FlagSet {
 	f.BoolVar(&o.register, "register", false, "register the GPU tensors' memory with the group, and with NCCL if it is compared")
 	f.BoolVar(&o.choices, "choices", false, "print the tables by which algorithms are picked, and do nothing else")
 	f.BoolVar(&o.tune, "tune", false, "measure what there is to choose from and print the best as a table in Go")
+	f.StringVar(&o.table, "table", "", "`file` with the table by which algorithms are picked on the CPU, as -tune -tuned or -choices writes it")
+	f.StringVar(&o.tuned, "tuned", "", "with -tune on the CPU: `file` for the table, which -table and COLLIGO_TUNING read")
 	f.Var(&o.try, "try", "with -tune on GPUs: a `list` of algorithms and grids instead of the usual, such as \"tiles 256x256 16Ki,copy-ring 32x512\"")
 	f.Var(&o.begin, "b", "first size in `bytes`, or with Ki, Mi, Gi")
 	f.Var(&o.end, "e", "last `size`")

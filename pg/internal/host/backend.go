@@ -46,9 +46,11 @@ type Config struct {
 // Backend carries out one group's operations on the CPU.
 type Backend struct {
 	Config
-	mesh  Mesh
-	wire  Wire
-	links []transport.Link // by peer, nil for the rank itself
+	mesh Mesh
+	wire Wire
+
+	crowded bool             // on some host there are more ranks than cores
+	links   []transport.Link // by peer, nil for the rank itself
 
 	mu      sync.Mutex
 	queue   []*op.Op
@@ -109,9 +111,9 @@ func (b *Backend) UseWire(m Mesh, w Wire) { b.mesh, b.wire = m, w }
 // Check returns why an operation cannot be carried out over the links, before it has a number.
 func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 
-// Use gives the backend the mesh that links the ranks.
-func (b *Backend) Use(mesh transport.Mesh) {
-	b.mesh = mesh
+// Use gives the backend the mesh that links the ranks. Crowded says that on some host there are more ranks than cores.
+func (b *Backend) Use(mesh transport.Mesh, crowded bool) {
+	b.mesh, b.crowded = mesh, crowded
 	b.links = make([]transport.Link, b.Size)
 	for peer := range b.links {
 		if peer != b.Rank {
