@@ -53,6 +53,10 @@ func (o *options) check(p process) error {
 		return fmt.Errorf("-f %d: the factor is at least 2", o.factor)
 	case o.iterations == 0:
 		return fmt.Errorf("-n 0: at least one iteration is needed")
+	case o.tuned != "" && (!o.tune || o.device == onCUDA):
+		return fmt.Errorf("-out %s: only -tune on the CPU writes a table", o.tuned)
+	case o.rounds < 1 || o.rounds > 1 && !o.tune:
+		return fmt.Errorf("-rounds %d: 1, or more with -tune", o.rounds)
 	case o.turns < 1:
 		return fmt.Errorf("-turns %d: at least one batch is needed", o.turns)
 	case o.timeout <= 0:

@@ -36,7 +36,7 @@ const (
 	startLimit  = 2 * time.Minute // for the processes of another library to be there
 	finishLimit = 10 * time.Second
 	dirMode     = 0o700
-	fileMode    = 0o600
+	fileMode    = 0o644
 )
 
 // external is a library that runs in as many processes as the group has ranks, on this machine. Rank 0 of the group starts them

@@ -51,7 +51,7 @@ func run(args []string, p process) int {
 		usage(p.stdout)
 		return 0
 	case err == nil && o.choices:
-		if err = printChoices(p.stdout); err != nil {
+		if err = printChoices(p.stdout, o.rules); err != nil {
 			return 1
 		}
 		return 0
@@ -66,6 +66,12 @@ func run(args []string, p process) int {
 	if o.compare == "nccl" {
 		if p, err = p.withoutMulticast(); err != nil {
 			fmt.Fprintf(p.stderr, "bench: %v\n", err)
+			return 1
+		}
+	}
+	if o.tuned != "" && !o.joins {
+		if err = os.WriteFile(o.tuned, nil, fileMode); err != nil {
+			fmt.Fprintf(p.stderr, "bench: -out: %v\n", err)
 			return 1
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/tuning"
 )
 
 // inProcess is the transport that runs all ranks in this process.
@@ -33,7 +35,9 @@ type options struct {
 	backend           string
 	register          bool
 	choices, tune     bool
-	table, tuned      string // files
+	table, tuned      string        // files
+	rules             []tuning.Rule // of table, nil without
+	rounds            int
 	try               grids
 	algo              string
 	heap              size
@@ -68,6 +72,15 @@ func parse(args []string) (*options, error) {
 		names = append(names, f.Arg(0))
 	}
 	f.Visit(func(f *flag.Flag) { o.ranksSet = o.ranksSet || f.Name == "ranks" })
+	if o.table != "" {
+		text, err := os.ReadFile(o.table)
+		if err == nil {
+			o.rules, err = tuning.Parse(string(text))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("-table %s: %w", o.table, err)
+		}
+	}
 	if o.choices && len(names) == 0 {
 		return o, nil
 	}
@@ -97,8 +110,9 @@ func (o *options) flags() *flag.FlagSet {
 	f.BoolVar(&o.register, "register", false, "register the GPU tensors' memory with the group, and with NCCL if it is compared")
 	f.BoolVar(&o.choices, "choices", false, "print the tables by which algorithms are picked, and do nothing else")
 	f.BoolVar(&o.tune, "tune", false, "measure what there is to choose from and print the best as a table in Go")
-	f.StringVar(&o.table, "table", "", "`file` with the table by which algorithms are picked on the CPU, as -tune -tuned or -choices writes it")
-	f.StringVar(&o.tuned, "tuned", "", "with -tune on the CPU: `file` for the table, which -table and COLLIGO_TUNING read")
+	f.StringVar(&o.table, "table", "", "`file` with the table by which algorithms are picked on the CPU, as -tune -out writes it")
+	f.StringVar(&o.tuned, "out", "", "with -tune on the CPU: `file` for the table, which -table and COLLIGO_TUNING read")
+	f.IntVar(&o.rounds, "rounds", 1, "with -tune: `times` that all is measured; the least time counts")
 	f.Var(&o.try, "try", "with -tune on GPUs: a `list` of algorithms and grids instead of the usual, such as \"tiles 256x256 16Ki,copy-ring 32x512\"")
 	f.Var(&o.begin, "b", "first size in `bytes`, or with Ki, Mi, Gi")
 	f.Var(&o.end, "e", "last `size`")

@@ -151,7 +151,9 @@ func (r *report) row(x row) error {
 	r.wrong += x.wrong
 	r.progress.clear()
 	if r.tuning != nil {
-		r.tuning.add(r.variant, x.coll, r.options.keyOf(x.testCase, x.count, x.bytes), rec.TimeUS)
+		bytes := r.options.keyOf(x.testCase, x.count, x.bytes)
+		r.tuning.add(r.variant, x.coll, bytes, rec.TimeUS)
+		r.tuning.widen(r.variant, x.coll, bytes, rec.MinUS, rec.MaxUS)
 		return nil
 	}
 	r.records = append(r.records, rec)
