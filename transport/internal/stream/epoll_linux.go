@@ -110,10 +110,23 @@ func (e *epoll) Wait(until time.Time) {
 		_ = e.file.SetReadDeadline(until) // fails only when closed, which the next call finds too
 	}
 	// Events of frames that have been taken by looking are still there. With them the caller looks once more, and then sleeps.
-	if e.take(); e.n <= 0 {
-		_ = e.raw.Read(e.look) // an error is the deadline or the end: both are returns
-		_ = e.guard(0)
+	if e.Ready() {
+		return
 	}
+	_ = e.raw.Read(e.look) // an error is the deadline or the end: both are returns
+	_ = e.guard(0)
+	e.hear()
+}
+
+// Ready implements Waiter. It asks the system for no socket, and so does not hold up the sender of what is awaited.
+func (e *epoll) Ready() bool {
+	e.take()
+	e.hear()
+	return e.n > 0
+}
+
+// hear takes back what wake has left among the events.
+func (e *epoll) hear() {
 	for i := range e.n {
 		if int(e.events[i].Fd) == e.event {
 			var count [8]byte

@@ -56,5 +56,17 @@ func (s *Spin) Again(idle int) bool {
 	return true
 }
 
+// Wait looks at the waiter for as long as it is worth it, and then sleeps with it.
+func (s *Spin) Wait(w Waiter, idle int, until time.Time) {
+	for s.Again(idle) {
+		if w.Ready() || !until.IsZero() && !time.Now().Before(until) {
+			return
+		}
+		idle++
+	}
+	w.Wait(until)
+	s.Woke()
+}
+
 // Woke notes that a sleep has ended.
 func (s *Spin) Woke() { s.woke = time.Now() }
