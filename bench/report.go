@@ -152,8 +152,12 @@ func (r *report) row(x row) error {
 	r.progress.clear()
 	if r.tuning != nil {
 		bytes := r.options.keyOf(x.testCase, x.count, x.bytes)
-		r.tuning.add(r.variant, x.coll, bytes, rec.TimeUS)
-		r.tuning.widen(r.variant, x.coll, bytes, rec.MinUS, rec.MaxUS)
+		us, most := rec.TimeUS, rec.MaxUS
+		if r.options.device != onCUDA { // other programs can only make a batch slower
+			us, most = rec.MinUS, rec.TimeUS
+		}
+		r.tuning.add(r.variant, x.coll, bytes, us)
+		r.tuning.widen(r.variant, x.coll, bytes, rec.MinUS, most)
 		return nil
 	}
 	r.records = append(r.records, rec)

@@ -166,8 +166,7 @@ func (t *timings) alike(c plan.Coll, bytes int, v, w *variant) bool {
 	return v != w && known && both && a[0] <= b[1] && b[0] <= a[1]
 }
 
-// endRound keeps the least time of each variant over all rounds. The slowest is then the slowest round's, not the slowest
-// batch's, of which a busy machine has many.
+// endRound keeps the least time of each variant over all rounds. The slowest is then the slowest round's time.
 func (t *timings) endRound() {
 	for k := range t.spread {
 		if t.best != nil {
