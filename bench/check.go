@@ -9,6 +9,17 @@ import (
 // inOneProcess reports whether this process runs all ranks.
 func (o *options) inOneProcess() bool { return o.threads || o.transport == inProcess }
 
+// checkAll checks the flags for each number of ranks.
+func (o *options) checkAll(p process) error {
+	for _, n := range o.rankCounts {
+		o.ranks = n
+		if err := o.check(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // check refuses what makes no sense before anything is started. In a process that joins, it also takes the number of
 // ranks from the launcher.
 func (o *options) check(p process) error {
@@ -24,6 +35,12 @@ func (o *options) check(p process) error {
 		o.ranks = o.machine.devices
 	}
 	switch {
+	case o.markdown && o.compare == "":
+		return fmt.Errorf("-markdown prints a comparison: -compare names none")
+	case (o.markdown || len(o.rankCounts) > 1) && (o.joins || o.inOneProcess()):
+		return fmt.Errorf("-markdown, and -ranks %v: only where bench starts a process for each rank", &o.rankCounts)
+	case len(o.rankCounts) > 1 && o.plot != "" && !o.markdown && !o.json:
+		return fmt.Errorf("-plot with -ranks %v: only with -markdown or -json, which bring all runs together", &o.rankCounts)
 	case !slices.Contains([]string{"auto", "shm", "tcp", inProcess}, o.transport):
 		return fmt.Errorf("-transport %s: there are auto, shm, tcp and inproc", o.transport)
 	case o.ranks < 1:
@@ -36,6 +53,12 @@ func (o *options) check(p process) error {
 		return fmt.Errorf("-f %d: the factor is at least 2", o.factor)
 	case o.iterations == 0:
 		return fmt.Errorf("-n 0: at least one iteration is needed")
+	case o.tuned != "" && (!o.tune || o.device == onCUDA):
+		return fmt.Errorf("-out %s: only -tune on the CPU writes a table", o.tuned)
+	case o.rounds < 1 || o.rounds > 1 && !o.tune:
+		return fmt.Errorf("-rounds %d: 1, or more with -tune", o.rounds)
+	case o.turns < 1:
+		return fmt.Errorf("-turns %d: at least one batch is needed", o.turns)
 	case o.timeout <= 0:
 		return fmt.Errorf("-timeout %v: must be more than 0", o.timeout)
 	}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda/peer"
@@ -11,12 +14,13 @@ import (
 )
 
 // printChoices prints the tables by which algorithms are picked.
-func printChoices(w io.Writer) error {
+func printChoices(w io.Writer, table []tuning.Rule) error {
 	var b strings.Builder
 	b.WriteString("# tensors on the CPU: the first line that fits, by the bytes of the whole tensor\n")
-	for _, c := range tuning.Default() {
-		fmt.Fprintln(&b, c)
+	if table == nil {
+		table = tuning.Default()
 	}
+	b.WriteString(tuning.Format(table))
 	for _, c := range collectives() {
 		if names := tuning.Algorithms(c.coll); len(names) > 0 {
 			fmt.Fprintf(&b, "%s else: %s, of %s\n", c.name, names[len(names)-1], strings.Join(names, " "))
@@ -63,6 +67,32 @@ func onCPULine(c plan.Coll, medium string, ranks int, x winner) string {
 	}
 	return fmt.Sprintf("\t{Coll: %s, Medium: %q, MaxSize: %d,%s Algo: %q},\n", sourceName(c), medium, ranks, sourceBound(x.most),
 		x.variant.algo[c.String()])
+}
+
+// write adds the table to a file, in the form in which it is read. Runs with more ranks come after those with fewer.
+func (t *timings) write(path string, r *report) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, fileMode)
+	if err != nil {
+		return fmt.Errorf("-out: %w", err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %d ranks, transport %s, on %s\n", r.options.ranks, r.medium(), machineName())
+	cores := tuning.Enough
+	if r.options.ranks > runtime.NumCPU() {
+		cores = tuning.Crowded
+	}
+	for _, c := range t.colls {
+		for _, x := range t.winners(c) {
+			medium := r.medium()
+			if medium == inProcess {
+				medium = "sim"
+			}
+			b.WriteString(tuning.Format([]tuning.Rule{{Coll: c, Medium: medium, MaxSize: r.options.ranks, Cores: cores, MaxBytes: x.most,
+				Algo: x.variant.algo[c.String()]}}))
+		}
+	}
+	_, err = f.WriteString(b.String())
+	return errors.Join(err, f.Close())
 }
 
 func onGPULine(c plan.Coll, ranks int, x winner) string {

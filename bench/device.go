@@ -25,6 +25,9 @@ type machine struct {
 
 // resolve opens the driver if -device may need it, and replaces auto. It says so where it falls back to the CPU.
 func (o *options) resolve(p process) error {
+	if o.device == whatThere && o.isExternal() {
+		o.device = onCPU
+	}
 	switch o.device {
 	case onCPU:
 		return nil
@@ -70,8 +73,14 @@ func shortly(err error) string {
 // checkDevice refuses flags that the device does not go with. It comes after resolve.
 func (o *options) checkDevice() error {
 	switch {
-	case o.compare != "" && o.compare != "nccl":
-		return fmt.Errorf("-compare %s: there is nccl", o.compare)
+	case o.compare != "" && o.compare != "nccl" && !o.isExternal():
+		return fmt.Errorf("-compare %s: there is nccl on GPUs, openmpi and gloo on the CPU", o.compare)
+	case o.isExternal() && o.device == onCUDA:
+		return fmt.Errorf("-compare %s: it is compared on the CPU; this is -device cuda", o.compare)
+	case o.isExternal() && o.inOneProcess():
+		return fmt.Errorf("-compare %s: it has a process for each rank, and so must colligo have", o.compare)
+	case o.isExternal():
+		return o.checkMemory(hostBytes())
 	case o.nccl != "" && o.compare == "":
 		return fmt.Errorf("-nccl %s: only -compare nccl uses it", o.nccl)
 	case o.graph < 0:

@@ -18,6 +18,7 @@ type environment struct {
 	memory
 	gpu      *gpu // nil on the CPU
 	baseline *baseline
+	external *external     // nil unless one is compared
 	where    string        // such as "cpu", or the device's model
 	first    time.Duration // from the process's beginning to the end of its first all_reduce on the GPU
 	index    int           // of the device
@@ -38,6 +39,11 @@ func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, 
 	s := &environment{where: onCPU}
 	if o.device == onCPU {
 		s.memory = newHostMemory(o.largest())
+		if o.isExternal() {
+			var err error
+			s.external, err = o.openExternal(ctx, g, p)
+			return s, ctx, err
+		}
 		return s, ctx, nil
 	}
 	local, err := o.localRank(g)
@@ -109,6 +115,9 @@ func (s *environment) begin(ctx context.Context, g *pg.Group, p process) error {
 
 // leave ends what has to be ended before the group is closed.
 func (s *environment) leave(failed bool) error {
+	if s.external != nil {
+		return s.external.close()
+	}
 	if s.baseline == nil {
 		return nil
 	}

@@ -51,21 +51,27 @@ func run(args []string, p process) int {
 		usage(p.stdout)
 		return 0
 	case err == nil && o.choices:
-		if err = printChoices(p.stdout); err != nil {
+		if err = printChoices(p.stdout, o.rules); err != nil {
 			return 1
 		}
 		return 0
 	case err == nil:
 		o.joins = p.getenv("RANK") != ""
-		err = o.check(p)
+		err = o.checkAll(p)
 	}
 	if err != nil {
 		fmt.Fprintf(p.stderr, "bench: %v\nRun with -help for the flags.\n", err)
 		return 2
 	}
-	if o.compare != "" {
+	if o.compare == "nccl" {
 		if p, err = p.withoutMulticast(); err != nil {
 			fmt.Fprintf(p.stderr, "bench: %v\n", err)
+			return 1
+		}
+	}
+	if o.tuned != "" && !o.joins {
+		if err = os.WriteFile(o.tuned, nil, fileMode); err != nil {
+			fmt.Fprintf(p.stderr, "bench: -out: %v\n", err)
 			return 1
 		}
 	}
@@ -75,7 +81,7 @@ func run(args []string, p process) int {
 	case o.joins:
 		err = runRank(o, p)
 	default:
-		return runParent(o, p, append(slices.Clone(args), "-device", o.device)) // what auto has become
+		return runParents(o, p, append(slices.Clone(args), "-device", o.device)) // what auto has become
 	}
 	if err != nil {
 		fmt.Fprintf(p.stderr, "bench: %v\n", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ type batch struct {
 
 // budget decides how long to go on.
 type budget struct {
+	turns  int           // batches that it comes in; 0 is the usual number
 	fixed  int           // iterations; automatic takes the time
 	target time.Duration // of all batches together
 	mean   time.Duration // of one iteration, 0 as long as it is unknown
@@ -31,8 +33,9 @@ type budget struct {
 
 // next returns the iterations of the next batch, 0 when it is enough.
 func (b *budget) next() int {
+	turns := cmp.Or(b.turns, batches)
 	if b.fixed != automatic {
-		return min((b.fixed+batches-1)/batches, b.fixed-b.done.iterations)
+		return min((b.fixed+turns-1)/turns, b.fixed-b.done.iterations)
 	}
 	switch {
 	case b.done.iterations > 0 && b.done.took >= b.target:
@@ -40,7 +43,7 @@ func (b *budget) next() int {
 	case b.mean == 0:
 		return max(1, 2*b.done.iterations)
 	}
-	return max(1, int(b.target/batches/b.mean))
+	return max(1, int(b.target/time.Duration(turns)/b.mean))
 }
 
 func (b *budget) add(done batch) {
@@ -64,7 +67,7 @@ func (m *meter) measure(ctx context.Context, o *options) ([]batch, error) {
 	if _, err := m.repeat(ctx, warm); err != nil {
 		return nil, err
 	}
-	return m.repeat(ctx, &budget{fixed: o.iterations, target: timedTime, mean: warm.mean})
+	return m.repeat(ctx, &budget{turns: o.turns, fixed: o.iterations, target: timedTime, mean: warm.mean})
 }
 
 // repeat runs batches for as long as rank 0's budget lasts.
@@ -75,19 +78,28 @@ func (m *meter) repeat(ctx context.Context, b *budget) ([]batch, error) {
 		if err != nil || n == 0 {
 			return all, err
 		}
-		if err := m.group.Barrier(ctx); err != nil {
+		took, err := m.batch(ctx, int(n))
+		if err != nil {
 			return nil, err
 		}
-		start := time.Now()
-		for range n {
-			if err := m.call(ctx); err != nil {
-				return nil, err
-			}
-		}
-		done := batch{int(n), time.Since(start)}
+		done := batch{int(n), took}
 		b.add(done)
 		all = append(all, done)
 	}
+}
+
+// batch returns how long n calls take on this rank. The ranks begin together.
+func (m *meter) batch(ctx context.Context, n int) (time.Duration, error) {
+	if err := m.group.Barrier(ctx); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	for range n {
+		if err := m.call(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(start), nil
 }
 
 // timing is the time of one iteration in microseconds: of all batches, in the fastest and in the slowest.

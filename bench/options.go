@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg/tuning"
 )
 
 // inProcess is the transport that runs all ranks in this process.
@@ -21,30 +23,38 @@ const automatic = -1
 type options struct {
 	collectives       []collective
 	ranks             int
-	ranksSet, joins   bool // -ranks was given; a launcher has set RANK
+	rankCounts        rankCounts // of one run each; ranks is the first, or that of this run
+	ranksSet, joins   bool       // -ranks was given; a launcher has set RANK
 	device, transport string
 	machine           machine // what resolve has found
 	threads           bool
 	graph             int
 	compare, nccl     string
+	mpirun, mpicc     string // commands with arguments
+	python            string
 	backend           string
 	register          bool
 	choices, tune     bool
+	table, tuned      string        // files
+	rules             []tuning.Rule // of table, nil without
+	rounds            int
 	try               grids
 	algo              string
 	heap              size
 	begin, end        size
 	factor            int
 	iterations, warm  int
+	turns             int
 	dtypes, ops       string
 	root              int
 	verify, json      bool
+	markdown          bool
 	plot              string
 	timeout           time.Duration
 }
 
 func defaults() *options {
-	return &options{begin: 8, end: 64 << 20, iterations: automatic, warm: automatic}
+	return &options{rankCounts: rankCounts{4}, begin: 8, end: 64 << 20, iterations: automatic, warm: automatic}
 }
 
 // parse reads flags and collectives, in any order.
@@ -62,9 +72,19 @@ func parse(args []string) (*options, error) {
 		names = append(names, f.Arg(0))
 	}
 	f.Visit(func(f *flag.Flag) { o.ranksSet = o.ranksSet || f.Name == "ranks" })
+	if o.table != "" {
+		text, err := os.ReadFile(o.table)
+		if err == nil {
+			o.rules, err = tuning.Parse(string(text))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("-table %s: %w", o.table, err)
+		}
+	}
 	if o.choices && len(names) == 0 {
 		return o, nil
 	}
+	o.ranks = o.rankCounts[0]
 	var err error
 	o.collectives, err = collectivesNamed(names)
 	return o, err
@@ -74,31 +94,39 @@ func parse(args []string) (*options, error) {
 func (o *options) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	f.IntVar(&o.ranks, "ranks", 4, "start `N` processes on this machine; where RANK is set, join instead")
+	f.Var(&o.rankCounts, "ranks", "start `N` processes on this machine, or N,M,... one run after another; where RANK is set, join instead")
 	f.StringVar(&o.device, "device", "auto", "memory of the tensors: auto, cpu or cuda")
 	f.StringVar(&o.transport, "transport", "auto", "auto, shm, tcp, or inproc for all ranks in one process, without either")
 	f.BoolVar(&o.threads, "threads", false, "run all ranks in one process, each on its own GPU if there are enough")
 	f.StringVar(&o.algo, "algo", "", "`name` of the algorithm to use instead of the table's choice; see -choices")
 	f.Var(&o.heap, "heap", "`bytes` of the memory through which a rank's GPU takes part, at most; 0 is the backend's default")
 	f.IntVar(&o.graph, "graph", 0, "capture `K` operations into a CUDA graph and time its launches, per operation")
-	f.StringVar(&o.compare, "compare", "", "`nccl`: take turns with NCCL on the same GPU tensors and stream")
+	f.StringVar(&o.compare, "compare", "", "`library` to take turns with: nccl on the same GPU tensors and stream, or on the CPU openmpi or gloo")
+	f.StringVar(&o.mpirun, "mpirun", "mpirun", "`command` that starts Open MPI's processes, with arguments if need be")
+	f.StringVar(&o.mpicc, "mpicc", "mpicc", "`command` that compiles for Open MPI")
+	f.StringVar(&o.python, "python", "python3", "`command` of a Python that has torch.distributed with Gloo")
 	f.StringVar(&o.backend, "backend", "", "`name` of the backend of GPU tensors: peer, or nccl")
 	f.StringVar(&o.nccl, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")
 	f.BoolVar(&o.register, "register", false, "register the GPU tensors' memory with the group, and with NCCL if it is compared")
 	f.BoolVar(&o.choices, "choices", false, "print the tables by which algorithms are picked, and do nothing else")
 	f.BoolVar(&o.tune, "tune", false, "measure what there is to choose from and print the best as a table in Go")
+	f.StringVar(&o.table, "table", "", "`file` with the table by which algorithms are picked on the CPU, as -tune -out writes it")
+	f.StringVar(&o.tuned, "out", "", "with -tune on the CPU: `file` for the table, which -table and COLLIGO_TUNING read")
+	f.IntVar(&o.rounds, "rounds", 1, "with -tune: `times` that all is measured; the least time counts")
 	f.Var(&o.try, "try", "with -tune on GPUs: a `list` of algorithms and grids instead of the usual, such as \"tiles 256x256 16Ki,copy-ring 32x512\"")
 	f.Var(&o.begin, "b", "first size in `bytes`, or with Ki, Mi, Gi")
 	f.Var(&o.end, "e", "last `size`")
 	f.IntVar(&o.factor, "f", 4, "`factor` between sizes")
 	f.Var((*count)(&o.iterations), "n", "iterations of each size; auto is at least half a second of them")
 	f.Var((*count)(&o.warm), "w", "iterations before the clock starts; auto is a tenth of a second of them")
+	f.IntVar(&o.turns, "turns", batches, "`batches` that the iterations on the CPU come in")
 	f.StringVar(&o.dtypes, "d", "float32", "element types, a list with commas, or all")
 	f.StringVar(&o.ops, "o", "sum", "reductions, a list with commas, or all")
 	f.IntVar(&o.root, "r", 0, "`root` of broadcast, reduce, gather and scatter")
 	f.BoolVar(&o.verify, "check", true, "check every element of one result of each size")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of the table")
-	f.StringVar(&o.plot, "plot", "", "also draw busbw over size as SVG into this `file`")
+	f.StringVar(&o.plot, "plot", "", "also draw busbw and time over size as SVG into this `file`")
+	f.BoolVar(&o.markdown, "markdown", false, "print the comparison as tables in Markdown instead")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of one operation, after which the run fails")
 	return f
 }
@@ -125,6 +153,24 @@ func (c *count) Set(text string) error {
 	}
 	*c = count(n)
 	return nil
+}
+
+// rankCounts is a flag of one or more numbers of ranks.
+type rankCounts []int
+
+// String is for the flag package.
+func (c *rankCounts) String() string {
+	var all []string
+	for _, n := range *c {
+		all = append(all, strconv.Itoa(n))
+	}
+	return strings.Join(all, ",")
+}
+
+// Set reads numbers with commas between them.
+func (c *rankCounts) Set(text string) (err error) {
+	*c, err = parseList(text, nil, strconv.Atoi)
+	return err
 }
 
 // parseList reads a list with commas; all stands for every value.

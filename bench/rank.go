@@ -20,17 +20,14 @@ func runRank(o *options, p process) error {
 		return err
 	}
 	run := &session{options: o, process: p}
-	for i, v := range variants {
+	return run.rounds(variants, func(v *variant, i int) error {
 		g, err := pg.Init(ctx, o.config(v, i))
 		if err != nil {
 			return err
 		}
 		s, err := run.serve(ctx, g, v)
-		if err = errors.Join(err, g.Close(), s.close()); err != nil {
-			return err
-		}
-	}
-	return run.end()
+		return errors.Join(err, g.Close(), s.close())
+	})
 }
 
 // runInProcess runs all ranks in this process.
@@ -40,12 +37,20 @@ func runInProcess(o *options, p process) error {
 		return err
 	}
 	run := &session{options: o, process: p}
-	for i, v := range variants {
-		if err := run.together(v, i); err != nil {
-			return err
+	return run.rounds(variants, run.together)
+}
+
+// rounds runs the variants one after another, as often as -rounds says.
+func (r *session) rounds(variants []*variant, run func(v *variant, i int) error) error {
+	for round := range r.options.rounds {
+		for i, v := range variants {
+			if err := run(v, round*len(variants)+i); err != nil {
+				return err
+			}
 		}
+		r.tuning.endRound()
 	}
-	return run.end()
+	return r.end()
 }
 
 // session is one run of the program, over all variants.
@@ -61,7 +66,11 @@ func (r *session) end() error {
 	if !r.tune || r.last == nil {
 		return nil
 	}
-	return r.tuning.print(r.process.stdout, r.last)
+	all := r.tuning.best
+	if err := all.print(r.process.stdout, r.last); err != nil || r.tuned == "" {
+		return err
+	}
+	return all.write(r.tuned, r.last)
 }
 
 // together runs all ranks of a variant.
@@ -130,7 +139,7 @@ func (r *session) groups(ctx context.Context, c pg.Config) ([]*pg.Group, error) 
 
 // config is that of a variant's group; the first has pg's own name.
 func (o *options) config(v *variant, i int) pg.Config {
-	c := pg.Config{Algo: v.algo, Timeout: o.timeout}
+	c := pg.Config{Algo: v.algo, Tuning: o.rules, Timeout: o.timeout}
 	if i > 0 {
 		c.Name = fmt.Sprintf("tune-%d", i)
 	}

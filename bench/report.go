@@ -30,10 +30,17 @@ type record struct {
 	BusBW      float64 `json:"busbw_gbps"`
 	Wrong      *int64  `json:"wrong"` // null with -check=false
 
+	// With -compare openmpi or gloo, where the library has the same operation.
+	Peer       string   `json:"peer,omitempty"`
+	PeerTimeUS *float64 `json:"peer_time_us,omitempty"`
+	PeerMinUS  *float64 `json:"peer_min_us,omitempty"`
+	PeerMaxUS  *float64 `json:"peer_max_us,omitempty"`
+	PeerBusBW  *float64 `json:"peer_busbw_gbps,omitempty"`
+
 	// With -compare nccl, where NCCL has the same operation.
 	NCCLTimeUS *float64 `json:"nccl_time_us,omitempty"`
 	NCCLBusBW  *float64 `json:"nccl_busbw_gbps,omitempty"`
-	Ratio      *float64 `json:"ratio,omitempty"` // time of NCCL / time
+	Ratio      *float64 `json:"ratio,omitempty"` // time of NCCL, or of the other library / time
 }
 
 // report prints what rank 0 has gathered. The zero report, of other ranks, prints nothing.
@@ -101,7 +108,7 @@ type row struct {
 	testCase
 	count, bytes int
 	took         timing
-	baseline     *timing // of NCCL, nil without
+	baseline     *timing // of the library that is compared, nil without
 	wrong        int64
 }
 
@@ -117,6 +124,11 @@ func (r *report) record(x row) record {
 	}
 	if x.baseline != nil {
 		busbw, ratio := float64(x.bytes)/x.baseline.time/1e3*x.bus(ranks), x.baseline.time/x.took.time
+		if e := r.env.external; e != nil {
+			rec.Peer, rec.PeerTimeUS, rec.PeerMinUS, rec.PeerMaxUS = e.name, &x.baseline.time, &x.baseline.least, &x.baseline.most
+			rec.PeerBusBW, rec.Ratio = &busbw, &ratio
+			return rec
+		}
 		rec.NCCLTimeUS, rec.NCCLBusBW, rec.Ratio = &x.baseline.time, &busbw, &ratio
 	}
 	return rec
@@ -142,7 +154,13 @@ func (r *report) row(x row) error {
 	r.wrong += x.wrong
 	r.progress.clear()
 	if r.tuning != nil {
-		r.tuning.add(r.variant, x.coll, r.options.keyOf(x.testCase, x.count, x.bytes), rec.TimeUS)
+		bytes := r.options.keyOf(x.testCase, x.count, x.bytes)
+		us, most := rec.TimeUS, rec.MaxUS
+		if r.options.device != onCUDA { // other programs can only make a batch slower
+			us, most = rec.MinUS, rec.TimeUS
+		}
+		r.tuning.add(r.variant, x.coll, bytes, us)
+		r.tuning.widen(r.variant, x.coll, bytes, rec.MinUS, most)
 		return nil
 	}
 	r.records = append(r.records, rec)

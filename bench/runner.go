@@ -63,7 +63,7 @@ func (r *runner) one(ctx context.Context, c testCase, count, bytes int) error {
 	if err != nil {
 		return err
 	}
-	row := row{c, count, bytes, timingOf(done, took, r.gpu()), nil, wrong}
+	row := row{c, count, bytes, timingOf(done, took, r.gpu() || r.env.external != nil), nil, wrong}
 	if theirs != nil {
 		if took, _, err = r.collect(ctx, theirs, 0); err != nil {
 			return err
@@ -79,8 +79,11 @@ func (r *runner) one(ctx context.Context, c testCase, count, bytes int) error {
 
 func (r *runner) gpu() bool { return r.env.gpu != nil }
 
-// time returns the batches of this rank, and those of NCCL where it is compared and has the same operation.
+// time returns the batches of this rank, and those of the library that it is compared with, where that has the same operation.
 func (r *runner) time(ctx context.Context, b *binding, t trial) (own, theirs []batch, err error) {
+	if r.env.external != nil {
+		return r.byTurns(ctx, b, t)
+	}
 	if !r.gpu() {
 		m := &meter{group: r.group, call: t.call, agree: r.fromRoot}
 		own, err = m.measure(ctx, r.options)
@@ -100,15 +103,18 @@ func (r *runner) time(ctx context.Context, b *binding, t trial) (own, theirs []b
 	return contenders[0].done, theirs, nil
 }
 
-// check returns how many elements of one result on this rank are wrong. NCCL has to have the same result, or it was not
-// the same operation that took its time.
+// check returns how many elements of one result on this rank are wrong. A library that is compared has to have the right
+// result, too, or it was not the same operation that took its time.
 func (r *runner) check(ctx context.Context, b *binding, t trial, baseline bool) (int64, error) {
 	if !r.verify {
 		return 0, nil
 	}
 	wrong, err := once(ctx, t, t.call)
 	r.wrong += wrong
-	if err != nil || !baseline || !b.sameResult() {
+	if err == nil && baseline && len(r.externalRanks()) > 0 {
+		return wrong, r.env.external.right(b)
+	}
+	if err != nil || !baseline || r.env.external != nil || !b.sameResult() {
 		return wrong, err
 	}
 	call := r.env.baseline.call(b, t)
@@ -119,6 +125,14 @@ func (r *runner) check(ctx context.Context, b *binding, t trial, baseline bool) 
 		err = fmt.Errorf("%v has %d %w on rank %d", r.env.baseline, theirs, errWrong, r.group.Rank())
 	}
 	return wrong, err
+}
+
+// externalRanks returns the processes of the library that is compared, on rank 0.
+func (r *runner) externalRanks() []*remote {
+	if r.env.external == nil {
+		return nil
+	}
+	return r.env.external.ranks
 }
 
 // once counts what is wrong after one call.

@@ -13,6 +13,7 @@ const (
 	rowLine      = "%12d %12d %12s %10s %5d %10s %8.2f %8.2f %7s"
 	baselineHead = " %10s %8s %6s"
 	baselineLine = " %10s %8.2f %6.2f"
+	externalHead = " %9s %9s %10s %9s %9s %8s %6s"
 )
 
 // head prints what the table is about and its columns, in the order of nccl-tests.
@@ -28,6 +29,10 @@ func (r *report) head() error {
 		fmt.Fprintf(&b, baselineHead, "nccl", "busbw", "ratio")
 		units += fmt.Sprintf(baselineHead, "(us)", "(GB/s)", "")
 	}
+	if e := r.env.external; e != nil {
+		fmt.Fprintf(&b, externalHead, "min", "max", r.options.compare, "min", "max", "busbw", "ratio")
+		units += fmt.Sprintf(externalHead, "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "")
+	}
 	fmt.Fprintf(&b, "  algorithm\n%s\n", strings.TrimRight(units, " "))
 	_, err := fmt.Fprint(r.out, b.String())
 	return err
@@ -35,6 +40,10 @@ func (r *report) head() error {
 
 // method says how times on GPUs are taken; on the CPU -help does.
 func (r *report) method() []string {
+	if e := r.env.external; e != nil {
+		return []string{fmt.Sprintf("compared with %s: as many processes, a batch of each by turns; times are the median batch's, min and "+
+			"max the fastest's and the slowest's; ratio is time(%s) / time(colligo)", e.name, r.options.compare)}
+	}
 	if r.options.device != onCUDA {
 		return nil
 	}
@@ -80,6 +89,8 @@ func (r *report) line(rec record, count, root int) error {
 	}
 	fmt.Fprintf(&b, rowLine, rec.Bytes, count, rec.DType, rec.Op, root, microseconds(rec.TimeUS), rec.AlgBW, rec.BusBW, wrong)
 	switch {
+	case r.env.external != nil:
+		b.WriteString(externalColumns(rec))
 	case rec.Ratio != nil:
 		fmt.Fprintf(&b, baselineLine, microseconds(*rec.NCCLTimeUS), *rec.NCCLBusBW, *rec.Ratio)
 	case r.env.baseline != nil:
@@ -87,6 +98,16 @@ func (r *report) line(rec record, count, root int) error {
 	}
 	_, err := fmt.Fprintf(r.out, "%s  %s\n", b.String(), rec.Algo)
 	return err
+}
+
+// externalColumns are the spread, and what the library that is compared has shown.
+func externalColumns(rec record) string {
+	spread := []any{microseconds(rec.MinUS), microseconds(rec.MaxUS)}
+	if rec.Ratio == nil {
+		return fmt.Sprintf(externalHead, append(spread, "N/A", "N/A", "N/A", "N/A", "N/A")...)
+	}
+	return fmt.Sprintf(externalHead, append(spread, microseconds(*rec.PeerTimeUS), microseconds(*rec.PeerMinUS),
+		microseconds(*rec.PeerMaxUS), fmt.Sprintf("%.2f", *rec.PeerBusBW), fmt.Sprintf("%.2f", *rec.Ratio))...)
 }
 
 // microseconds prints short times with more digits.

@@ -139,6 +139,41 @@ func (o *options) candidatesOnGPU() ([]*variant, error) {
 type timings struct {
 	colls []plan.Coll // in the order of their coming
 	times map[plan.Coll]map[int]map[*variant]float64
+	// spread has the fastest and the slowest that times have been, where it is known.
+	spread map[spreadKey][2]float64
+	best   *timings // of the rounds before
+}
+
+type spreadKey struct {
+	coll    plan.Coll
+	bytes   int
+	variant *variant
+}
+
+// widen adds up the times of the fastest and the slowest batch.
+func (t *timings) widen(v *variant, c plan.Coll, bytes int, least, most float64) {
+	if t.spread == nil {
+		t.spread = map[spreadKey][2]float64{}
+	}
+	k := spreadKey{c, bytes, v}
+	t.spread[k] = [2]float64{t.spread[k][0] + least, t.spread[k][1] + most}
+}
+
+// alike reports whether two variants' times lie within each other's spread, so that neither is known to be the faster.
+func (t *timings) alike(c plan.Coll, bytes int, v, w *variant) bool {
+	a, known := t.spread[spreadKey{c, bytes, v}]
+	b, both := t.spread[spreadKey{c, bytes, w}]
+	return v != w && known && both && a[0] <= b[1] && b[0] <= a[1]
+}
+
+// endRound keeps the least time of each variant over all rounds. The slowest is then the slowest round's time.
+func (t *timings) endRound() {
+	for k := range t.spread {
+		if t.best != nil {
+			t.merge(k)
+		}
+	}
+	*t = timings{best: &timings{colls: t.colls, times: t.times, spread: t.spread, best: t.best}}
 }
 
 // add adds up the times of element types and reductions.
@@ -154,6 +189,17 @@ func (t *timings) add(v *variant, c plan.Coll, bytes int, us float64) {
 		t.times[c][bytes] = map[*variant]float64{}
 	}
 	t.times[c][bytes][v] += us
+}
+
+// merge takes the rounds before into what this round has shown of a variant.
+func (t *timings) merge(k spreadKey) {
+	now, before := t.times[k.coll][k.bytes], t.best.times[k.coll][k.bytes]
+	high := max(now[k.variant], before[k.variant])
+	if t.best.best != nil {
+		high = max(now[k.variant], t.best.spread[k][1])
+	}
+	t.spread[k] = [2]float64{min(t.spread[k][0], t.best.spread[k][0]), high}
+	now[k.variant] = min(now[k.variant], before[k.variant])
 }
 
 // winner is the best variant for some sizes, up to and including most; 0 has no limit.
@@ -175,7 +221,8 @@ func (t *timings) winners(c plan.Coll) []winner {
 		best := fastest(times[n])
 		if len(all) > 0 {
 			last := &all[len(all)-1]
-			if us, ok := times[n][last.variant]; ok && us <= worthIt*times[n][best] {
+			us, ok := times[n][last.variant]
+			if ok && (us <= worthIt*times[n][best] || t.alike(c, n, last.variant, best)) {
 				continue
 			}
 			last.most = between(sizes[i-1], n)
@@ -221,6 +268,9 @@ func (t *timings) listing(c plan.Coll) string {
 				b.WriteString(";")
 			}
 			fmt.Fprintf(&b, " %.4g %s", times[v], v.label)
+			if t.alike(c, n, v, order[0]) {
+				b.WriteString(" (within the spread)")
+			}
 		}
 		b.WriteString("\n")
 	}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -82,6 +85,45 @@ func TestTuneProcesses(t *testing.T) {
 	o = bench(nil, "all_to_all", "-tune")
 	require.Equal(t, 2, o.code)
 	require.Contains(t, o.stderr, "several algorithms on the CPU")
+}
+
+// TestTuneWritesTable writes a table for two numbers of ranks, and picks by it.
+func TestTuneWritesTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "table")
+	o := bench(nil, "all_reduce", "-ranks", "2,3", "-transport", "tcp", "-tune", "-rounds", "2", "-out", file, "-n", "2", "-w", "0", "-e", "64", "-f", "8")
+	require.Zero(t, o.code, o.stderr)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	table, err := tuning.Parse(string(text))
+	require.NoError(t, err)
+	require.Equal(t, 2, table[0].MaxSize)
+	require.Equal(t, 3, table[len(table)-1].MaxSize)
+	require.Equal(t, "tcp", table[0].Medium)
+	require.NotZero(t, table[0].Cores)
+
+	require.NoError(t, os.WriteFile(file, []byte("all_reduce: double_tree\n"), 0o600))
+	o = bench(nil, "all_reduce", "-ranks", "2", "-n", "1", "-w", "0", "-e", "8", "-table", file, "-json")
+	require.Zero(t, o.code, o.stderr)
+	require.Equal(t, "double_tree", recordsOf(t, o.stdout)[0].Algo)
+	require.Contains(t, bench(nil, "-choices", "-table", file).stdout, "\nall_reduce: double_tree, lanes 1\n")
+	require.NoError(t, os.WriteFile(file, []byte("all_reduce: none\n"), 0o600))
+	require.Contains(t, bench(nil, "all_reduce", "-table", file).stderr, "-table "+file+": line 1")
+}
+
+// TestSpread says which times could as well be the other way round.
+func TestSpread(t *testing.T) {
+	a, b, c := &variant{label: "a"}, &variant{label: "b"}, &variant{label: "c"}
+	var all timings
+	for round := range 2 {
+		for v, us := range map[*variant]float64{a: 10, b: 12, c: 30} {
+			us += 3 * float64(round)
+			all.add(v, plan.AllReduce, 8, us)
+			all.widen(v, plan.AllReduce, 8, us-1, 100)
+		}
+		all.endRound()
+	}
+	require.Equal(t, "// all_reduce 8, us: 10 a; 12 b (within the spread); 30 c\n", all.best.listing(plan.AllReduce))
+	require.Equal(t, []winner{{a, 0}}, all.best.winners(plan.AllReduce))
 }
 
 func TestChoices(t *testing.T) {

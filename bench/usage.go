@@ -22,6 +22,13 @@ On the CPU, time is of one operation: the iterations come in about five batches;
 time is the mean over all iterations. min_us and max_us in the JSON lines are the means of the fastest and of the
 slowest batch. Before each batch the ranks meet in a barrier.
 
+With -compare openmpi or gloo that library runs in as many processes of this machine, which bench starts: a C program that it
+compiles with -mpicc and starts with -mpirun, or a Python program on torch.distributed. Each does the same operation on the
+same sizes, batch by batch in turn with colligo, and sleeps in the kernel in between. Times are those of the median batch; min and
+max those of the fastest and the slowest; ratio is its time / time. Open MPI uses shared memory or TCP as colligo does. Every
+result of one operation of both is checked. With -markdown the comparison is printed as docs/performance.md has it; -ranks 2,4,8
+brings several runs together. The plot has colligo's lines and, dotted, the other's.
+
 On GPUs, one process a rank or with -threads one for all, operations follow one another on one stream of each rank.
 Five loops of at least 20 operations and about 30 ms (or a fifth of -n) are timed by CUDA events; a loop takes as long
 as its slowest rank, and the time is the median loop's. A barrier's is the host's, from call to return. With -graph the

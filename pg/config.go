@@ -82,7 +82,7 @@ type Config struct {
 	ObjectDevice colligo.Device
 
 	Algo   map[string]string // collective to planner, before the table; see tuning.Algorithms
-	Tuning []tuning.Rule     // table by which planners are picked; nil takes tuning.Default
+	Tuning []tuning.Rule     // table by which planners are picked, the same on all ranks; nil takes that of COLLIGO_TUNING, or tuning.Default
 	Log    *slog.Logger      // nil logs warnings and errors through slog.Default
 
 	Recorder RecorderOptions // what is recorded of operations, and when and where it is dumped

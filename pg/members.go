@@ -173,7 +173,7 @@ func (g *Group) orOutside() *Group {
 // NCCL_DEBUG_SUBSYS=TUNING logs it.
 func (g *Group) Algorithm(c plan.Coll, bytes int) string {
 	g = g.orOutside()
-	return tuning.Pick(g.config.Tuning, c, g.Transport(), g.size, bytes).Algo
+	return tuning.Pick(g.config.Tuning, c, tuning.Place{Medium: g.Transport(), Size: g.size, Crowded: g.forming.Crowded()}, bytes).Algo
 }
 
 // Tuning returns a copy of the rules by which the group picks planners on the CPU; the first that fits counts. NCCL: the

@@ -110,7 +110,8 @@ func (g *Group) handle() {
 
 // wants is the part of a configuration that all ranks must agree on before they link.
 func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
-	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Debug.Level == DebugDetail && size > 1}
+	w := bootstrap.Wants{Transport: c.Transport, Open: c.Open, Detail: c.Debug.Level == DebugDetail && size > 1,
+		Table: tuning.Digest(c.Tuning)}
 	if c.Backends != "" {
 		w.Backends = selected.String()
 	}
@@ -168,7 +169,7 @@ func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, e
 // use gives the group its mesh.
 func (g *Group) use(mesh transport.Mesh) {
 	if !speaksTorch(g) {
-		g.host.Use(mesh)
+		g.host.Use(mesh, g.forming.Crowded())
 		g.control.Use(mesh)
 	}
 	g.mesh.Store(&mesh)

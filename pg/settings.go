@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/tuning"
 )
 
 // Toggle is a switch that a program may leave to the environment. No twin: PyTorch has variables alone.
@@ -128,6 +130,8 @@ var variables = []setting{
 		func(c *Config) *Toggle { return &c.Recorder.DumpStacks }),
 	switched("COLLIGO_INCLUDE_ONLY_ACTIVE", []string{"TORCH_INCLUDE_ONLY_ACTIVE"}, "0", "dumps leave out what is done",
 		func(c *Config) *Toggle { return &c.Recorder.DumpOnlyActive }),
+	{Setting{"COLLIGO_TUNING", nil, "text", "", "path of a table by which algorithms are picked on the CPU, as bench -tune -o writes it; the same table on all ranks"},
+		func(c *Config) bool { return c.Tuning != nil }, applyTuning},
 
 	without("TORCH_NCCL_HIGH_PRIORITY", "streams belong to backends, and their priority to the backend's options"),
 	without("TORCH_NCCL_RETHROW_CUDA_ERRORS", "errors of a device are always the group's"),
@@ -274,6 +278,17 @@ func applyDebug(c *Config, _, value string) error {
 		}
 	}
 	return errors.New("want OFF, INFO or DETAIL")
+}
+
+func applyTuning(c *Config, _, value string) error {
+	if value == "" {
+		return nil
+	}
+	text, err := os.ReadFile(value)
+	if err == nil {
+		c.Tuning, err = tuning.Parse(string(text))
+	}
+	return err
 }
 
 func applyEntries(c *Config, _, value string) error {

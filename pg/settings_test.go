@@ -2,12 +2,17 @@ package pg
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/tuning"
+	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/store"
 )
 
 func from(vars map[string]string) bootstrap.Lookup {
@@ -65,6 +70,45 @@ func TestSettings(t *testing.T) {
 			require.Equal(t, c.is, c.want(&got))
 		})
 	}
+}
+
+// TestSettingsTuning reads a table, which comes after the program's own.
+func TestSettingsTuning(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "table")
+	require.NoError(t, os.WriteFile(file, []byte("all_reduce crowded up to 4 KiB: ring, lanes 1\n"), 0o600))
+	vars := from(map[string]string{"COLLIGO_TUNING": file})
+	var c Config
+	require.NoError(t, c.settle(vars))
+	require.Equal(t, []tuning.Rule{{Coll: plan.AllReduce, Cores: tuning.Crowded, MaxBytes: 4 << 10, Algo: "ring"}}, c.Tuning)
+	own := Config{Tuning: []tuning.Rule{}}
+	require.NoError(t, own.settle(vars))
+	require.Empty(t, own.Tuning)
+	for text, says := range map[string]string{"all_reduce: none": "no algorithm", "": "no such file"} {
+		name := file + text
+		if text != "" {
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		} else {
+			name = file + ".none"
+		}
+		err := new(Config).settle(from(map[string]string{"COLLIGO_TUNING": name}))
+		require.ErrorContains(t, err, "environment variable COLLIGO_TUNING is ")
+		require.ErrorContains(t, err, says)
+	}
+}
+
+// TestTablesDiffer refuses ranks that would pick other algorithms.
+func TestTablesDiffer(t *testing.T) {
+	s := store.NewHash()
+	_, err := each(2, func(rank int) (*Group, error) {
+		c := quiet
+		c.Store, c.Rank, c.Size, c.ConnectTimeout = s, rank, 2, 20*time.Second
+		if rank == 1 {
+			c.Tuning = []tuning.Rule{{Coll: plan.AllReduce, Algo: "direct"}}
+		}
+		return Init(t.Context(), c)
+	})
+	require.ErrorContains(t, err, "picks algorithms by a table of 1 rules, checksum")
+	require.ErrorContains(t, err, "by one of the default's rules")
 }
 
 // TestSettingsRefused names variable and value of what cannot be read.

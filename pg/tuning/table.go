@@ -7,6 +7,9 @@ import "github.com/colligo-go/colligo/plan"
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 1 << 20, Algo: "circulant"},
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 4, Cores: Crowded, MaxBytes: 4 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 64 << 10, Algo: "double_tree"},
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 4, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxBytes: 1 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 128, Algo: "direct"},

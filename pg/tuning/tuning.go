@@ -5,13 +5,15 @@
 //
 //  1. Everything that a rule looks at is the same on all ranks of a group, so all ranks pick the same planner.
 //  2. The last planner of a collective fits every shape. It is taken where no rule fits.
+//  3. Parse reads the text of Format as the same rules.
 package tuning
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
-	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/ring"
 	"github.com/colligo-go/colligo/tree"
@@ -25,10 +27,37 @@ type Rule struct {
 	Coll             plan.Coll
 	Medium           string // "shm", "tcp", "sim"; empty fits all
 	MinSize, MaxSize int    // ranks; a MaxSize of 0 has no limit
+	Cores            Cores  // whether ranks outnumber cores
 	MaxBytes         int    // of the whole tensor; 0 has no limit
 	Algo             string // one of Algorithms(Coll)
 	Lanes            int    // 0 means 1
 	ChunkBytes       int    // 0 leaves it to the planner
+}
+
+// Cores says for which groups a rule is: one that fits either way, or by whether the ranks of some host outnumber its cores.
+type Cores uint8
+
+// The values of Rule.Cores.
+const (
+	AnyCores Cores = iota
+	Enough         // every rank can have a core of its own
+	Crowded        // on some host there are more ranks than cores
+)
+
+// String is how a rule's line says it; AnyCores is empty.
+func (c Cores) String() string { return [...]string{"", "enough-cores", "crowded"}[c] }
+
+// Place is where a collective runs, the same on all ranks of the group.
+type Place struct {
+	Medium  string
+	Size    int  // ranks
+	Crowded bool // on some host there are more ranks than cores
+}
+
+// fits reports whether a rule is for such a place.
+func (l *Rule) fits(at Place) bool {
+	return (l.Medium == "" || l.Medium == at.Medium) && at.Size >= l.MinSize && (l.MaxSize == 0 || at.Size <= l.MaxSize) &&
+		(l.Cores == AnyCores || l.Cores == Crowded == at.Crowded)
 }
 
 type named struct {
@@ -85,11 +114,10 @@ func Planner(c plan.Coll, name string) (plan.Planner, error) {
 	return nil, fmt.Errorf("%v has no algorithm %q; there are %s", c, name, strings.Join(all, ", "))
 }
 
-// Pick returns the rule for a collective of so many bytes, of the whole tensor, in a group of some size.
-func Pick(table []Rule, c plan.Coll, medium string, size, bytes int) Rule {
+// Pick returns the rule for a collective of so many bytes, of the whole tensor.
+func Pick(table []Rule, c plan.Coll, at Place, bytes int) Rule {
 	for _, l := range table {
-		if l.Coll == c && (l.Medium == "" || l.Medium == medium) && size >= l.MinSize &&
-			(l.MaxSize == 0 || size <= l.MaxSize) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+		if l.Coll == c && l.fits(at) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
 			return l
 		}
 	}
@@ -116,12 +144,12 @@ func Check(table []Rule) error {
 // Prefer returns a table that uses one algorithm for each collective named, and else another table.
 func Prefer(algo map[string]string, table []Rule) ([]Rule, error) {
 	var first []Rule
-	for name, a := range algo {
+	for _, name := range slices.Sorted(maps.Keys(algo)) { // the same table on all ranks
 		c, err := plan.ParseColl(name)
 		if err != nil {
 			return nil, err
 		}
-		first = append(first, Rule{Coll: c, Algo: a})
+		first = append(first, Rule{Coll: c, Algo: algo[name]})
 	}
 	all := append(first, table...)
 	return all, Check(all)
@@ -140,12 +168,15 @@ func (l Rule) String() string {
 			fmt.Fprintf(&b, "%d", l.MaxSize)
 		}
 	}
+	if l.Cores != AnyCores {
+		b.WriteString(" " + l.Cores.String())
+	}
 	if l.MaxBytes > 0 {
-		b.WriteString(" up to " + colligo.FormatBytes(int64(l.MaxBytes)))
+		b.WriteString(" up to " + exactBytes(l.MaxBytes))
 	}
 	fmt.Fprintf(&b, ": %s, lanes %d", l.Algo, max(l.Lanes, 1))
 	if l.ChunkBytes > 0 {
-		b.WriteString(", chunks of " + colligo.FormatBytes(int64(l.ChunkBytes)))
+		b.WriteString(", chunks of " + exactBytes(l.ChunkBytes))
 	}
 	return b.String()
 }

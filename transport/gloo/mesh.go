@@ -99,11 +99,10 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 	m.mu.Lock()
 	over := m.closed
 	m.mu.Unlock()
-	if over || m.spin.Again(idle) {
+	if over {
 		return
 	}
-	m.w.Wait(until)
-	m.spin.Woke()
+	m.spin.Wait(m.w, idle, until)
 }
 
 // Wake ends a Wait from any goroutine.

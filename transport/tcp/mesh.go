@@ -71,11 +71,9 @@ func (m *mesh) Link(peer int) transport.Link {
 func (m *mesh) Wait(idle int, until time.Time) {
 	m.waiting.Lock()
 	defer m.waiting.Unlock()
-	if m.closed.Load() || m.spin.Again(idle) {
-		return
+	if !m.closed.Load() {
+		m.spin.Wait(m.w, idle, until)
 	}
-	m.w.Wait(until)
-	m.spin.Woke()
 }
 
 func (m *mesh) Wake() { m.w.Wake() }

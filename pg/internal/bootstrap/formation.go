@@ -35,7 +35,8 @@ type Formation struct {
 	Departed Departed
 
 	job     *Job
-	hosts   int // of its ranks, once they have agreed
+	hosts   int  // of its ranks, once they have agreed
+	crowded bool // some host has more ranks than cores
 	wants   Wants
 	log     *slog.Logger
 	keys    keys
@@ -66,6 +67,9 @@ func (f *Formation) Rendezvous() transport.Rendezvous { return &rendezvous{f} }
 // Hosts returns the number of hosts on which the ranks are, by the hosts' names.
 func (f *Formation) Hosts() int { return max(f.hosts, 1) }
 
+// Crowded reports whether some host has more ranks than cores, the same on all ranks.
+func (f *Formation) Crowded() bool { return f.crowded }
+
 // Opener opens a mesh.
 type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
 
@@ -77,22 +81,22 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 	}
 	defer SayWhile(ctx, f.log, "waits for ranks that have not come", f.late)()
 	sameHost, secret := mine.Host != "", mine.Secret
-	nodes := map[string]bool{}
+	ranks := census{}
 	// In ever larger batches: few requests for the store, and a rank that does not fit is found before all have come.
 	for first, n := 0, 1; first < f.size(); first, n = first+n, 2*n {
 		theirs, err := f.infosOf(ctx, mine, first, min(first+n, f.size()))
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, c := range theirs {
-			sameHost = sameHost && c.Host == mine.Host
-			nodes[c.Node] = true
+		for i := range theirs {
+			sameHost = sameHost && theirs[i].Host == mine.Host
+			ranks.add(&theirs[i])
 		}
 		if first == 0 {
 			secret = theirs[0].Secret
 		}
 	}
-	f.hosts = len(nodes)
+	f.hosts, f.crowded = len(ranks), ranks.crowded()
 	open, err := f.medium(sameHost)
 	return open, secret, err
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // formatVersion changes when ranks of different versions could not work together.
-const formatVersion = 3
+const formatVersion = 4
 
 // info is the bootstrap info of a rank: what it tells the others of itself, through the store, before they link.
 type info struct {
@@ -23,6 +23,8 @@ type info struct {
 	Bound     string // kind of the device that the group is bound to
 	Host      string // identity of the host for shm; empty if shm cannot be used
 	Detail    bool   `json:",omitempty"` // calls are compared
+	Table     string `json:",omitempty"` // by which algorithms are picked, empty for the default
+	CPUs      []byte `json:",omitempty"` // set of those on which the process may run, a bit for each
 	Process   string // for messages
 	Node      string `json:",omitempty"` // name of the host
 	Secret    []byte `json:",omitempty"` // of the group, in rank 0's
@@ -38,13 +40,14 @@ type Wants struct {
 	Backends  string // empty fits whatever others ask for
 	Bound     string // kind of the device that the group is bound to, empty for none
 	Detail    bool   // calls are compared
+	Table     string // digest of the table by which algorithms are picked, empty for the default
 }
 
 // info makes this rank's bootstrap info. Rank 0 makes the secret and hands it out in its own.
 func (f *Formation) info() info {
 	w := &f.wants
 	c := info{Version: formatVersion, Size: f.size(), Transport: w.Transport, Backends: w.Backends, Bound: w.Bound, Detail: w.Detail,
-		Process: process(), Node: node()}
+		Table: w.Table, CPUs: shm.CPUs(), Process: process(), Node: node()}
 	if !f.Default {
 		c.Ranks = fmt.Sprint(f.Ranks)
 	}
@@ -105,6 +108,8 @@ func (c info) fits(r int, theirs info) error {
 		return fmt.Errorf("rank %d (%s) binds the group to %s, this rank to %s", r, theirs.Process, device(theirs.Bound), device(c.Bound))
 	case theirs.Detail != c.Detail:
 		return fmt.Errorf("rank %d (%s) has debug level DETAIL: %v, this rank: %v", r, theirs.Process, theirs.Detail, c.Detail)
+	case theirs.Table != c.Table:
+		return fmt.Errorf("rank %d (%s) picks algorithms by a table of %s, this rank by one of %s", r, theirs.Process, table(theirs.Table), table(c.Table))
 	case theirs.Transport != c.Transport:
 		return fmt.Errorf("rank %d (%s) wants transport %s, this rank %s", r, theirs.Process, theirs.Transport, c.Transport)
 	}
@@ -116,6 +121,13 @@ func device(kind string) string {
 		return "no device"
 	}
 	return "a device of " + kind
+}
+
+func table(digest string) string {
+	if digest == "" {
+		return "the default's rules"
+	}
+	return digest
 }
 
 // node names this host.

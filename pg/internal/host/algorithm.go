@@ -39,7 +39,7 @@ func (b *Backend) planFor(o *op.Op) (*plan.Plan, error) {
 			return p, nil
 		}
 	}
-	rule := tuning.Pick(b.Tuning, o.Coll, b.Medium(), b.Size, o.TuningBytes())
+	rule := tuning.Pick(b.Tuning, o.Coll, tuning.Place{Medium: b.Medium(), Size: b.Size, Crowded: b.crowded}, o.TuningBytes())
 	planner, err := tuning.Planner(o.Coll, rule.Algo)
 	if err != nil {
 		return nil, err

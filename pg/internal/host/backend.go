@@ -50,6 +50,7 @@ type Backend struct {
 	mesh    Mesh
 	spinner transport.Spinner // the mesh, nil where it is none
 	wire    Wire
+	crowded bool             // on some host there are more ranks than cores
 	links   []transport.Link // by peer, nil for the rank itself
 
 	mu      sync.Mutex
@@ -126,9 +127,9 @@ func (r refusal) Check(*op.Op) error { return r.why }
 // Check returns why an operation cannot be carried out over the links, before it has a number.
 func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 
-// Use gives the backend the mesh that links the ranks.
-func (b *Backend) Use(mesh transport.Mesh) {
-	b.mesh = mesh
+// Use gives the backend the mesh that links the ranks. Crowded says that on some host there are more ranks than cores.
+func (b *Backend) Use(mesh transport.Mesh, crowded bool) {
+	b.mesh, b.crowded = mesh, crowded
 	b.spinner, _ = mesh.(transport.Spinner)
 	b.links = make([]transport.Link, b.Size)
 	for peer := range b.links {

@@ -16,11 +16,13 @@ import (
 // last report. A frame that nobody takes therefore wakes nobody twice. Readers and writers go on until the socket
 // refuses, so that no edge is missed.
 //
-// The epoll descriptor is itself watched by the runtime's poller. So a sleeping rank is a parked goroutine and not a blocked
-// thread. Ranks that share a process then hand over in half the time.
+// A second epoll descriptor, the gate, is watched by the runtime's poller. So a sleeping rank is a parked goroutine and not a
+// blocked thread. Ranks that share a process then hand over in half the time. The gate looks at the first descriptor only
+// while the rank sleeps. Without a gate, each frame that a looking rank takes would wake the runtime's poller for nothing.
 type epoll struct {
-	file   *os.File // the epoll descriptor
-	fd     int      // the same
+	file   *os.File // the gate
+	gate   int      // the same
+	fd     int      // of the sockets
 	raw    syscall.RawConn
 	event  int // an eventfd, by which wake is heard
 	until  time.Time
@@ -37,20 +39,20 @@ func newEpoll() (*epoll, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
+	gate, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		unix.Close(fd)
+		unix.Close(gate)
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	err = errors.Join(add(fd, event, unix.EPOLLIN), unix.SetNonblock(fd, true)) // by which os knows what it can watch
-	e := &epoll{file: os.NewFile(uintptr(fd), "epoll"), fd: fd, event: event}
-	e.look = func(fd uintptr) bool {
-		var err error = unix.EINTR
-		for err == unix.EINTR {
-			e.n, err = unix.EpollWait(int(fd), e.events[:], 0)
-		}
-		return e.n > 0
-	}
+	err = errors.Join(add(fd, event, unix.EPOLLIN), add(gate, fd, 0), unix.SetNonblock(gate, true)) // by which os knows what it can watch
+	e := &epoll{file: os.NewFile(uintptr(gate), "epoll"), gate: gate, fd: fd, event: event}
+	e.look = e.sleeps
 	if err == nil {
 		e.raw, err = e.file.SyscallConn()
 	}
@@ -59,6 +61,28 @@ func newEpoll() (*epoll, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// sleeps reports whether there are events; if not, it opens the gate, so that the runtime's poller hears of the next.
+func (e *epoll) sleeps(uintptr) bool {
+	if e.take(); e.n > 0 {
+		return true
+	}
+	_ = e.guard(unix.EPOLLIN) // cannot fail with both descriptors open
+	return false
+}
+
+// take takes the events that there are.
+func (e *epoll) take() {
+	var err error = unix.EINTR
+	for err == unix.EINTR {
+		e.n, err = unix.EpollWait(e.fd, e.events[:], 0)
+	}
+}
+
+// guard opens the gate for events, or closes it.
+func (e *epoll) guard(events uint32) error {
+	return unix.EpollCtl(e.gate, unix.EPOLL_CTL_MOD, e.fd, &unix.EpollEvent{Events: events, Fd: int32(e.fd)})
 }
 
 func add(epoll, fd int, events uint32) error {
@@ -85,8 +109,24 @@ func (e *epoll) Wait(until time.Time) {
 		e.until = until
 		_ = e.file.SetReadDeadline(until) // fails only when closed, which the next call finds too
 	}
-	e.n = 0
+	// Events of frames that have been taken by looking are still there. With them the caller looks once more, and then sleeps.
+	if e.Ready() {
+		return
+	}
 	_ = e.raw.Read(e.look) // an error is the deadline or the end: both are returns
+	_ = e.guard(0)
+	e.hear()
+}
+
+// Ready implements Waiter. It asks the system for no socket, and so does not hold up the sender of what is awaited.
+func (e *epoll) Ready() bool {
+	e.take()
+	e.hear()
+	return e.n > 0
+}
+
+// hear takes back what wake has left among the events.
+func (e *epoll) hear() {
 	for i := range e.n {
 		if int(e.events[i].Fd) == e.event {
 			var count [8]byte
@@ -116,6 +156,7 @@ func (e *epoll) Close() {
 	if !e.closed {
 		e.closed = true
 		unix.Close(e.event)
+		unix.Close(e.fd)
 		e.file.Close()
 	}
 }

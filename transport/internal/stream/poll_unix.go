@@ -91,6 +91,9 @@ func (p *poll) Wait(until time.Time) {
 	}
 }
 
+// Ready implements Waiter: it cannot tell.
+func (p *poll) Ready() bool { return true }
+
 // Wake implements Waiter.
 func (p *poll) Wake() {
 	if p.woken.Swap(true) {

@@ -180,5 +180,8 @@ func (b *bell) Wait(until time.Time) {
 	}
 }
 
+// Ready implements Waiter: it cannot tell.
+func (b *bell) Ready() bool { return true }
+
 // Close implements Waiter.
 func (b *bell) Close() {}

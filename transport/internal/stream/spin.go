@@ -6,42 +6,66 @@ import (
 )
 
 const (
-	spinFor   = 50 * time.Microsecond  // looked at links again and again, at most
-	spinWorth = 120 * time.Microsecond // a pause that lasted no longer would have been worth the spin, its wake-up included
+	spinFor    = 50 * time.Microsecond  // looked at links again and again, at most
+	crowdedFor = 200 * time.Microsecond // the same where ranks share cores: some of it is the time of others
+	worthTimes = 2                      // a pause that lasted no longer than so many times would have been worth it, its wake-up included
+
+	yieldEvery = 4 // rounds, for a rank that should have a core of its own
+	passEvery  = 8 // rounds, for ranks that share cores, and may be goroutines of one process
 )
 
 // Spin decides whether a rank with nothing to do looks again at once or sleeps. Looking again finds a frame some 15 µs
-// sooner, and wastes the core if none comes. So a rank spins if its last pause was short, and not at all where more ranks
-// share the host than it has cores.
+// sooner, and wastes the core if none comes. So a rank spins if its last pause was short.
+//
+// Between two looks a rank that shares its core gives it away, so that the rank for which it waits can run. A rank that should
+// have a core of its own does so less often: the system may have put both on one core.
 type Spin struct {
-	allowed bool
+	crowded bool
+	limit   time.Duration
 	worth   bool      // the last pause was short
 	began   time.Time // of this pause
 	slept   bool      // in this pause
 	woke    time.Time // from the last sleep
 }
 
-// Allow sets whether ranks spin at all, by how many of the group are on this host.
+// Allow sets how ranks spin, by how many of the group are on this host.
 func (s *Spin) Allow(ranksHere int) {
-	s.allowed = ranksHere <= runtime.NumCPU()
-	s.worth = true
+	s.crowded, s.limit, s.worth = ranksHere > runtime.NumCPU(), spinFor, true
+	if s.crowded {
+		s.limit = crowdedFor
+	}
 }
 
 // Again is asked once for each round of the caller that moved nothing, and says whether to look again at once.
 func (s *Spin) Again(idle int) bool {
-	if !s.allowed {
-		return false
-	}
 	now := time.Now()
 	if idle <= 1 {
-		s.worth = !s.slept || s.woke.Sub(s.began) < spinWorth
+		s.worth = !s.slept || s.woke.Sub(s.began) < worthTimes*s.limit
 		s.began, s.slept = now, false
 	}
-	if s.worth && now.Sub(s.began) < spinFor {
-		return true
+	if !s.worth || now.Sub(s.began) >= s.limit {
+		s.slept = true
+		return false
 	}
-	s.slept = true
-	return false
+	if s.crowded || idle%yieldEvery == 0 {
+		yield()
+	}
+	if s.crowded && idle%passEvery == 0 {
+		runtime.Gosched()
+	}
+	return true
+}
+
+// Wait looks at the waiter for as long as it is worth it, and then sleeps with it.
+func (s *Spin) Wait(w Waiter, idle int, until time.Time) {
+	for s.Again(idle) {
+		if w.Ready() || !until.IsZero() && !time.Now().Before(until) {
+			return
+		}
+		idle++
+	}
+	w.Wait(until)
+	s.Woke()
 }
 
 // Woke notes that a sleep has ended.

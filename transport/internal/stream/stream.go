@@ -23,6 +23,8 @@ type Waiter interface {
 	// Add makes a stream of a connection and waits for it, too. The goroutine that calls Wait calls it.
 	Add(conn net.Conn) (Stream, error)
 	Wait(until time.Time)
+	// Ready says at once whether Wait would return at once, or that the streams have to be asked.
+	Ready() bool
 	Wake()
 	// Close ends the waiting. Its streams stay open.
 	Close()

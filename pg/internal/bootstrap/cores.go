@@ -1,0 +1,41 @@
+package bootstrap
+
+import "math/bits"
+
+// census counts the ranks of each host and the cores on which they may run.
+type census map[string]*population
+
+type population struct {
+	ranks int
+	cpus  []byte // of all its ranks together
+}
+
+// add counts a rank.
+func (c census) add(of *info) {
+	p := c[of.Node]
+	if p == nil {
+		p = &population{}
+		c[of.Node] = p
+	}
+	p.ranks++
+	for i, b := range of.CPUs {
+		if i == len(p.cpus) {
+			p.cpus = append(p.cpus, 0)
+		}
+		p.cpus[i] |= b
+	}
+}
+
+// crowded reports whether the ranks of some host outnumber its cores. Where ranks are not told of, there are enough.
+func (c census) crowded() bool {
+	for _, p := range c {
+		cores := 0
+		for _, b := range p.cpus {
+			cores += bits.OnesCount8(b)
+		}
+		if cores > 0 && p.ranks > cores {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,70 @@
+package tuning
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/plan"
+)
+
+// TestText writes tables and reads them back.
+func TestText(t *testing.T) {
+	odd := []Rule{
+		{Coll: plan.AllReduce, Algo: "ring", Lanes: 2, ChunkBytes: 1537},
+		{Coll: plan.AllToAll, Medium: "tcp", MinSize: 3, Cores: Crowded, MaxBytes: 1000, Algo: "rotation", ChunkBytes: 64 << 10},
+		{Coll: plan.Broadcast, Medium: "shm", MaxSize: 4, Cores: Enough, MaxBytes: 3 << 30, Algo: "chain"},
+		{Coll: plan.ReduceScatter, Algo: "halving"},
+	}
+	for _, table := range [][]Rule{Default(), odd, {}} {
+		text := Format(table)
+		got, err := Parse("# a comment\n\n" + strings.ReplaceAll(text, "\n", "  \n"))
+		require.NoError(t, err, text)
+		require.Equal(t, table, got)
+	}
+	require.Equal(t, "all_to_all tcp ranks 3- crowded up to 1000 B: rotation, lanes 1, chunks of 64 KiB", odd[1].String())
+	short, err := Parse("all_reduce: direct")
+	require.NoError(t, err)
+	require.Equal(t, []Rule{{Coll: plan.AllReduce, Algo: "direct"}}, short)
+}
+
+func TestTextRefused(t *testing.T) {
+	for line, says := range map[string]string{
+		"all_reduce direct":                        "no colon",
+		"all_reduced: direct":                      "all_reduced",
+		"all_reduce: fastest":                      `no algorithm "fastest"`,
+		"all_reduce udp: direct":                   `"udp" is no condition`,
+		"all_reduce up to 4 KB: direct":            `"4 KB" is no size`,
+		"all_reduce up to 99999999999 TiB: direct": "is no size",
+		"all_reduce ranks two: direct":             "invalid syntax",
+		"all_reduce: direct, lanes 3":              "3 lanes",
+		"all_reduce: direct, pieces of 4 B":        "neither an algorithm",
+		"all_reduce ranks: direct":                 `"ranks" is no condition`,
+	} {
+		_, err := Parse("# first\n" + line + "\n")
+		require.ErrorContains(t, err, says, line)
+		require.ErrorContains(t, err, "line 2, ")
+	}
+}
+
+// FuzzParse holds Format and Parse to each other.
+func FuzzParse(f *testing.F) {
+	f.Add(Format(Default()))
+	f.Fuzz(func(t *testing.T, text string) {
+		table, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse(Format(table))
+		require.NoError(t, err)
+		require.Equal(t, table, again)
+	})
+}
+
+// TestCores picks by whether ranks outnumber cores.
+func TestCores(t *testing.T) {
+	table := []Rule{{Coll: plan.AllReduce, Cores: Crowded, Algo: "direct"}, {Coll: plan.AllReduce, Cores: Enough, Algo: "circulant"}}
+	require.Equal(t, "direct", Pick(table, plan.AllReduce, Place{Size: 4, Crowded: true}, 8).Algo)
+	require.Equal(t, "circulant", Pick(table, plan.AllReduce, Place{Size: 4}, 8).Algo)
+}
