@@ -117,6 +117,18 @@ func (c *Channel) Ask() diagnose.Snapshots {
 // Here is which collective this rank has entered last, and what is pending.
 func (c *Channel) Here() diagnose.Snapshot { return c.snapshot(c.here()) }
 
+// Behind asks all peers where they are. It returns the ranks that have not answered, and those that have not entered the collective
+// that this rank is in.
+func (c *Channel) Behind() (ranks []int) {
+	own, got := c.Here(), c.Ask()
+	for peer := range c.config.Size {
+		if at, answered := got[peer]; peer != c.config.Rank && (!answered || at.Seq < own.Seq) {
+			ranks = append(ranks, peer)
+		}
+	}
+	return ranks
+}
+
 func (c *Channel) here() *Message {
 	call := c.Progress.newest()
 	m := &Message{Kind: Answer, Seq: call.Seq, Done: c.Progress.completed.Load()}
