@@ -26,7 +26,7 @@ var everyFault = flag.Bool("peer.faults", false, "run every cell of the table of
 // faults are the columns of the table.
 var faults = []string{"killed", "stopped", "delayed", "calls another", "skips one"}
 
-// faultyCall is a row of the table: a call that all ranks repeat.
+// faultyCall is a call that all ranks repeat, on one line of the table.
 type faultyCall struct {
 	name  string
 	start func(r *rank) []*pg.Work
@@ -35,7 +35,7 @@ type faultyCall struct {
 // single makes a list of the works of a call.
 func single(w *pg.Work) []*pg.Work { return []*pg.Work{w} }
 
-// faultyCalls are the rows. Rank 0 is the root.
+// faultyCalls are the calls of the table. Rank 0 is the root. Devices take no receive from any rank.
 var faultyCalls = []faultyCall{
 	{"all_reduce", func(r *rank) []*pg.Work { return single(r.g.AllReduceAsync(r.ctx, r.in(faultyCount), colligo.Sum)) }},
 	{"small all_reduce", func(r *rank) []*pg.Work { return single(r.g.AllReduceAsync(r.ctx, r.in(3), colligo.Sum)) }},
@@ -126,8 +126,8 @@ func (c *cell) repeat(r *rank, victim func()) error {
 	}
 }
 
-// TestFaults has one of three ranks with simulated devices end, stand still, come late, call something else or leave out a call, in
-// each collective and message. Every survivor hears of it within the timeout and a margin, and its error names that rank.
+// TestFaults has one of three ranks with simulated devices end, stand still, come late, call something else or leave out a call.
+// It does so in each collective and message. Every survivor hears of it within the timeout and a margin, and its error names that rank.
 // Without -peer.faults it runs a sample. The whole table:
 //
 //	go test ./cuda/peer -run 'TestFaults$' -peer.faults -parallel 8 -v
@@ -259,7 +259,9 @@ func (c *cell) misled() bool {
 // live is the life of one rank.
 func (c *cell) live(t *testing.T, i int, shared store.Store, d *cuda.Driver, f func(*rank) error) error {
 	g, err := pg.Init(t.Context(), pg.Config{Store: shared, Size: faultyRanks, Rank: i, Timeout: faultyLimit, Recorder: pg.RecorderOptions{DumpOnError: pg.Off},
-		Open: func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) { return c.net.OpenAs(ctx, i, tc) }})
+		Open: func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
+			return c.net.OpenAs(ctx, i, tc)
+		}})
 	if err != nil {
 		return err
 	}
