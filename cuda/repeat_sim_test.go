@@ -15,6 +15,7 @@ import (
 // driver is told only where they change.
 func TestRepeat(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{})
+	cudasim.Limit(t, sim)
 	defer cudasim.Check(t, sim)
 	type args struct{ at, value uint64 }
 	var runs atomic.Int32
@@ -82,6 +83,7 @@ func TestRepeatFails(t *testing.T) {
 	} {
 		t.Run(c.function, func(t *testing.T) {
 			sim := cudasim.New(cudasim.Config{})
+			cudasim.Limit(t, sim)
 			defer cudasim.Check(t, sim)
 			sim.Register("nothing", 8, func(*cudasim.Launch) {})
 			p := sim.Process()

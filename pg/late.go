@@ -31,7 +31,11 @@ func (e *events) late(o *op.Op) error {
 		defer resume()
 		own.At, own.From, own.Sent, own.Got = uint64(at.At), at.From, at.Sent, at.Got
 	}
-	got := g.control.Ask()
+	about := uint64(o.Seq)
+	if o.P2P() {
+		about = 0
+	}
+	got := g.control.Ask(about)
 	if g.Err() != nil {
 		return nil // a peer has told the cause in the meantime, and may have gone without an answer
 	}

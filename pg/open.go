@@ -135,6 +135,7 @@ func (g *Group) join(ctx context.Context, broken func() error) error {
 	}
 	g.use(mesh)
 	// Nobody may leave, and take the store along, before everybody is linked.
+	defer g.forming.SayWaiting(ctx, func() []int { return g.control.Behind() })()
 	if err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{})); err != nil {
 		return errors.Join(err, mesh.Close())
 	}
@@ -158,7 +159,7 @@ func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, e
 	g.handler.run = runOf(secret)
 	c := &g.config
 	tc := &transport.Config{Rank: g.rank, Size: g.size, Group: g.id, Name: g.name, Lanes: host.Lanes, Secret: secret,
-		Rendezvous: g.forming.Rendezvous(), Events: transport.Events{Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
+		Rendezvous: g.forming.Rendezvous(), Events: transport.Events{Linked: g.forming.Linked, Note: g.control.Receive, Lost: g.onLost}, Log: c.Log, Host: c.Interface,
 		Probe: g.job.Probe(), TLS: c.TLS, Compression: c.Compression, Checksum: c.Checksum}
 	linked := g.forming.SayLinking(linking)
 	mesh, err := openMesh(linking, tc)

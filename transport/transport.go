@@ -72,8 +72,9 @@ type Spinner interface {
 
 // Events are called by a mesh from goroutines of its own; they must return soon and not call Close.
 type Events struct {
-	Note func(peer int, note []byte) // a note has come; the bytes belong to the callee
-	Lost func(peer int, err error)   // the peer is gone: died, gave up, unreachable, or (ErrGoodbye) closed its mesh
+	Linked func(peer int)              // all connections with the peer are there; once for each peer, before Open returns
+	Note   func(peer int, note []byte) // a note has come; the bytes belong to the callee
+	Lost   func(peer int, err error)   // the peer is gone: died, gave up, unreachable, or (ErrGoodbye) closed its mesh
 }
 
 // Rendezvous exchanges the addresses by which ranks find one another. A store.Store is one. Get waits for the key.

@@ -61,6 +61,7 @@ func TestDoctorMissesTheDriver(t *testing.T) {
 func examined(t *testing.T, c cudasim.Config, change func(*examiner)) (code int, out string) {
 	t.Helper()
 	sim := cudasim.New(c)
+	cudasim.Limit(t, sim)
 	var b bytes.Buffer
 	e := &examiner{out: &b, bytes: 2 << 20, exists: exists,
 		library: func() (string, string, error) { return "/usr/lib/libnccl.so.2", "2.28.9", nil },
@@ -104,6 +105,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 
 func TestDoctorTask(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{})
+	cudasim.Limit(t, sim)
 	open := func() (*cuda.Driver, error) { return sim.Driver(), nil }
 	require.EqualError(t, answer(open, "dance"), `no task "dance"`)
 	require.ErrorContains(t, answer(open, "handle:0"), "EOF")

@@ -15,6 +15,7 @@ import (
 func TestCloseLetsGo(t *testing.T) {
 	before := runtime.NumGoroutine()
 	sim := cudasim.New(cudasim.Config{Devices: 2})
+	cudasim.Limit(t, sim)
 	process := usedUp(t, sim)
 	require.Eventually(t, func() bool {
 		runtime.GC()

@@ -174,6 +174,7 @@ func TestOneShotAllReduce(t *testing.T) {
 		seeds(t, 4, func(t *testing.T, seed uint64) {
 			const words, n = 301, 6
 			sim := cudasim.New(cudasim.Config{Devices: size, Seed: seed, HostPerProcess: true, Uninitialized: true})
+			cudasim.Limit(t, sim)
 			defer cudasim.Check(t, sim)
 			all := members(t, sim, size, words, 2)
 			require.NoError(t, rounds(all, n))
@@ -192,6 +193,7 @@ func TestOneShotAllReduce(t *testing.T) {
 func TestOneShotWithoutHalves(t *testing.T) {
 	for seed := range uint64(20) {
 		sim := cudasim.New(cudasim.Config{Devices: 2, Seed: seed, HostPerProcess: true, Patience: 100 * time.Millisecond})
+		cudasim.Limit(t, sim)
 		all := members(t, sim, 2, 64, 1)
 		err := rounds(all, 4)
 		require.True(t, len(sim.Races()) > 0 || err != nil, "seed %d", seed)
@@ -203,6 +205,7 @@ func TestOneShotInGraph(t *testing.T) {
 	seeds(t, 3, func(t *testing.T, seed uint64) {
 		const size, replays = 3, 4
 		sim := cudasim.New(cudasim.Config{Devices: size, Seed: seed})
+		cudasim.Limit(t, sim)
 		defer cudasim.Check(t, sim)
 		all := members(t, sim, size, 100, 2)
 		graphs := make([]cuda.GraphExec, size)
@@ -244,6 +247,7 @@ func BenchmarkOneShot(b *testing.B) {
 		b.Run(fmt.Sprintf("ranks=%d/bytes=1200", size), func(b *testing.B) {
 			t := &testing.T{}
 			sim := cudasim.New(cudasim.Config{Devices: size})
+			cudasim.Limit(b, sim)
 			defer sim.Close()
 			all := members(t, sim, size, 300, 2)
 			b.ResetTimer()
@@ -256,6 +260,7 @@ func BenchmarkOneShot(b *testing.B) {
 
 func BenchmarkCopy(b *testing.B) {
 	sim := cudasim.New(cudasim.Config{Devices: 2})
+	cudasim.Limit(b, sim)
 	defer sim.Close()
 	r := open(&testing.T{}, sim, sim.Driver())
 	const bytes = 4 << 20

@@ -449,6 +449,7 @@ func TestRaceReport(t *testing.T) {
 func TestHostsOfProcesses(t *testing.T) {
 	for _, meet := range []bool{false, true} {
 		sim := cudasim.New(cudasim.Config{Devices: 2, HostPerProcess: true})
+		cudasim.Limit(t, sim)
 		a, b := open(t, sim, sim.Process().Driver()), open(t, sim, sim.Process().Driver())
 		p := a.alloc(0, 64)
 		if meet {

@@ -20,6 +20,7 @@ const (
 func pair(t *testing.T, c cudasim.Config) (*cudasim.Sim, [2]*rig, [2]*cudasim.Process) {
 	c.Devices = 2
 	sim := cudasim.New(c)
+	cudasim.Limit(t, sim)
 	t.Cleanup(sim.Close)
 	var rigs [2]*rig
 	var processes [2]*cudasim.Process
@@ -67,6 +68,7 @@ func TestIPC(t *testing.T) {
 
 func TestPeerAccess(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{Devices: 3, CanAccess: func(a, b int) bool { return a < 2 && b < 2 }})
+	cudasim.Limit(t, sim)
 	defer sim.Close()
 	driver := sim.Driver()
 	var d [3]*cuda.Device

@@ -77,6 +77,7 @@ func TestDeviceProperties(t *testing.T) {
 // A process that sees some devices calls them 0, 1 ... and finds the same GPU by its identity.
 func TestVisibleDevices(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{Devices: 3})
+	cudasim.Limit(t, sim)
 	defer cudasim.Check(t, sim)
 	all, one := open(t, sim, sim.Process().Driver()), open(t, sim, sim.Process(2).Driver())
 	require.Len(t, one.devices, 1)
@@ -107,6 +108,7 @@ func TestOutOfMemory(t *testing.T) {
 
 func TestFaultInjection(t *testing.T) {
 	sim := cudasim.New(cudasim.Config{})
+	cudasim.Limit(t, sim)
 	defer cudasim.Check(t, sim)
 	process := sim.Process()
 	r := open(t, sim, process.Driver())

@@ -33,6 +33,7 @@ type rank struct {
 func onRanks(t *testing.T, size int, o nccl.Options, f func(r *rank) error) *ncclsim.Sim {
 	t.Helper()
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
+	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 10 * time.Second})
 	require.NoError(t, err)
@@ -329,6 +330,7 @@ func TestAsync(t *testing.T) {
 // TestNoReduction refuses what the library does not have, as an error of the call alone.
 func TestNoReduction(t *testing.T) {
 	devices := cudasim.New(cudasim.Config{Devices: 1})
+	cudasim.Limit(t, devices)
 	defer devices.Close()
 	l, err := ncclsim.New(devices.Driver(), ncclsim.Version).Library()
 	require.NoError(t, err)
@@ -344,6 +346,7 @@ func TestNoReduction(t *testing.T) {
 // TestVersions gates functions, fields and types by the library's version.
 func TestVersions(t *testing.T) {
 	devices := cudasim.New(cudasim.Config{Devices: 1})
+	cudasim.Limit(t, devices)
 	defer devices.Close()
 	old, err := ncclsim.New(devices.Driver(), 21000).Library()
 	require.NoError(t, err)
@@ -373,6 +376,7 @@ func TestErrors(t *testing.T) {
 
 func failing(t *testing.T, hurt func(s *ncclsim.Sim)) {
 	devices := cudasim.New(cudasim.Config{Devices: 2})
+	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	groups, err := pg.InProcess(t.Context(), 2, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 5 * time.Second})
 	require.NoError(t, err)

@@ -82,8 +82,11 @@ func TestOtherOptions(t *testing.T) {
 	}
 }
 
-// full has a goroutine enqueue as much as the device takes, and waits until it comes no further. The goroutine ends with
-// the group.
+// manyPending is more operations than an error of Close names. Every device takes as many before it is full.
+const manyPending = 6
+
+// full has a goroutine enqueue as much as the device takes, and waits until it comes no further. A goroutine that a busy machine
+// holds up before it has enqueued many operations has not come to a full device. The goroutine ends with the group.
 func (r *rank) full(x colligo.Tensor) (ended <-chan struct{}) {
 	var n atomic.Int64
 	over := make(chan struct{})
@@ -94,7 +97,7 @@ func (r *rank) full(x colligo.Tensor) (ended <-chan struct{}) {
 			n.Add(1)
 		}
 	}()
-	for before := int64(-1); before < n.Load(); {
+	for before := int64(-1); r.g.Err() == nil && before < max(n.Load(), manyPending); {
 		before = n.Load()
 		time.Sleep(300 * time.Millisecond)
 	}

@@ -1,6 +1,10 @@
 package tcpstore
 
-import "github.com/colligo-go/colligo/store"
+import (
+	"bytes"
+
+	"github.com/colligo-go/colligo/store"
+)
 
 // handlers answers the commands. An error closes the connection, which is all that the format has for a refusal.
 var handlers = [commands]struct {
@@ -43,6 +47,7 @@ func answerSet(c *session) error {
 	key, val, err := c.keyValue()
 	if err == nil {
 		c.table().Set(key, val)
+		c.wrote(key, val)
 	}
 	return err
 }
@@ -54,7 +59,11 @@ func answerCompareSet(c *session) error {
 	}
 	desired, err := c.in.value()
 	if err == nil {
-		c.out.bytes(c.table().CompareSet(key, expected, desired))
+		now := c.table().CompareSet(key, expected, desired)
+		if bytes.Equal(now, desired) {
+			c.wrote(key, desired)
+		}
+		c.out.bytes(now)
 	}
 	return err
 }
@@ -119,6 +128,7 @@ func answerDelete(c *session) error {
 	if err != nil {
 		return err
 	}
+	delete(c.stands, key)
 	if c.table().Delete(key) {
 		c.out.int64(1)
 	} else {

@@ -21,8 +21,20 @@ type ServerOptions struct {
 	Dialect Dialect
 	// Listener, if set, is served in place of a new one, and is the server's to close.
 	Listener net.Listener
+	// Presence, if set, has the server tell when a client ends.
+	Presence *Presence
 	// Logger takes a line for each connection that ends otherwise than by the client's closing it.
 	Logger *slog.Logger
+}
+
+// Presence says which keys stand for the client that writes them, and what becomes of them when it ends. Keys are as they travel,
+// with a leading slash. PyTorch's stores have no twin.
+type Presence struct {
+	// Stands reports whether a key stands for the client that writes it by set or compare_set.
+	Stands func(key string) bool
+	// Ended is called when a client's connection has ended, for each key that stands for it and still has the value that it wrote.
+	// It may change the table, which has all keys of the server.
+	Ended func(t *store.Table, key string, value []byte)
 }
 
 // Server holds the keys of one job.
@@ -31,6 +43,7 @@ type Server struct {
 	listener net.Listener
 	tls      *tls.Config
 	dialect  Dialect
+	presence *Presence
 	log      *slog.Logger
 	running  sync.WaitGroup
 
@@ -47,6 +60,7 @@ func Listen(addr string, opts ServerOptions) (*Server, error) {
 		listener: opts.Listener,
 		log:      opts.Logger,
 		dialect:  opts.Dialect,
+		presence: opts.Presence,
 		conns:    make(map[net.Conn]struct{}),
 	}
 	if s.log == nil {

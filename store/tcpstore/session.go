@@ -1,6 +1,7 @@
 package tcpstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,8 @@ type session struct {
 	server *Server
 	nc     net.Conn
 	in     reader
-	watch  *store.Watch // of the last wait, until the next request
+	watch  *store.Watch      // of the last wait, until the next request
+	stands map[string][]byte // for this client, with the values that it wrote; nil before the first
 
 	out outbox
 	wmu sync.Mutex // held while writing; a writer takes what is in out, so replies keep their order
@@ -96,11 +98,27 @@ func (c *session) settle(cmd byte) {
 	c.watch = nil
 }
 
-// leave frees what the connection held.
+// leave frees what the connection held, and tells of the keys that stand for the client.
 func (c *session) leave() {
 	if c.watch != nil {
 		c.watch.Cancel()
 	}
+	for key, value := range c.stands {
+		if now, there := c.table().Get(key); there && bytes.Equal(now, value) && !c.server.isClosed() {
+			c.server.presence.Ended(c.table(), key, value)
+		}
+	}
+}
+
+// wrote notes what the client has written to a key that stands for it.
+func (c *session) wrote(key string, value []byte) {
+	if p := c.server.presence; p == nil || !p.Stands(key) {
+		return
+	}
+	if c.stands == nil {
+		c.stands = map[string][]byte{}
+	}
+	c.stands[key] = value
 }
 
 // flush writes the replies that are due.

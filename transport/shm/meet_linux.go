@@ -83,6 +83,9 @@ func (t *meeting) collect(ctx context.Context) error {
 			return r.err
 		}
 		linked[r.peer] = true
+		if t.m.c.Events.Linked != nil {
+			t.m.c.Events.Linked(r.peer)
+		}
 		unite(&cpus, &r.cpus)
 		t.m.patience.company = t.m.patience.company || r.company
 	}

@@ -80,6 +80,11 @@ func (n *Net) OpenAs(ctx context.Context, global int, c *transport.Config) (tran
 	if m.group.err != nil {
 		return nil, m.group.err
 	}
+	for peer := range c.Size {
+		if peer != c.Rank && c.Events.Linked != nil {
+			c.Events.Linked(peer)
+		}
+	}
 	return m, nil
 }
 

@@ -55,6 +55,7 @@ type forming struct {
 
 	mu      sync.Mutex
 	conns   [][]net.Conn // by peer and purpose
+	begun   []int        // by peer, how many of them passed the handshake
 	missing int
 	why     []error // what last went wrong with a peer
 }
@@ -65,7 +66,7 @@ func newForming(ctx context.Context, m *mesh) *forming {
 	f := &forming{m: m, log: logger(&m.c).Warn, all: make(chan struct{}), why: make([]error, m.c.Size)}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	m.fail = f.cancel
-	f.conns = make([][]net.Conn, m.c.Size)
+	f.conns, f.begun = make([][]net.Conn, m.c.Size), make([]int, m.c.Size)
 	for peer := range f.conns {
 		if peer != m.c.Rank {
 			f.conns[peer] = make([]net.Conn, 1+m.c.Lanes)
@@ -177,6 +178,9 @@ func (f *forming) begin(peer int, purpose uint16, conn net.Conn) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.begun[peer]++; f.begun[peer] == len(f.conns[peer]) && f.m.c.Events.Linked != nil {
+		f.m.c.Events.Linked(peer)
+	}
 	if f.missing--; f.missing == 0 {
 		close(f.all)
 	}

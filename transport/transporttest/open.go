@@ -73,3 +73,29 @@ func closeAll(t *testing.T, meshes []transport.Mesh) {
 	}
 	wg.Wait()
 }
+
+// linked proves that a mesh tells of each peer once, before it has opened.
+func linked(t *testing.T, open Opener) {
+	const size = 3
+	var mu sync.Mutex
+	told := map[[2]int]int{}
+	open(t, size, func(rank int, c *transport.Config) {
+		c.Events.Linked = func(peer int) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[[2]int{rank, peer}]++
+		}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for rank := range size {
+		for peer := range size {
+			if n := told[[2]int{rank, peer}]; rank != peer && n != 1 {
+				t.Errorf("rank %d was told %d times that it is linked with rank %d", rank, n, peer)
+			}
+		}
+	}
+	if len(told) != size*(size-1) {
+		t.Errorf("told: %v", told)
+	}
+}

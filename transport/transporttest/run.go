@@ -33,6 +33,7 @@ func Cases() []Case {
 	cases := []Case{
 		{"one rank", oneRank},
 		{"properties", properties},
+		{"linked", linked},
 		{"sizes plain", func(t *testing.T, open Opener) { sizes(t, open, Plain) }},
 		{"sizes in slots", func(t *testing.T, open Opener) { sizes(t, open, InSlot) }},
 		{"sizes with checksum", sizesChecked},

@@ -14,6 +14,7 @@ import (
 func TestCommandsStop(t *testing.T) {
 	t.Parallel()
 	sim := cudasim.New(cudasim.Config{Devices: 1})
+	cudasim.Limit(t, sim)
 	defer sim.Close()
 	d := *sim.Driver()
 	d.StreamWaitValue32 = func(cuda.Stream, cuda.Pointer, uint32, uint32) cuda.Result { return cuda.NotSupported }

@@ -14,6 +14,7 @@
 //     error names both sides.
 //  3. A rank that leaves before the group has formed says why in its bootstrap info, and enters itself in the list of such ranks.
 //     Ranks that wait look at the list from time to time. They return the reason of a rank that did not leave because of another.
+//     Where rank 0 serves the store, it says so for a rank whose connection with the store has ended.
 //  4. Every key that a rank puts into a store that outlives the job is removed. The rank does so, or else the first rank
 //     that has not died.
 //  5. A key's name and its value's format change only with formatVersion.

@@ -41,6 +41,7 @@ type Formation struct {
 	log     *slog.Logger
 	keys    keys
 	lookout lookout
+	linked  linked
 	made    made
 	tries   tries
 }
@@ -56,6 +57,9 @@ func NewFormation(j *Job, m Member, w Wants, log *slog.Logger) Formation {
 
 // storePrefix is before the keys of a group.
 func storePrefix(name string) string { return "colligo/" + name }
+
+// rankKeyStart is before the number of a rank in the key of its bootstrap info, behind what is before the group's keys.
+const rankKeyStart = "/rank/"
 
 func rankKey(r int) string { return fmt.Sprintf("rank/%d", r) }
 

@@ -30,6 +30,7 @@ type info struct {
 	Secret    []byte `json:",omitempty"` // of the group, in rank 0's
 	GaveUp    string `json:",omitempty"` // why this rank has left before the group had formed
 	Late      bool   `json:",omitempty"` // GaveUp says that the time was up
+	Lost      bool   `json:",omitempty"` // GaveUp says how the store knows that the process has ended
 	Heard     bool   `json:",omitempty"` // GaveUp says what followed when another rank had given up or died
 }
 

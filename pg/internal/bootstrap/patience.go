@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,8 +16,8 @@ const firstLine = 5 * time.Second
 // SayWhile logs a warning on one line after 5 s, and then ever more rarely, until it is stopped. A rank that waits for others
 // says so by it.
 //
-// attrs is asked for the rest of each line. It may ask the store. If it returns nothing, there is no line: nothing is waited
-// for any more.
+// attrs is asked for the rest of each line. It may ask the store, with a context that is not cut in the middle of a request. If
+// it returns nothing, there is no line: nothing is waited for any more.
 func SayWhile(ctx context.Context, log *slog.Logger, text string, attrs func(ctx context.Context) []any) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -30,7 +31,9 @@ func SayWhile(ctx context.Context, log *slog.Logger, text string, attrs func(ctx
 				return
 			case <-timer.C:
 			}
-			all := attrs(ctx)
+			whole, done := uncut(ctx)
+			all := attrs(whole)
+			done()
 			if len(all) == 0 || ctx.Err() != nil {
 				continue
 			}
@@ -41,6 +44,15 @@ func SayWhile(ctx context.Context, log *slog.Logger, text string, attrs func(ctx
 		cancel()
 		done.Wait()
 	}
+}
+
+// askLimit bounds how long a rank that forms a group waits for the store to answer a question that it asks beside.
+const askLimit = 2 * time.Second
+
+// uncut returns a context for requests to the store beside others. It does not end with ctx. A request that is
+// cut in the middle costs the connection, and a rank whose connection ends is taken for dead (presence).
+func uncut(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), askLimit)
 }
 
 // lastError is the last error of attempts that go on.
@@ -116,9 +128,56 @@ func (f *Formation) late(ctx context.Context) []any {
 	return []any{"group", f.Name, "rank", f.Rank, "missing", text, "size", f.size()}
 }
 
-// SayLinking warns while this rank waits for links, until it is stopped.
+// linked is the peers with which this rank is linked.
+type linked struct {
+	mu sync.Mutex
+	by map[int]bool
+}
+
+// Linked hears from the mesh that this rank is linked with a peer.
+func (f *Formation) Linked(peer int) {
+	f.linked.mu.Lock()
+	defer f.linked.mu.Unlock()
+	if f.linked.by == nil {
+		f.linked.by = map[int]bool{}
+	}
+	f.linked.by[peer] = true
+}
+
+// unlinked returns the peers with which this rank is not linked.
+func (f *Formation) unlinked() (peers []int) {
+	f.linked.mu.Lock()
+	defer f.linked.mu.Unlock()
+	for peer := range f.size() {
+		if peer != f.Rank && !f.linked.by[peer] {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// SayLinking warns while this rank waits for links, until it is stopped. It names the ranks with which it is not linked.
 func (f *Formation) SayLinking(ctx context.Context) (stop func()) {
-	return SayWhile(ctx, f.log, "waits for links with ranks that have come", func(context.Context) []any {
-		return []any{"group", f.Name, "rank", f.Rank, "size", f.size()}
+	return f.sayMissing(ctx, "waits for links with ranks that have come", f.unlinked)
+}
+
+// SayWaiting warns while this rank, which is linked with all others, waits until they are, too. Absent returns the ranks that are
+// not known to be.
+func (f *Formation) SayWaiting(ctx context.Context, absent func() []int) (stop func()) {
+	return f.sayMissing(ctx, "waits for ranks that are not linked with all others yet", absent)
+}
+
+// sayMissing warns of ranks that this rank waits for. It says nothing while there are none.
+func (f *Formation) sayMissing(ctx context.Context, text string, absent func() []int) (stop func()) {
+	return SayWhile(ctx, f.log, text, func(context.Context) []any {
+		missing := absent()
+		if len(missing) == 0 {
+			return nil
+		}
+		names := ranklist.Text(missing[:min(len(missing), mostNamed)])
+		if len(missing) > mostNamed {
+			names += fmt.Sprintf(" and %d more", len(missing)-mostNamed)
+		}
+		return []any{"group", f.Name, "rank", f.Rank, "missing", names, "size", f.size()}
 	})
 }

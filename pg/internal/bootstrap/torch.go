@@ -18,7 +18,7 @@ func (o *Options) server() tcpstore.ServerOptions {
 	if o.Torch != nil {
 		return tcpstore.ServerOptions{Logger: o.Log, Dialect: o.Torch.Dialect}
 	}
-	return tcpstore.ServerOptions{TLS: o.TLS, Logger: o.Log}
+	return tcpstore.ServerOptions{TLS: o.TLS, Logger: o.Log, Presence: presence()}
 }
 
 // client returns the options of a client of a job of so many ranks.

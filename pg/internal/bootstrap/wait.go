@@ -134,7 +134,9 @@ func (f *Formation) look(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.pause = min(2*l.pause, lastLook)
 	defer func() { l.due = time.Now().Add(l.pause) }()
-	left, err := f.whoGaveUp(ctx)
+	whole, done := uncut(ctx)
+	defer done()
+	left, err := f.whoGaveUp(whole)
 	if storeLost(err) && l.end != nil {
 		l.end(err)
 		return err
@@ -227,24 +229,33 @@ type GaveUp struct {
 	Process string // in words
 	Why     string
 	Late    bool // because the time was up
+	Lost    bool // its process has ended
 	heard   bool // because another rank had
 }
 
 // Error says who gave up and why.
 func (e *GaveUp) Error() string {
+	if e.Lost {
+		return fmt.Sprintf("rank %d (%s) is lost: %s", e.Rank, e.Process, e.Why)
+	}
 	return fmt.Sprintf("rank %d (%s) has given up: %s", e.Rank, e.Process, e.Why)
 }
 
-// Unwrap makes it a timeout if the other rank's was one.
+// Unwrap makes it a timeout if the other rank's was one, and the loss of a peer if its process has ended.
 func (e *GaveUp) Unwrap() error {
-	if e.Late {
+	switch {
+	case e.Late:
 		return colligo.ErrTimeout
+	case e.Lost:
+		return colligo.ErrPeerLost
 	}
 	return nil
 }
 
 // left is the error about the rank of this bootstrap info, which has given up.
-func (c *info) left(rank int) *GaveUp { return &GaveUp{rank, c.Process, c.GaveUp, c.Late, c.Heard} }
+func (c *info) left(rank int) *GaveUp {
+	return &GaveUp{rank, c.Process, c.GaveUp, c.Late, c.Lost, c.Heard}
+}
 
 // Because adds to an error what has ended the context, if the error does not tell.
 func Because(ctx context.Context, err error) error {

@@ -119,16 +119,16 @@ func TestAsk(t *testing.T) {
 		all[2].Progress.End(false, diagnose.AnyPeer)
 		want := diagnose.Snapshots{1: {Seq: 6, Done: 4, Number: 2, Call: "call 6"}, 2: {Sends: []int{0}, Recvs: []int{diagnose.AnyPeer}}, 3: {}}
 		start := time.Now()
-		require.Equal(t, want, all[0].Ask())
+		require.Equal(t, want, all[0].Ask(0))
 		require.Zero(t, time.Since(start))
 
 		all[3] = nil
 		delete(want, 3)
-		require.Equal(t, want, all[0].Ask())
+		require.Equal(t, want, all[0].Ask(0))
 		require.Equal(t, Patience, time.Since(start))
 
 		all[0].config.Failed = func() error { return errors.New("failed") }
-		all[0].Ask()
+		all[0].Ask(0)
 		require.Equal(t, Patience, time.Since(start), "it does not wait when the group has failed")
 		require.Empty(t, all[0].queries.open)
 	})

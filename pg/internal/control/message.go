@@ -28,13 +28,14 @@ const (
 type Message struct {
 	Kind     Kind
 	Token    uint64 `json:",omitempty"`      // of a query and its answer
-	Seq      uint64 `json:",omitempty"`      // of the operation: failed, or entered last
+	Seq      uint64 `json:",omitempty"`      // of the operation: failed, entered last, or asked about
 	Call     string `json:",omitempty"`      // what was called, in words
 	Cause    string `json:",omitempty"`      // name of a sentinel, see Causes
 	Text     string `json:",omitempty"`      // the error
 	Suspects []int  `json:"Blame,omitempty"` // ranks at fault, as far as the sender can tell
 
 	Done  uint64 `json:",omitempty"` // the last collective that is complete
+	Asked string `json:",omitempty"` // of an answer: the collective that was asked about, in words, where the sender has gone on since
 	Sends []int  `json:",omitempty"` // peers of the sender's pending sends
 	Recvs []int  `json:",omitempty"` // peers of its pending receives, diagnose.AnyPeer among them
 

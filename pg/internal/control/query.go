@@ -93,15 +93,15 @@ func (qs *queries) stir() {
 	}
 }
 
-// Ask asks all peers where they are. It returns the answers, by rank, when all have come, when the group has failed, and at
+// Ask asks all peers where they are, and what they have called as the collective with a sequence number, 0 for none. It returns the answers, by rank, when all have come, when the group has failed, and at
 // the latest after Patience.
-func (c *Channel) Ask() diagnose.Snapshots {
+func (c *Channel) Ask(seq uint64) diagnose.Snapshots {
 	q := c.Expect()
 	expected := c.config.Size - 1
 	if c.config.Left != nil {
 		expected -= len(c.config.Left())
 	}
-	c.Tell(&Message{Kind: Query, Token: q.token})
+	c.Tell(&Message{Kind: Query, Token: q.token, Seq: seq})
 	limit := time.NewTimer(Patience)
 	defer limit.Stop()
 	for q.count() < expected && c.config.Failed() == nil {
@@ -117,6 +117,18 @@ func (c *Channel) Ask() diagnose.Snapshots {
 // Here is which collective this rank has entered last, and what is pending.
 func (c *Channel) Here() diagnose.Snapshot { return c.snapshot(c.here()) }
 
+// Behind asks all peers where they are. It returns the ranks that have not answered, and those that have not entered the collective
+// that this rank is in.
+func (c *Channel) Behind() (ranks []int) {
+	own, got := c.Here(), c.Ask(0)
+	for peer := range c.config.Size {
+		if at, answered := got[peer]; peer != c.config.Rank && (!answered || at.Seq < own.Seq) {
+			ranks = append(ranks, peer)
+		}
+	}
+	return ranks
+}
+
 func (c *Channel) here() *Message {
 	call := c.Progress.newest()
 	m := &Message{Kind: Answer, Seq: call.Seq, Done: c.Progress.completed.Load()}
@@ -129,14 +141,23 @@ func (c *Channel) here() *Message {
 
 // answer answers a peer's progress query. Where the collective at hand stands, the progress engine tells in a second answer.
 func (c *Channel) answer(peer int, m *Message) {
-	here := c.here()
-	here.Token = m.Token
+	here, asked := c.here(), c.asked(m.Seq)
+	here.Token, here.Asked = m.Token, asked
 	here.Partial = c.config.Inquire != nil && c.config.Inquire(func(s *Standing) {
 		second := c.here()
-		second.Token, second.Stands = m.Token, s
+		second.Token, second.Asked, second.Stands = m.Token, asked, s
 		c.send(peer, second, "answer not sent")
 	})
 	c.send(peer, here, "answer not sent")
+}
+
+// asked describes a collective that this rank has gone on from, while it is remembered.
+func (c *Channel) asked(seq uint64) string {
+	call, ok := c.Progress.At(seq)
+	if !ok || seq >= c.Progress.newest().Seq {
+		return ""
+	}
+	return c.config.Describe(call)
 }
 
 // answered takes a peer's answer.
@@ -144,7 +165,7 @@ func (c *Channel) answered(peer int, m *Message) { c.queries.put(peer, m, c.snap
 
 // snapshot reads an answer.
 func (c *Channel) snapshot(m *Message) diagnose.Snapshot {
-	s := diagnose.Snapshot{Seq: m.Seq, Done: m.Done, Number: c.config.Number(m.Done), Call: m.Call, Sends: m.Sends, Recvs: m.Recvs}
+	s := diagnose.Snapshot{Seq: m.Seq, Done: m.Done, Number: c.config.Number(m.Done), Call: m.Call, Asked: m.Asked, Sends: m.Sends, Recvs: m.Recvs}
 	if at := m.Stands; at != nil {
 		s.At, s.From, s.Sent, s.Got = at.At, at.From[:min(len(at.From), diagnose.MostNamed)], at.Sent, at.Got
 	}

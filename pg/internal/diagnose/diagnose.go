@@ -28,6 +28,7 @@ type Snapshot struct {
 	Done   uint64 // the last collective that is complete
 	Number uint64 // of Done, as the program counts its collectives
 	Call   string // the collective entered last, in words
+	Asked  string // the collective of the late call's number, in words, where the rank has gone on from it and remembers it
 	Sends  []int  // peers of pending sends
 	Recvs  []int  // peers of pending receives, AnyPeer among them
 

@@ -69,15 +69,18 @@ func TestLine(t *testing.T) {
 	o := &Operation{Rank: 2, Size: 6, Coll: plan.AllReduce, Seq: 17 * at, Call: ours, After: "30s"}
 	here, before, after := Snapshot{Seq: 17 * at, Call: ours}, Snapshot{Seq: 16 * at, Call: "barrier #16"}, Snapshot{Seq: 18 * at, Call: "barrier #18"}
 	other := Snapshot{Seq: 17 * at, Call: "barrier #17"}
+	same, another := after, after
+	same.Asked, another.Asked = ours, "barrier #17"
 	busy := Snapshot{Seq: 15 * at, Done: 14 * at, Number: 14, Call: "barrier #15", Sends: []int{0}, Recvs: []int{AnyPeer}}
 	for says, got := range map[string]Snapshots{
-		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                           {0: here, 1: here, 3: before, 4: here, 5: here},
-		"ranks 3-4 have not entered after 30s; rank 5 does not answer after 30s":                          {0: here, 1: here, 3: before, 4: {}},
-		"ranks 0-1, 3-5 do not answer after 30s; rank 2 waits":                                            {},
-		"not finished after 30s though every rank has entered; ranks 0-5 wait":                            {0: here, 1: here, 3: here, 4: here, 5: here},
-		"rank 5 has not entered after 30s; ranks 1-4 wait; rank 0 has gone on":                            {0: after, 1: here, 3: here, 4: here, 5: before},
-		"not finished after 30s though every rank has entered; ranks 1-2 wait; ranks 0, 3-5 have gone on": {0: after, 1: here, 3: after, 4: after, 5: after},
-		"after 30s rank 4 is in barrier #17, this rank in all_reduce #17 (10 float32 elements, sum)":      {0: here, 1: before, 3: here, 4: other, 5: here},
+		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                                    {0: here, 1: here, 3: before, 4: here, 5: here},
+		"ranks 3-4 have not entered after 30s; rank 5 does not answer after 30s":                                   {0: here, 1: here, 3: before, 4: {}},
+		"ranks 0-1, 3-5 do not answer after 30s; rank 2 waits":                                                     {},
+		"not finished after 30s though every rank has entered; ranks 0-5 wait":                                     {0: here, 1: here, 3: here, 4: here, 5: here},
+		"rank 5 has not entered after 30s; ranks 1-4 wait; rank 0 has gone on":                                     {0: after, 1: here, 3: here, 4: here, 5: before},
+		"not finished after 30s though every rank has entered; ranks 1-2 wait; ranks 0, 3-5 have gone on":          {0: after, 1: here, 3: after, 4: after, 5: after},
+		"after 30s rank 4 is in barrier #17, this rank in all_reduce #17 (10 float32 elements, sum)":               {0: here, 1: before, 3: here, 4: other, 5: here},
+		"after 30s rank 4 has gone on from barrier #17, this rank is in all_reduce #17 (10 float32 elements, sum)": {0: same, 1: before, 3: here, 4: another, 5: here},
 		"ranks 0, 2, 4-5 wait; rank 3 is furthest behind; rank 3 is in barrier #15, waits to send to rank 0, " +
 			"waits to receive from rank any, last completed #14": {0: here, 1: before, 3: busy, 4: here, 5: here},
 	} {

@@ -25,6 +25,8 @@ func line(o *Operation, own Snapshot, peers Snapshots) (string, error) {
 			silent = append(silent, peer)
 		case s.Seq < o.Seq:
 			missing = append(missing, peer)
+		case s.Seq > o.Seq && s.Asked != "" && s.Asked != o.Call:
+			return fmt.Sprintf("after %s %s has gone on from %s, this rank is in %s", o.After, o.names(peer), s.Asked, o.Call), colligo.ErrMismatch
 		case s.Seq > o.Seq:
 			ahead = append(ahead, peer)
 		default:

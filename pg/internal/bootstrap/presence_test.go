@@ -1,0 +1,54 @@
+package bootstrap
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/store/tcpstore"
+)
+
+// TestPresence ends the connections of ranks that have registered. One dies, one has given up, and one has been replaced by its next
+// attempt. Only the first is lost.
+func TestPresence(t *testing.T) {
+	t.Parallel()
+	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{Presence: presence()})
+	require.NoError(t, err)
+	defer server.Close()
+	dial := func(rank int) (*Formation, *tcpstore.Client) {
+		s, err := tcpstore.Dial(t.Context(), server.Addr().String(), tcpstore.ClientOptions{})
+		require.NoError(t, err)
+		all, _ := formations(t, s, 4)
+		return all[rank], s
+	}
+	watcher, own := dial(0)
+	defer own.Close()
+	dead, deadAt := dial(1)
+	leaves, leavesAt := dial(2)
+	first, firstAt := dial(3)
+	for _, f := range []*Formation{watcher, dead, leaves, first} {
+		require.NoError(t, f.register(t.Context(), f.info()))
+	}
+	leaves.GiveUp(errors.New("no memory"), whole)
+	first.GiveUp(errors.New("once more"), whole)
+	again, againAt := dial(3)
+	defer againAt.Close()
+	require.NoError(t, again.register(t.Context(), again.info()))
+	for _, s := range []*tcpstore.Client{deadAt, leavesAt, firstAt} {
+		require.NoError(t, s.Close())
+	}
+	require.Eventually(t, func() bool { left, err := watcher.whoGaveUp(t.Context()); return err != nil || len(left) == 2 },
+		10*time.Second, 10*time.Millisecond)
+	time.Sleep(2 * giveUpLimit) // for whatever else would follow
+	left, err := watcher.whoGaveUp(t.Context())
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+	require.ErrorContains(t, left[0], "rank 2 (process")
+	require.ErrorContains(t, left[0], "has given up: no memory")
+	require.ErrorContains(t, left[1], "is lost: its connection with the store has ended")
+	require.ErrorIs(t, left[1], colligo.ErrPeerLost)
+	require.Equal(t, 1, left[1].Rank)
+}
