@@ -106,8 +106,8 @@ func deal(ops []string, from, n int) []string {
 }
 
 // TestTorch holds every result of every rank in mixed jobs to that of a job without a rank in Go, byte by byte. With -torch there
-// are all mixes of jobs of 2 to 5 ranks. Each mix has all operations on short tensors; those on long ones are dealt out to the mixes of
-// a size, so that each is in some of them. Without it there is one mix of 3 ranks.
+// are all mixes of jobs of 2 to 5 ranks. Each mix has all operations on short tensors; those on long ones are dealt out to the sizes,
+// and to the mixes of a size. Without it there is one mix of 3 ranks.
 func TestTorch(t *testing.T) {
 	p := findTorch(t)
 	for size := 2; size <= 5; size++ {
@@ -125,6 +125,7 @@ func TestTorch(t *testing.T) {
 			l.small(0, 1, 33, 1001)
 			short := len(l.ops)
 			l.large()
+			l.ops = append(l.ops[:short:short], deal(l.ops[short:], size-2, 4)...)
 			j := &job{torch: p, size: size, inGo: noneInGo, ops: l.ops}
 			want := j.results(t)
 			mixes := 1<<size - 1
