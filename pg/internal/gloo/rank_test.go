@@ -1,15 +1,20 @@
+//go:build unix
+
 package gloo_test
 
 import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,7 +34,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("over")
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	flag.Parse()
+	code := m.Run()
+	server.stop()
+	os.Exit(code)
 }
 
 // rankInGo is testdata/rank.py in Go.
@@ -49,9 +57,9 @@ func rankInGo(path string) error {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	for i := 0; lines.Scan(); i++ {
-		if err := newRankOp(g, i, strings.Fields(lines.Text())).run(); err != nil {
-			return errors.Join(fmt.Errorf("operation %d: %w", i, err), g.Close())
+	for lines.Scan() {
+		if err := newRankOp(g, strings.Fields(lines.Text())).run(); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", lines.Text(), err), g.Close())
 		}
 	}
 	return errors.Join(lines.Err(), g.Close())
@@ -60,16 +68,17 @@ func rankInGo(path string) error {
 // rankOp is one line of the file of operations.
 type rankOp struct {
 	g          *pg.Group
-	i, n, root int
+	n, root    int
 	name       string
 	dtype      colligo.DType
 	op         colligo.ReduceOp
+	i          int  // of the operation: its values and its name in results
 	special    bool // inputs have NaN and zeros of both signs
 	rank, size int
 }
 
-func newRankOp(g *pg.Group, i int, f []string) *rankOp {
-	o := &rankOp{g: g, i: i, name: f[0], rank: g.Rank(), size: g.Size()}
+func newRankOp(g *pg.Group, f []string) *rankOp {
+	o := &rankOp{g: g, name: f[0], rank: g.Rank(), size: g.Size()}
 	for _, d := range colligo.DTypes() {
 		if d.String() == f[1] {
 			o.dtype = d
@@ -78,42 +87,49 @@ func newRankOp(g *pg.Group, i int, f []string) *rankOp {
 	o.n, _ = strconv.Atoi(f[2])
 	o.root, _ = strconv.Atoi(f[3])
 	o.root %= o.size
+	o.i, _ = strconv.Atoi(f[5])
 	o.op = map[string]colligo.ReduceOp{"sum": colligo.Sum, "product": colligo.Prod, "min": colligo.Min, "max": colligo.Max,
 		"band": colligo.BAnd, "bor": colligo.BOr, "bxor": colligo.BXor, "avg": colligo.Avg}[f[4]]
 	o.special = f[4] == "min" || f[4] == "max"
 	return o
 }
 
+// period is that of the elements, so that large tensors are made fast.
+const period = 4099
+
 // values are the elements of a rank's input.
 func (o *rankOp) values(seed, n int) []byte {
-	b := make([]byte, 0, n*o.dtype.Size())
-	for i := range n {
-		x := uint64(i)*2654435761 + uint64(o.rank)*2654304257 + uint64(seed)*97003
-		b = o.element(b, x&math.MaxUint32)
+	size := o.dtype.Size()
+	b := make([]byte, n*size)
+	for i := range min(n, period) {
+		x := (uint64(i)*2654435761 + uint64(o.rank)*2654304257 + uint64(seed)*97003) & math.MaxUint32
+		o.element(b[i*size:(i+1)*size], x)
+	}
+	for at := period * size; at < len(b); at *= 2 {
+		copy(b[at:], b[:at])
 	}
 	return b
 }
 
-func (o *rankOp) element(b []byte, x uint64) []byte {
-	if !o.dtype.Float() {
-		for k := range o.dtype.Size() {
-			b = append(b, byte(x>>(8*k)))
-		}
-		return b
-	}
+func (o *rankOp) element(b []byte, x uint64) {
 	v := (float64(x)/4294967296 - 0.5) * 10
 	if o.special && x%7 < 3 {
 		v = [3]float64{math.Float64frombits(0x7ff8 << 48), 0, math.Copysign(0, -1)}[x%7] // the NaN that Python has
 	}
 	switch o.dtype {
 	case colligo.Float64:
-		return append(b, words(math.Float64bits(v), 8)...)
+		binary.LittleEndian.PutUint64(b, math.Float64bits(v))
 	case colligo.Float32:
-		return append(b, words(uint64(math.Float32bits(float32(v))), 4)...)
+		binary.LittleEndian.PutUint32(b, math.Float32bits(float32(v)))
 	case colligo.Float16:
-		return append(b, words(uint64(colligo.Float16FromFloat32(float32(v))), 2)...)
+		binary.LittleEndian.PutUint16(b, uint16(colligo.Float16FromFloat32(float32(v))))
+	case colligo.BFloat16:
+		binary.LittleEndian.PutUint16(b, uint16(colligo.BFloat16FromFloat32(float32(v))))
+	default:
+		for k := range b {
+			b[k] = byte(x >> (8 * k))
+		}
 	}
-	return append(b, words(uint64(colligo.BFloat16FromFloat32(float32(v))), 2)...)
 }
 
 func words(x uint64, n int) []byte {
@@ -151,17 +167,21 @@ func say(i int, err error, results ...[]byte) error {
 func (o *rankOp) run() error {
 	ctx, g := context.Background(), o.g
 	switch o.name {
-	case "all_reduce", "reduce", "broadcast", "die", "sleep", "longer":
+	case "all_reduce", "reduce", "broadcast":
 		return o.whole(ctx)
-	case "all_gather", "gather", "scatter", "all_to_all_single", "all_to_all_uneven", "reduce_scatter_tensor":
+	case "die", "stop", "skip", "longer", "retyped", "other":
+		return o.fault(ctx)
+	case "all_gather", "all_gather_into", "gather", "scatter", "all_to_all_single", "all_to_all_uneven", "all_to_all", "reduce_scatter_tensor", "reduce_scatter":
 		return o.parts(ctx)
+	case "all_to_all_refused", "reduce_scatter_refused":
+		return o.refused(ctx)
 	case "barrier":
 		return say(o.i, g.Barrier(ctx))
 	case "monitored_barrier":
-		return say(o.i, g.MonitoredBarrier(ctx, 0, false))
+		return say(o.i, g.MonitoredBarrier(ctx, 0, o.n > 1))
 	case "ring", "any":
 		return o.messages(ctx)
-	case "object":
+	case "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list":
 		return o.object(ctx)
 	}
 	return o.several(ctx)
@@ -178,20 +198,47 @@ func (o *rankOp) whole(ctx context.Context) error {
 		return say(o.i, err, v)
 	case "broadcast":
 		return say(o.i, o.g.Broadcast(ctx, o.tensor(v), o.root), v)
-	case "die":
-		if o.rank == o.root {
-			os.Exit(9)
-		}
-	case "sleep":
-		if o.rank == o.root {
-			time.Sleep(20 * time.Second)
-		}
-	case "longer":
-		if o.rank == o.root {
-			v = o.values(o.i, o.n+1)
-		}
 	}
 	return say(o.i, o.g.AllReduce(ctx, o.tensor(v), o.op), v)
+}
+
+// fault is what one rank does in the place of the others' all-reduce.
+func (o *rankOp) fault(ctx context.Context) error {
+	v := o.values(o.i, o.n)
+	if o.rank == o.root {
+		switch o.name {
+		case "die":
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case "stop":
+			return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		case "skip":
+			return nil
+		case "longer":
+			v = o.values(o.i, o.n+1)
+		case "retyped":
+			return o.g.AllReduce(ctx, colligo.Of(make([]float64, o.n)), o.op)
+		case "other":
+			return o.g.Broadcast(ctx, o.tensor(v), o.root)
+		}
+	}
+	return o.g.AllReduce(ctx, o.tensor(v), o.op)
+}
+
+// refused makes calls that the version of PyTorch refuses before it says anything to other ranks.
+func (o *rankOp) refused(ctx context.Context) error {
+	all := make([]byte, o.n*o.dtype.Size()*o.size)
+	v := o.values(o.i, o.n)
+	var err error
+	switch o.name {
+	case "all_to_all_refused":
+		err = o.g.AllToAll(ctx, o.tensors(all), o.tensors(all))
+	case "reduce_scatter_refused":
+		err = o.g.ReduceScatter(ctx, o.tensor(v), o.tensors(all), colligo.Sum)
+	}
+	if err == nil {
+		return errors.New("the call is not refused")
+	}
+	return say(o.i, nil)
 }
 
 func (o *rankOp) parts(ctx context.Context) error {
@@ -200,6 +247,8 @@ func (o *rankOp) parts(ctx context.Context) error {
 	switch o.name {
 	case "all_gather":
 		return say(o.i, g.AllGather(ctx, o.tensors(all), o.tensor(v)), all)
+	case "all_gather_into":
+		return say(o.i, g.AllGatherIntoTensor(ctx, o.tensor(all), o.tensor(v)), all)
 	case "gather":
 		var outs []colligo.Tensor
 		if o.rank == o.root {
@@ -219,6 +268,11 @@ func (o *rankOp) parts(ctx context.Context) error {
 	case "all_to_all_single":
 		v = o.values(o.i, o.n*o.size)
 		return say(o.i, g.AllToAllSingle(ctx, o.tensor(all), o.tensor(v), nil, nil), all)
+	case "all_to_all":
+		return say(o.i, g.AllToAll(ctx, o.tensors(all), o.tensors(o.values(o.i, o.n*o.size))), all)
+	case "reduce_scatter":
+		out := make([]byte, len(v))
+		return say(o.i, g.ReduceScatter(ctx, o.tensor(out), o.tensors(o.values(o.i, o.n*o.size)), o.op), out)
 	case "reduce_scatter_tensor":
 		out := make([]byte, len(v))
 		return say(o.i, g.ReduceScatterTensor(ctx, o.tensor(out), o.tensor(o.values(o.i, o.n*o.size)), o.op), out)
@@ -241,8 +295,8 @@ func (o *rankOp) messages(ctx context.Context) error {
 		s := o.g.SendAsync(ctx, o.tensor(v), (o.rank+1)%o.size, o.root)
 		return say(o.i, errors.Join(r.Synchronize(ctx), s.Synchronize(ctx)), out)
 	}
-	if o.rank > 0 {
-		return say(o.i, o.g.Send(ctx, o.tensor(v), 0, 77))
+	if o.rank != o.root {
+		return say(o.i, o.g.Send(ctx, o.tensor(v), o.root, 77))
 	}
 	outs := make([][]byte, o.size)
 	for range o.size - 1 {
@@ -256,13 +310,39 @@ func (o *rankOp) messages(ctx context.Context) error {
 	return say(o.i, nil, outs...)
 }
 
+// own is what a rank says of itself.
+func own(rank int) map[string]any {
+	return map[string]any{"rank": rank, "text": strings.Repeat("x", rank*3)}
+}
+
 func (o *rankOp) object(ctx context.Context) error {
-	all, err := object.AllGather(ctx, o.g, object.Pickle, map[string]any{"rank": o.rank, "text": strings.Repeat("x", o.rank*3)})
+	var all []map[string]any
+	var err error
+	switch o.name {
+	case "all_gather_object":
+		all, err = object.AllGather(ctx, o.g, object.Pickle, own(o.rank))
+	case "gather_object":
+		all, err = object.Gather(ctx, o.g, object.Pickle, own(o.rank), o.root)
+	case "broadcast_object_list":
+		all = make([]map[string]any, 2)
+		if o.rank == o.root {
+			all = []map[string]any{own(o.root), own(o.root + 5)}
+		}
+		err = object.BroadcastList(ctx, o.g, object.Pickle, all, o.root)
+	case "scatter_object_list":
+		var give []map[string]any
+		for k := 0; k < o.size && o.rank == o.root; k++ {
+			give = append(give, own(k+3))
+		}
+		all = make([]map[string]any, 1)
+		all[0], err = object.ScatterList(ctx, o.g, object.Pickle, give, o.root)
+	}
 	var b []byte
 	for _, v := range all {
-		rank, _ := v["rank"].(int64)
+		rank, err2 := strconv.Atoi(fmt.Sprint(v["rank"])) // an int of this rank, an int64 of a decoded one
 		text, _ := v["text"].(string)
 		b = append(b, words(uint64(rank)*100+uint64(len(text)), 8)...)
+		err = errors.Join(err, err2)
 	}
 	return say(o.i, err, b)
 }
@@ -277,7 +357,15 @@ func (o *rankOp) several(ctx context.Context) error {
 		a, b := make([]byte, len(v)*o.size), make([]byte, len(more)*o.size)
 		err := g.AllGatherCoalesced(ctx, [][]colligo.Tensor{o.tensors(a), o.tensors(b)}, []colligo.Tensor{o.tensor(v), o.tensor(more)})
 		return say(o.i, err, a, b)
-	case "async":
+	case "all_gather_into_coalesced":
+		a, b := make([]byte, len(v)*o.size), make([]byte, len(more)*o.size)
+		err := g.AllGatherIntoTensorCoalesced(ctx, []colligo.Tensor{o.tensor(a), o.tensor(b)}, []colligo.Tensor{o.tensor(v), o.tensor(more)})
+		return say(o.i, err, a, b)
+	case "reduce_scatter_coalesced":
+		a, b := make([]byte, len(v)), make([]byte, len(more))
+		ins := []colligo.Tensor{o.tensor(o.values(o.i, o.n*o.size)), o.tensor(o.values(o.i+1, 17*o.size))}
+		return say(o.i, g.ReduceScatterTensorCoalesced(ctx, []colligo.Tensor{o.tensor(a), o.tensor(b)}, ins, o.op), a, b)
+	case "asynchronous":
 		var vs [][]byte
 		var works []*pg.Work
 		for k := range 4 {

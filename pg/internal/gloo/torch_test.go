@@ -1,12 +1,12 @@
+//go:build unix
+
 package gloo_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,51 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// torch is a Python with PyTorch on this machine.
-type torch struct {
-	python, version string
-	whole           bool // all sizes and mixes are to be tried
-}
-
-// findTorch returns a Python with PyTorch. COLLIGO_TEST_PYTHON names one, else Debian's and the path's are tried. Without one the
-// test is skipped.
-func findTorch(t *testing.T) torch {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("jobs with ranks of PyTorch take long")
-	}
-	for _, python := range []string{os.Getenv("COLLIGO_TEST_PYTHON"), "/usr/bin/python3", "python3"} {
-		if python == "" {
-			continue
-		}
-		out, err := exec.Command(python, "-c", "import torch, torch.distributed as d; assert d.is_gloo_available() if hasattr(d, 'is_gloo_available') else True; print(torch.__version__)").Output()
-		if err == nil {
-			return torch{python, strings.TrimSpace(string(out)), os.Getenv("COLLIGO_TEST_PYTHON") != ""}
-		}
-	}
-	t.Skip("no Python with PyTorch here; Debian has it as python3-torch, and COLLIGO_TEST_PYTHON names another")
-	return torch{}
-}
-
-// old reports whether it is PyTorch 1.13.
-func (p torch) old() bool { return strings.HasPrefix(p.version, "1.13") }
-
 // job is ranks of both languages that carry out the same operations.
 type job struct {
-	torch
+	torch *torch
 	size  int
 	inGo  func(rank int) bool
 	ops   []string
-	limit time.Duration // of one operation
+	limit time.Duration     // of one operation
+	env   map[string]string // of all ranks
 	// contexts is how many contexts the job has; 0 is one.
 	contexts int
-}
-
-// ended is what became of a rank.
-type ended struct {
-	lines []string // of its results, or its error
-	code  int
-	out   string
 }
 
 // run starts a job and waits for all of its ranks.
@@ -75,216 +40,150 @@ func (j *job) run(t *testing.T) []ended {
 	if j.limit == 0 {
 		j.limit = 60 * time.Second
 	}
-	all := make([]ended, j.size)
+	all, errs := make([]ended, j.size), make([]error, j.size)
 	var wg sync.WaitGroup
 	for rank := range j.size {
-		env := append(os.Environ(), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), fmt.Sprint("RANK=", rank),
-			fmt.Sprint("WORLD_SIZE=", j.size), "GLOO_SOCKET_IFNAME="+repeated("lo", j.contexts),
-			"GLOO_RANK_INTERFACES="+repeated("127.0.0.1", j.contexts), "USE_LIBUV=0", "OMP_NUM_THREADS=1", "TORCH="+j.version,
-			fmt.Sprint("LIMIT=", j.limit.Seconds()))
-		cmd := exec.Command(j.python, "testdata/rank.py", path)
-		if j.inGo(rank) {
-			cmd = exec.Command(os.Args[0])
-			env = append(env, "GLOO_RANK_OPS="+path)
+		env := map[string]string{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": fmt.Sprint(port), "RANK": fmt.Sprint(rank), "WORLD_SIZE": fmt.Sprint(j.size),
+			"GLOO_SOCKET_IFNAME": repeated("lo", j.contexts), "GLOO_RANK_INTERFACES": repeated("127.0.0.1", j.contexts), "TORCH": j.torch.version,
+			"LIMIT": fmt.Sprint(j.limit.Seconds())}
+		for k, v := range j.env {
+			env[k] = v
 		}
-		cmd.Env = env
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		require.NoError(t, cmd.Start())
-		stop := time.AfterFunc(j.limit+2*time.Minute, func() { cmd.Process.Kill() })
-		wg.Go(func() {
-			_ = cmd.Wait() // the exit code tells
-			stop.Stop()
-			e := ended{code: cmd.ProcessState.ExitCode(), out: out.String()}
-			for line := range strings.Lines(e.out) {
-				if f := strings.TrimSpace(line); strings.HasPrefix(f, "result ") || strings.HasPrefix(f, "error ") || f == "over" {
-					e.lines = append(e.lines, f)
-				}
-			}
-			all[rank] = e
-		})
+		run := j.torch.inPython
+		if j.inGo(rank) {
+			run = inGo
+		}
+		wg.Go(func() { all[rank], errs[rank] = run(path, env, 6*j.limit) })
 	}
 	wg.Wait()
+	for rank, err := range errs {
+		require.NoError(t, err, "rank %d: %s", rank, all[rank].out)
+	}
 	return all
 }
 
 // repeated is a list of one name, at least once.
 func repeated(name string, n int) string { return name + strings.Repeat(","+name, max(n, 1)-1) }
 
-// results are the lines of the ranks of a job that went well.
-func (j *job) results(t *testing.T) [][]string {
+// results are the lines of the ranks of a job that went well, by operation.
+func (j *job) results(t *testing.T) []map[string]string {
 	t.Helper()
-	var all [][]string
+	all := make([]map[string]string, j.size)
 	for rank, e := range j.run(t) {
 		require.Zero(t, e.code, "rank %d (in Go: %v): %s", rank, j.inGo(rank), e.out)
 		require.Len(t, e.lines, len(j.ops)+1, "rank %d: %s", rank, e.out)
-		all = append(all, e.lines)
+		all[rank] = map[string]string{}
+		for i, op := range j.ops {
+			all[rank][op] = e.lines[i]
+		}
 	}
 	return all
 }
 
 func noneInGo(int) bool { return false }
 
-// operations are those that every version has, over all types and lengths that matter, and some more of the newer ones.
-func operations(p torch, size int) []string {
-	var ops []string
-	add := func(name, dtype string, n, root int, op string) {
-		ops = append(ops, fmt.Sprintf("%s %s %d %d %s", name, dtype, n, root, op))
-	}
-	types := []string{"float32", "float64", "float16", "int8", "uint8", "int32", "int64"}
-	if !p.old() {
-		types = append(types, "bfloat16")
-	}
-	for i, d := range types {
-		for k, n := range []int{0, 1, 33, 1001} {
-			for _, op := range []string{"sum", "product", "min", "max"} {
-				add("all_reduce", d, n, 0, op)
+// equal holds the results of a job with other ranks in Go to those of all its operations without them.
+func (j *job) equal(t *testing.T, want []map[string]string, ops []string, inGo func(int) bool) {
+	t.Helper()
+	mixed := *j
+	mixed.inGo, mixed.ops = inGo, ops
+	for rank, got := range mixed.results(t) {
+		for _, op := range ops {
+			if want[rank][op] != got[op] {
+				t.Errorf("rank %d (in Go: %v), %s: %s, without a rank in Go %s", rank, inGo(rank), op, got[op], want[rank][op])
 			}
-			add("reduce", d, n, i+k, "sum")
-			add("broadcast", d, n, i+k, "sum")
-			if n > 0 { // 1.13 divides by zero in some of these
-				add("all_gather", d, n, 0, "sum")
-				add("gather", d, n, i+k, "sum")
-				add("scatter", d, n, i+k, "sum")
-				add("all_to_all_single", d, n, 0, "sum")
-				add("all_to_all_uneven", d, n, 0, "sum")
-			}
-			add("ring", d, n, i, "sum")
 		}
 	}
-	for i, op := range []string{"band", "bor", "bxor"} {
-		add("all_reduce", []string{"int32", "uint8", "int64"}[i], 1000, 0, op)
-	}
-	for root := range size {
-		add("reduce", "float32", 1_000_003, root, "sum")
-		add("broadcast", "float32", 1_000_003, root, "sum")
-	}
-	add("all_reduce", "float16", 1_000_003, 0, "sum")
-	add("all_reduce", "float32", 5_000_000, 0, "sum")
-	add("reduce", "float32", 5_000_000, 1, "sum")
-	add("all_gather", "float32", 1_000_003, 0, "sum")
-	add("all_to_all_single", "float32", 300_001, 0, "sum")
-	add("all_reduce_coalesced", "float32", 100_003, 0, "sum")
-	add("all_gather_coalesced", "float32", 1003, 0, "sum")
-	add("async", "float32", 50_001, 0, "sum")
-	for _, d := range []string{"float32", "float64"} {
-		for _, n := range []int{1, 33, 400} {
-			add("sparse", d, n, 0, "sum")
-		}
-	}
-	add("any", "float32", 1003, 0, "sum")
-	add("object", "int64", 1, 0, "sum")
-	add("group", "float32", 1003, 1, "sum")
-	add("barrier", "int8", 1, 0, "sum")
-	add("monitored_barrier", "int8", 1, 0, "sum")
-	if !p.old() {
-		add("reduce_scatter_tensor", "float32", 1003, 0, "sum")
-	}
-	return ops
 }
 
-// mixes are the ranks in Go of jobs of a size.
-func mixes(size int) map[string]func(int) bool {
-	all := map[string]func(int) bool{
-		"first in Go": func(r int) bool { return r == 0 },
-		"last in Go":  func(r int) bool { return r == size-1 },
+// deal returns every n-th operation from one on.
+func deal(ops []string, from, n int) []string {
+	var some []string
+	for i := from; i < len(ops); i += n {
+		some = append(some, ops[i])
 	}
-	if size > 2 {
-		all["all but one in Go"] = func(r int) bool { return r != 1 }
-		all["odd in Go"] = func(r int) bool { return r%2 == 1 }
-	}
-	return all
+	return some
 }
 
-// TestTorch holds every result of every rank in mixed jobs to that of a job without a rank in Go, byte by byte.
+// TestTorch holds every result of every rank in mixed jobs to that of a job without a rank in Go, byte by byte. With -torch there
+// are all mixes of jobs of 2 to 5 ranks. Each mix has all operations on short tensors; those on long ones are dealt out to the sizes,
+// and to the mixes of a size. Without it there is one mix of 3 ranks.
 func TestTorch(t *testing.T) {
 	p := findTorch(t)
-	t.Log("PyTorch", p.version)
 	for size := 2; size <= 5; size++ {
-		if size != 3 && !p.whole {
-			continue // COLLIGO_TEST_PYTHON asks for all, which take minutes
+		if size != 3 && !*whole {
+			continue
+		}
+		l := &opList{torch: p, size: size}
+		if !*whole {
+			l.small(33)
+			j := &job{torch: p, size: size, inGo: noneInGo, ops: l.ops}
+			j.equal(t, j.results(t), l.ops, func(r int) bool { return r != 1 })
+			continue
 		}
 		t.Run(fmt.Sprintf("%d ranks", size), func(t *testing.T) {
-			j := &job{torch: p, size: size, inGo: noneInGo, ops: operations(p, size)}
+			l.small(0, 1, 33, 1001)
+			short := len(l.ops)
+			l.large()
+			l.ops = append(l.ops[:short:short], deal(l.ops[short:], size-2, 4)...)
+			j := &job{torch: p, size: size, inGo: noneInGo, ops: l.ops}
 			want := j.results(t)
-			for name, mix := range mixes(size) {
-				if name != "all but one in Go" && !p.whole {
-					continue
-				}
-				t.Run(name, func(t *testing.T) {
-					mixed := *j
-					mixed.inGo = mix
-					equal(t, &mixed, want, mixed.results(t))
+			mixes := 1<<size - 1
+			for mix := 1; mix <= mixes; mix++ { // bit r is whether rank r is in Go
+				t.Run(fmt.Sprintf("in Go %0*b", size, mix), func(t *testing.T) {
+					ops := append(append([]string{}, l.ops[:short]...), deal(l.ops[short:], mix-1, mixes)...)
+					j.equal(t, want, ops, func(r int) bool { return mix>>r&1 == 1 })
 				})
 			}
 		})
 	}
 }
 
-func equal(t *testing.T, j *job, want, got [][]string) {
-	t.Helper()
-	for rank := range want {
-		for i := range want[rank] {
-			if want[rank][i] != got[rank][i] {
-				what := "the end"
-				if i < len(j.ops) {
-					what = j.ops[i]
-				}
-				t.Errorf("rank %d (in Go: %v), %s: %s, without a rank in Go %s", rank, j.inGo(rank), what, got[rank][i], want[rank][i])
-			}
-		}
-	}
-}
-
 // TestTorchContexts has a job of two contexts.
 func TestTorchContexts(t *testing.T) {
-	j := &job{torch: findTorch(t), size: 3, inGo: noneInGo, contexts: 2, ops: []string{"all_reduce float32 1003 0 sum", "broadcast int64 33 1 sum",
-		"ring float32 100 3 sum", "ring float32 100 4 sum", "async float32 5000 0 sum", "monitored_barrier int8 1 0 sum", "all_gather float16 33 0 sum"}}
-	want := j.results(t)
-	mixed := *j
-	mixed.inGo = func(r int) bool { return r == 1 }
-	equal(t, &mixed, want, mixed.results(t))
+	j := &job{torch: findTorch(t), size: 3, inGo: noneInGo, contexts: 2, ops: []string{"all_reduce float32 1003 0 sum 0", "broadcast int64 33 1 sum 1",
+		"ring float32 100 3 sum 2", "ring float32 100 4 sum 3", "asynchronous float32 5000 0 sum 4", "monitored_barrier int8 1 0 sum 5", "all_gather float16 33 0 sum 6"}}
+	j.equal(t, j.results(t), j.ops, func(r int) bool { return r == 1 })
 }
 
 // TestTorchRandom runs 200 operations in random order.
 func TestTorchRandom(t *testing.T) {
 	p := findTorch(t)
-	if !p.whole {
-		t.Skip("COLLIGO_TEST_PYTHON asks for it")
-	}
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
+	l := &opList{torch: p, size: 3}
+	l.small(0, 1, 33, 1001)
 	j := &job{torch: p, size: 3, inGo: noneInGo}
-	pool := operations(p, 3)
 	for range 200 {
-		j.ops = append(j.ops, pool[rng.IntN(len(pool))])
+		j.ops = append(j.ops, l.ops[rng.IntN(len(l.ops))])
 	}
-	want := j.results(t)
-	mixed := *j
-	mixed.inGo = func(r int) bool { return r != 1 }
-	equal(t, &mixed, want, mixed.results(t))
+	j.equal(t, j.results(t), j.ops, func(r int) bool { return r != 1 })
 }
 
-// TestTorchFaults lets one rank die, stand still, or call with another length. All others end with an error in time. No process of
-// PyTorch aborts.
+// TestTorchFaults lets one rank die, stand still, leave out a call, or call with another length or type, or something else. All
+// others end with an error in time. No process of PyTorch aborts.
 func TestTorchFaults(t *testing.T) {
 	p := findTorch(t)
-	for _, fault := range []string{"die", "sleep", "longer"} {
+	for _, fault := range []string{"die", "stop", "skip", "longer", "retyped", "other"} {
 		for _, inGo := range []bool{true, false} {
+			if !*whole && fault != "die" {
+				continue // the others take a deadline, or more
+			}
 			t.Run(fmt.Sprintf("%s, in Go %v", fault, inGo), func(t *testing.T) {
 				t.Parallel()
 				const culprit = 1
-				j := &job{torch: p, size: 3, limit: 5 * time.Second, ops: []string{"all_reduce float32 10 0 sum", fault + " float32 10 1 sum"},
-					inGo: func(r int) bool { return (r == culprit) == inGo }}
+				j := &job{torch: p, size: 3, limit: 5 * time.Second, inGo: func(r int) bool { return (r == culprit) == inGo },
+					ops: []string{"all_reduce float32 10 0 sum 0", fault + " float32 10 1 sum 1", "all_reduce float32 1000 0 sum 2"}}
 				start := time.Now()
 				for rank, e := range j.run(t) {
-					if rank == culprit && fault != "longer" {
+					if rank == culprit && (fault == "die" || fault == "stop") {
+						require.Equal(t, -9, e.code, "the rank at fault: %s", e.out)
 						continue
 					}
 					require.Equal(t, 3, e.code, "rank %d (in Go: %v): %s", rank, j.inGo(rank), e.out)
 				}
-				require.Less(t, time.Since(start), 3*time.Minute)
+				require.Less(t, time.Since(start), 8*j.limit)
 			})
 		}
 	}

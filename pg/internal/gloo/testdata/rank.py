@@ -1,5 +1,8 @@
-# One rank of a job of PyTorch. It carries out the operations of a file, one on each line, and prints a hash of each result.
-import datetime, hashlib, os, sys
+# Ranks of jobs of PyTorch. A rank carries out the operations of a file, one on each line, and prints a hash of each result.
+#
+# "rank.py" serves: it imports PyTorch once, listens at a socket whose path is its argument, and forks a rank for each connection. A
+# connection brings one line of JSON with the rank's environment; the rank's output goes back on it, between "pid N" and "exit N".
+import datetime, hashlib, json, os, select, signal, socket, sys, time
 import torch
 import torch.distributed as dist
 
@@ -10,12 +13,19 @@ if hasattr(dist.ReduceOp, "AVG"):
     OPS["avg"] = dist.ReduceOp.AVG
 
 
+PERIOD = 4099  # of the elements, so that large tensors are made fast
+
+
 def values(seed, rank, n, dtype, special=False):
-    """Element i of a rank's input, the same as in the ranks in Go."""
+    """A rank's input, the same as in the ranks in Go."""
+    if n > PERIOD:
+        return values(seed, rank, PERIOD, dtype, special).repeat(-(-n // PERIOD))[:n].clone()
     x = (torch.arange(n, dtype=torch.int64) * 2654435761 + rank * 2654304257 + seed * 97003) & MASK
     if not dtype.is_floating_point:
         return x.to(dtype)
-    v = ((x.to(torch.float64) / 4294967296 - 0.5) * 10).to(torch.float32).to(dtype) if dtype != torch.float64 else (x.to(torch.float64) / 4294967296 - 0.5) * 10
+    v = (x.to(torch.float64) / 4294967296 - 0.5) * 10
+    if dtype != torch.float64:
+        v = v.to(torch.float32).to(dtype)
     if special:
         v[x % 7 == 0] = float("nan")
         v[x % 7 == 1] = 0.0
@@ -26,118 +36,271 @@ def values(seed, rank, n, dtype, special=False):
 def say(i, *tensors):
     h = hashlib.sha256()
     for t in tensors:
-        h.update(t.contiguous().view(torch.uint8).numpy().tobytes() if t.numel() else b"")
+        h.update(t.contiguous().view(torch.uint8).numpy().data if t.numel() else b"")
     print("result", i, h.hexdigest()[:16], flush=True)
 
 
-def run(i, f):
-    name, dtype, n, root, op = f[0], getattr(torch, f[1]), int(f[2]), int(f[3]), f[4]
-    r, size = dist.get_rank(), dist.get_world_size()
-    root %= size
-    v = values(i, r, n, dtype, op in ("min", "max"))
-    if name == "all_reduce":
-        dist.all_reduce(v, OPS[op])
+def refused(i, call):
+    """A call that this version refuses before it says anything to other ranks."""
+    try:
+        call()
+    except (RuntimeError, ValueError, NotImplementedError):
+        return say(i)
+    raise AssertionError("the call is not refused")
+
+
+class Op:
+    def __init__(self, f):
+        self.name, self.dtype, self.n, self.op, self.i = f[0], getattr(torch, f[1]), int(f[2]), OPS.get(f[4]), int(f[5])
+        self.r, self.size = dist.get_rank(), dist.get_world_size()
+        self.root = int(f[3]) % self.size
+        self.v = self.of(self.n, f[4] in ("min", "max"))
+
+    def of(self, n, special=False, more=0):
+        return values(self.i + more, self.r, n, self.dtype, special)
+
+    def empties(self):
+        return [torch.empty_like(self.v) for _ in range(self.size)]
+
+    def run(self):
+        getattr(self, self.name)(self.i, self.v, self.r, self.size, self.root)
+
+    def all_reduce(self, i, v, r, size, root):
+        dist.all_reduce(v, self.op)
         say(i, v)
-    elif name == "reduce":
-        dist.reduce(v, root, OPS[op])
+
+    def reduce(self, i, v, r, size, root):
+        dist.reduce(v, root, self.op)
         say(i, *([v] if r == root else []))
-    elif name == "broadcast":
+
+    def broadcast(self, i, v, r, size, root):
         dist.broadcast(v, root)
         say(i, v)
-    elif name == "all_gather":
-        out = [torch.empty_like(v) for _ in range(size)]
+
+    def all_gather(self, i, v, r, size, root):
+        out = self.empties()
         dist.all_gather(out, v)
         say(i, *out)
-    elif name == "gather":
-        out = [torch.empty_like(v) for _ in range(size)] if r == root else None
+
+    def all_gather_into(self, i, v, r, size, root):
+        out = torch.empty(self.n * size, dtype=self.dtype)
+        dist.all_gather_into_tensor(out, v)
+        say(i, out)
+
+    def gather(self, i, v, r, size, root):
+        out = self.empties() if r == root else None
         dist.gather(v, out, root)
         say(i, *(out or []))
-    elif name == "scatter":
-        ins = [values(i * 31 + k, r, n, dtype) for k in range(size)] if r == root else None
-        dist.scatter(v, ins, root)
+
+    def scatter(self, i, v, r, size, root):
+        dist.scatter(v, [values(i * 31 + k, r, self.n, self.dtype) for k in range(size)] if r == root else None, root)
         say(i, v)
-    elif name == "all_to_all_single":
-        v = values(i, r, n * size, dtype)
+
+    def all_to_all_single(self, i, v, r, size, root):
+        v = self.of(self.n * size)
         out = torch.empty_like(v)
         dist.all_to_all_single(out, v)
         say(i, out)
-    elif name == "all_to_all_uneven":
-        give, take = [(r + 2 * q) % 3 * n for q in range(size)], [(q + 2 * r) % 3 * n for q in range(size)]
-        v = values(i, r, sum(give), dtype)
-        out = torch.empty(sum(take), dtype=dtype)
-        dist.all_to_all_single(out, v, take, give)
+
+    def all_to_all_uneven(self, i, v, r, size, root):
+        give, take = [(r + 2 * q) % 3 * self.n for q in range(size)], [(q + 2 * r) % 3 * self.n for q in range(size)]
+        out = torch.empty(sum(take), dtype=self.dtype)
+        dist.all_to_all_single(out, self.of(sum(give)), take, give)
         say(i, out)
-    elif name == "barrier":
+
+    def all_to_all(self, i, v, r, size, root):
+        out = self.empties()
+        dist.all_to_all(out, list(self.of(self.n * size).chunk(size)))
+        say(i, *out)
+
+    def all_to_all_refused(self, i, v, r, size, root):
+        refused(i, lambda: dist.all_to_all(self.empties(), self.empties()))
+
+    def reduce_scatter_tensor(self, i, v, r, size, root):
+        out = torch.empty(self.n, dtype=self.dtype)
+        dist.reduce_scatter_tensor(out, self.of(self.n * size), self.op)
+        say(i, out)
+
+    def reduce_scatter(self, i, v, r, size, root):
+        out = torch.empty(self.n, dtype=self.dtype)
+        dist.reduce_scatter(out, list(self.of(self.n * size).chunk(size)), self.op)
+        say(i, out)
+
+    def reduce_scatter_refused(self, i, v, r, size, root):
+        refused(i, lambda: dist.reduce_scatter(torch.empty_like(v), self.empties()))
+
+    def reduce_scatter_coalesced(self, i, v, r, size, root):
+        outs = [torch.empty(n, dtype=self.dtype) for n in (self.n, 17)]
+        with dist.distributed_c10d._coalescing_manager():
+            dist.reduce_scatter_tensor(outs[0], self.of(self.n * size), self.op)
+            dist.reduce_scatter_tensor(outs[1], self.of(17 * size, more=1), self.op)
+        say(i, *outs)
+
+    def all_gather_into_coalesced(self, i, v, r, size, root):
+        outs = [torch.empty(n * size, dtype=self.dtype) for n in (self.n, 17)]
+        with dist.distributed_c10d._coalescing_manager():
+            dist.all_gather_into_tensor(outs[0], v)
+            dist.all_gather_into_tensor(outs[1], self.of(17, more=1))
+        say(i, *outs)
+
+    def barrier(self, i, v, r, size, root):
         dist.barrier()
         say(i)
-    elif name == "monitored_barrier":
-        dist.monitored_barrier()
+
+    def monitored_barrier(self, i, v, r, size, root):
+        dist.monitored_barrier(wait_all_ranks=self.n > 1)
         say(i)
-    elif name == "ring":  # of messages
+
+    def ring(self, i, v, r, size, root):  # of messages
         out = torch.empty_like(v)
         works = [dist.irecv(out, (r + size - 1) % size, tag=root), dist.isend(v, (r + 1) % size, tag=root)]
         [w.wait() for w in works]
         say(i, out)
-    elif name == "any":  # all but rank 0 send to it
-        if r > 0:
-            dist.send(v, 0, tag=77)
+
+    def any(self, i, v, r, size, root):  # all but the root send to it
+        if r != root:
+            dist.send(v, root, tag=77)
             return say(i)
-        out = [torch.empty_like(v) for _ in range(size)]
+        out = [torch.empty(0, dtype=self.dtype) for _ in range(size)]
         for _ in range(size - 1):
             one = torch.empty_like(v)
             out[dist.recv(one, None, tag=77)] = one
-        say(i, *out[1:])
-    elif name == "all_reduce_coalesced":
-        vs = [v, values(i + 1, r, 17, dtype)]
-        dist.all_reduce_coalesced(vs, OPS[op])
+        say(i, *out)
+
+    def all_reduce_coalesced(self, i, v, r, size, root):
+        vs = [v, self.of(17, more=1)]
+        dist.all_reduce_coalesced(vs, self.op)
         say(i, *vs)
-    elif name == "all_gather_coalesced":
-        ins = [v, values(i + 1, r, 17, dtype)]
+
+    def all_gather_coalesced(self, i, v, r, size, root):
+        ins = [v, self.of(17, more=1)]
         outs = [[torch.empty_like(t) for t in ins] for _ in range(size)]
         dist.all_gather_coalesced(outs, ins)
         say(i, *[outs[k][j] for j in range(2) for k in range(size)])
-    elif name == "async":
-        vs = [values(i + k, r, n, dtype) for k in range(4)]
+
+    def asynchronous(self, i, v, r, size, root):
+        vs = [self.of(self.n, more=k) for k in range(4)]
         [w.wait() for w in [dist.all_reduce(t, async_op=True) for t in vs]]
         say(i, *vs)
-    elif name == "group":
+
+    def group(self, i, v, r, size, root):
         ranks = [k for k in range(size) if k != root] if size > 2 else [0, 1]
         g = dist.new_group(ranks)
         if r in ranks:
             dist.all_reduce(v, group=g)
         say(i, v)
-    elif name == "object":
+
+    def own(self, r):
+        return {"rank": r, "text": "x" * (r * 3)}
+
+    def told(self, i, objects):
+        say(i, torch.tensor([o["rank"] * 100 + len(o["text"]) for o in objects], dtype=torch.int64))
+
+    def all_gather_object(self, i, v, r, size, root):
         out = [None] * size
-        dist.all_gather_object(out, {"rank": r, "text": "x" * (r * 3)})
-        say(i, torch.tensor([o["rank"] * 100 + len(o["text"]) for o in out], dtype=torch.int64))
-    elif name == "reduce_scatter_tensor":
-        v = values(i, r, n * size, dtype)
-        out = torch.empty(n, dtype=dtype)
-        dist.reduce_scatter_tensor(out, v, OPS[op])
-        say(i, out)
-    elif name == "sparse":
-        x = torch.arange(n, dtype=torch.int64) * (r + 3) % 997
+        dist.all_gather_object(out, self.own(r))
+        self.told(i, out)
+
+    def gather_object(self, i, v, r, size, root):
+        out = [None] * size if r == root else None
+        dist.gather_object(self.own(r), out, root)
+        self.told(i, out or [])
+
+    def broadcast_object_list(self, i, v, r, size, root):
+        out = [self.own(root), self.own(root + 5)] if r == root else [None, None]
+        dist.broadcast_object_list(out, root)
+        self.told(i, out)
+
+    def scatter_object_list(self, i, v, r, size, root):
+        out = [None]
+        dist.scatter_object_list(out, [self.own(k + 3) for k in range(size)] if r == root else [None] * size, root)
+        self.told(i, out)
+
+    def sparse(self, i, v, r, size, root):
+        x = torch.arange(self.n, dtype=torch.int64) * (r + 3) % 997
         t = torch.sparse_coo_tensor(x.unsqueeze(0), v.unsqueeze(1).repeat(1, 3), (997, 3))
         dist.all_reduce(t)
         t = t.coalesce()
         say(i, t.indices()[0], t.values())
-    elif name == "die":
-        os._exit(9) if r == root else dist.all_reduce(v)
-    elif name == "sleep":
-        import time
-        time.sleep(20) if r == root else dist.all_reduce(v)
-    elif name == "longer":  # one rank's call has another length
-        v = values(i, r, n + (r == root), dtype)
-        dist.all_reduce(v)
-    else:
-        raise ValueError(name)
+
+    # Faults of one rank.
+
+    def die(self, i, v, r, size, root):
+        os.kill(os.getpid(), signal.SIGKILL) if r == root else dist.all_reduce(v)
+
+    def stop(self, i, v, r, size, root):
+        os.kill(os.getpid(), signal.SIGSTOP) if r == root else dist.all_reduce(v)
+
+    def skip(self, i, v, r, size, root):  # all but one rank call
+        r == root or dist.all_reduce(v)
+
+    def longer(self, i, v, r, size, root):
+        dist.all_reduce(self.of(self.n + (r == root)))
+
+    def retyped(self, i, v, r, size, root):
+        dist.all_reduce(v.to(torch.float64) if r == root else v)
+
+    def other(self, i, v, r, size, root):
+        dist.broadcast(v, root) if r == root else dist.all_reduce(v)
 
 
-dist.init_process_group("gloo", init_method="env://", timeout=datetime.timedelta(seconds=float(os.environ["LIMIT"])))
-try:
-    for i, line in enumerate(open(sys.argv[1])):
-        run(i, line.split())
-except RuntimeError as e:
-    print("error", str(e).replace("\n", " ")[:300], flush=True)
-    sys.exit(3)
-print("over", flush=True)
+def rank(path):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="env://", timeout=datetime.timedelta(seconds=float(os.environ["LIMIT"])))
+    try:
+        for line in open(path):
+            Op(line.split()).run()
+    except RuntimeError as e:
+        print("error", str(e).replace("\n", " ")[:300], flush=True)
+        return 3
+    print("over", flush=True)
+    return 0
+
+
+def child(run):
+    """Runs a function in a fork. Its result is the exit code."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        code = run()
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def attend(conn):
+    """Runs one rank in a process of its own, and tells how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    request = json.loads(conn.makefile().readline())
+    os.environ.update(request["env"])
+    os.dup2(conn.fileno(), 1)
+    os.dup2(conn.fileno(), 2)
+    pid = child(lambda: rank(request["path"]))
+    print("pid", pid, flush=True)
+    _, status = os.waitpid(pid, 0)
+    print("exit", os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), flush=True)
+    return 0
+
+
+def serve(path):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    print("PyTorch", torch.__version__, flush=True)
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return  # whoever has started it is gone
+        conn, _ = listener.accept()
+        child(lambda: attend(conn))
+        conn.close()
+
+
+serve(sys.argv[1])
