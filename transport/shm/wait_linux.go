@@ -30,6 +30,7 @@ type patience struct {
 	rounds  int  // between two readings of the clock
 
 	last  int       // idle of the last call
+	noted bool      // Spin has noted the round that Wait follows
 	since time.Time // when the clock was first read in this period
 	slept bool      // this period came to a sleep
 
@@ -43,11 +44,12 @@ type patience struct {
 }
 
 // Spin implements transport.Spinner. A rank with a core of its own looks at the frame for which it waits, if that is one. So it sees
-// the frame as soon as it is there.
+// the frame as soon as it is there. With other ranks in the process it leaves each round to Wait: the goroutines that run
+// meanwhile can take long, so the clock is due after each.
 func (m *mesh) Spin(idle int) bool {
 	p := &m.patience
 	m.idles(idle)
-	if p.armed || idle%p.rounds == 0 {
+	if p.noted = p.armed || p.company || idle%p.rounds == 0; p.noted {
 		return false
 	}
 	if p.yields() {
@@ -74,9 +76,12 @@ func (m *mesh) idles(idle int) {
 
 // Wait implements transport.Mesh: it spins, then arms the doorbell and returns, then sleeps.
 func (m *mesh) Wait(idle int, until time.Time) {
-	m.idles(idle)
-	m.misses = 0
-	if p := &m.patience; p.armed || !p.spin(idle) {
+	p := &m.patience
+	if !p.noted {
+		m.idles(idle)
+	}
+	p.noted, m.misses = false, 0
+	if p.armed || !p.spin(idle) {
 		m.sleep(until)
 	}
 }
