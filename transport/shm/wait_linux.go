@@ -44,8 +44,8 @@ type patience struct {
 }
 
 // Spin implements transport.Spinner. A rank with a core of its own looks at the frame for which it waits, if that is one. So it sees
-// the frame as soon as it is there. With other ranks in the process it leaves each round to Wait: the goroutines that run
-// meanwhile can take long, so the clock is due after each.
+// the frame as soon as it is there. With other ranks in the process it leaves each round to Wait. The goroutines that run
+// meanwhile can take long, so the clock is due after each round.
 func (m *mesh) Spin(idle int) bool {
 	p := &m.patience
 	m.idles(idle)
