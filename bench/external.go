@@ -53,7 +53,7 @@ type external struct {
 	refused   map[string]bool // collectives that it lacks, each told of once
 }
 
-// remote is one of its processes.
+// remote is one process of the other library: one rank.
 type remote struct {
 	conn  net.Conn
 	lines *bufio.Reader

@@ -79,7 +79,7 @@ func (r *runner) one(ctx context.Context, c testCase, count, bytes int) error {
 
 func (r *runner) gpu() bool { return r.env.gpu != nil }
 
-// time returns the batches of this rank, and those of the library that it is compared with, where that has the same operation.
+// time returns this rank's batches. It returns the batches of the compared library, too, where the library has the operation.
 func (r *runner) time(ctx context.Context, b *binding, t trial) (own, theirs []batch, err error) {
 	if r.env.external != nil {
 		return r.byTurns(ctx, b, t)

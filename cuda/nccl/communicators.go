@@ -225,7 +225,7 @@ func (b *ncclBackend) asyncError() error {
 	return nil
 }
 
-// blame says who is lost, if an error of the network is the sign of it.
+// blame names the lost rank in front of an error of the network.
 func blame(who string, err error) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Result != RemoteError && e.Result != SystemError {

@@ -54,7 +54,7 @@ func asTorch(t *testing.T, size int, eager bool, f func(r *rank) error) ([]strin
 	}, f)
 }
 
-// asTorchWith does so with another configuration.
+// asTorchWith runs f on all ranks of a job that PyTorch could join, with a changed configuration. It returns the store keys that were set.
 func asTorchWith(t *testing.T, size int, change func(c *pg.Config), f func(r *rank) error) ([]string, *ncclsim.Sim) {
 	t.Helper()
 	return asTorchBy(t, size, nccl.Options{}, change, f)

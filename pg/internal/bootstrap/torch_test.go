@@ -9,7 +9,7 @@ import (
 	"github.com/colligo-go/colligo/store"
 )
 
-// TestAttempts holds the keys in a launcher's store to those of PyTorch's ranks. Before PyTorch 2.6 the store outlived attempts.
+// TestAttempts checks the prefix of keys in a launcher's store. PyTorch before 2.6 prefixes the number of the attempt.
 func TestAttempts(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {

@@ -82,7 +82,7 @@ func (j *job) results(t *testing.T) []map[string]string {
 
 func noneInGo(int) bool { return false }
 
-// equal holds the results of a job with other ranks in Go to those of all its operations without them.
+// equal compares the results of a job, whose ranks are in Go as inGo tells, with the results of the same operations in Python alone.
 func (j *job) equal(t *testing.T, want []map[string]string, ops []string, inGo func(int) bool) {
 	t.Helper()
 	mixed := *j

@@ -20,7 +20,7 @@ func Known(v Version) error {
 	return nil
 }
 
-// Dialect is that of a version's TCP store.
+// Dialect returns the store protocol that TCPStore speaks in a version of PyTorch.
 func Dialect(v Version) tcpstore.Dialect {
 	if v.From(2, 1) {
 		return tcpstore.Torch2

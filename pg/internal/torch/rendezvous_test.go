@@ -10,7 +10,7 @@ import (
 	"github.com/colligo-go/colligo/store"
 )
 
-// TestKeys holds the names of the groups' parts of the store to those of PyTorch.
+// TestKeys checks that groups use the store keys that PyTorch's groups use.
 func TestKeys(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
