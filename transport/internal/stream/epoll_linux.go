@@ -52,7 +52,7 @@ func newEpoll() (*epoll, error) {
 	}
 	err = errors.Join(add(fd, event, unix.EPOLLIN), add(gate, fd, 0), unix.SetNonblock(gate, true)) // by which os knows what it can watch
 	e := &epoll{file: os.NewFile(uintptr(gate), "epoll"), gate: gate, fd: fd, event: event}
-	e.look = e.sleeps
+	e.look = e.came
 	if err == nil {
 		e.raw, err = e.file.SyscallConn()
 	}
@@ -63,13 +63,10 @@ func newEpoll() (*epoll, error) {
 	return e, nil
 }
 
-// sleeps reports whether there are events; if not, it opens the gate, so that the runtime's poller hears of the next.
-func (e *epoll) sleeps(uintptr) bool {
-	if e.take(); e.n > 0 {
-		return true
-	}
-	_ = e.guard(unix.EPOLLIN) // cannot fail with both descriptors open
-	return false
+// came takes the events that there are, and reports whether there were any.
+func (e *epoll) came(uintptr) bool {
+	e.take()
+	return e.n > 0
 }
 
 // take takes the events that there are.
@@ -113,7 +110,10 @@ func (e *epoll) Wait(until time.Time) {
 	if e.Ready() {
 		return
 	}
-	_ = e.raw.Read(e.look) // an error is the deadline or the end: both are returns
+	// The gate opens before the last look, because it tells surely only of events that come while it is open. Over an older event
+	// it may open in silence: Linux wakes nobody while the gate still lists the event of the sleep before.
+	_ = e.guard(unix.EPOLLIN) // cannot fail with both descriptors open
+	_ = e.raw.Read(e.look)    // an error is the deadline or the end: both are returns
 	_ = e.guard(0)
 	e.hear()
 }
