@@ -69,15 +69,37 @@ func repeated(name string, n int) string { return name + strings.Repeat(","+name
 func (j *job) results(t *testing.T) []map[string]string {
 	t.Helper()
 	all := make([]map[string]string, j.size)
-	for rank, e := range j.run(t) {
-		require.Zero(t, e.code, "rank %d (in Go: %v): %s", rank, j.inGo(rank), e.out)
-		require.Len(t, e.lines, len(j.ops)+1, "rank %d: %s", rank, e.out)
+	ranks := j.run(t)
+	for rank, e := range ranks {
+		if e.code != 0 || len(e.lines) != len(j.ops)+1 {
+			require.Fail(t, "ranks have failed", j.fates(ranks))
+		}
 		all[rank] = map[string]string{}
 		for i, op := range j.ops {
 			all[rank][op] = e.lines[i]
 		}
 	}
 	return all
+}
+
+// fates says of each rank how it ended: the operation it was in, and what it has told besides results.
+func (j *job) fates(ranks []ended) string {
+	var b strings.Builder
+	for rank, e := range ranks {
+		done, at, told := 0, "the end", ""
+		for line := range strings.Lines(e.out) {
+			if strings.HasPrefix(line, "result ") {
+				done++
+			} else {
+				told += "\n\t" + strings.TrimSpace(line)
+			}
+		}
+		if done < len(j.ops) {
+			at = j.ops[done]
+		}
+		fmt.Fprintf(&b, "rank %d (in Go: %v): exit code %d after %d of %d operations, at %s%s\n", rank, j.inGo(rank), e.code, done, len(j.ops), at, told)
+	}
+	return b.String()
 }
 
 func noneInGo(int) bool { return false }
