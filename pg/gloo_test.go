@@ -74,6 +74,36 @@ func TestGlooCollectives(t *testing.T) {
 	}
 }
 
+// TestGlooAverageTravelsAsSum lets one rank ask for the average where the others ask for the sum. As in PyTorch sums travel, and each
+// rank divides its own result, so every rank gets what it has asked for.
+func TestGlooAverageTravelsAsSum(t *testing.T) {
+	for size := 2; size <= 4; size++ {
+		runGloo(t, size, func(c *pg.Config) { c.Torch = "2.11" }, func(ctx context.Context, g *pg.Group) error {
+			for asks := range size {
+				for _, n := range []int{1, 1001, 600_001} {
+					op, by := colligo.Sum, float32(1)
+					if g.Rank() == asks {
+						op, by = colligo.Avg, float32(size)
+					}
+					v, w, all := numbers(g.Rank(), n), numbers(g.Rank(), n), numbers(g.Rank(), size*n)
+					part := make([]float32, n)
+					err := errors.Join(g.AllReduce(ctx, colligo.Of(v), op), g.Reduce(ctx, colligo.Of(w), asks, op),
+						g.ReduceScatterTensor(ctx, colligo.Of(part), colligo.Of(all), op),
+						compare("all_reduce", v, func(i int) float32 { return sums(g, i) / by }),
+						compare("reduce_scatter_tensor", part, func(i int) float32 { return sums(g, g.Rank()*n+i) / by }))
+					if g.Rank() == asks {
+						err = errors.Join(err, compare("reduce", w, func(i int) float32 { return sums(g, i) / by }))
+					}
+					if err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // sums is element i of the sum over all ranks.
 func sums(g *pg.Group, i int) float32 {
 	n := g.Size()

@@ -99,7 +99,7 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 	m.mu.Lock()
 	over := m.closed
 	m.mu.Unlock()
-	if over {
+	if over || m.Relieve() {
 		return
 	}
 	m.spin.Wait(m.w, idle, until)

@@ -74,30 +74,35 @@ func get(m *Mesh, peer int, slot uint64, b []byte, direct bool) (from int, err e
 	if err := m.Post(&r, peer, slot, len(b)); err != nil {
 		return AnyPeer, err
 	}
+	err = take(m, &r, b, direct)
+	return r.Peer(), err
+}
+
+// take receives the message of a receive that was posted.
+func take(m *Mesh, r *Receive, b []byte, direct bool) error {
 	got := 0
-	err = drive(m, func() (bool, error) {
-		n, err := m.Arrived(&r, 1, direct)
+	return drive(m, func() (bool, error) {
+		n, err := m.Arrived(r, 1, direct)
 		for n >= 0 && err == nil {
 			var dst []byte
 			if direct {
 				dst = b[got : got+n]
 			}
-			piece, ok, err := m.Body(&r, dst, n)
+			piece, ok, err := m.Body(r, dst, n)
 			if err != nil || !ok {
 				return false, err
 			}
 			got += copy(b[got:], piece)
-			if m.Release(&r, n, direct) {
+			if m.Release(r, n, direct) {
 				return true, nil
 			}
-			n, err = m.Arrived(&r, 1, direct)
+			n, err = m.Arrived(r, 1, direct)
 			if err != nil {
 				return false, err
 			}
 		}
 		return false, err
 	})
-	return r.Peer(), err
 }
 
 // ways are the configurations of a mesh that all tests of messages run in.
@@ -222,6 +227,31 @@ func TestOrder(t *testing.T) {
 }
 
 // TestReceiveFromAny takes one message of each peer, whatever comes first, also where the receive is posted first.
+// TestOutOfTurn posts receives on two slots and asks for one of them, whose message comes second. The message before it must not stand
+// in its way, and is received afterwards.
+func TestOutOfTurn(t *testing.T) {
+	for name, change := range ways(t) {
+		for _, n := range []int{0, 24, 3 << 20} {
+			for _, direct := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, %d bytes, direct %v", name, n, direct), func(t *testing.T) {
+					meshes := open(t, 2, change)
+					sent := make(chan error, 1)
+					go func() { sent <- errors.Join(put(meshes[1], 0, 2, pattern(2, n)), put(meshes[1], 0, 1, pattern(1, n))) }()
+					var early, late Receive
+					require.NoError(t, meshes[0].Post(&late, 1, 1, n))
+					require.NoError(t, meshes[0].Post(&early, 1, 2, n))
+					for i, r := range []*Receive{&late, &early} {
+						got := make([]byte, n)
+						require.NoError(t, take(meshes[0], r, got, direct), "slot %d", i+1)
+						require.Equal(t, pattern(i+1, n), got, "slot %d", i+1)
+					}
+					require.NoError(t, <-sent)
+				})
+			}
+		}
+	}
+}
+
 func TestReceiveFromAny(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprint("posted first ", first), func(t *testing.T) {

@@ -31,6 +31,7 @@ type pair struct {
 	buf     []byte
 	r, w    int      // buf[r:w] has come and is not used
 	reading *Receive // whose payload is next in the stream
+	looked  bool     // for it, since the last Relieve
 	landed  int      // bytes that are in the destination of Body
 	ended   error    // of the stream
 	vec     [2][]byte
@@ -142,7 +143,7 @@ func (p *pair) take() error {
 	s.posted = shift(s.posted)
 	s.noticed--
 	p.settle(h.slot, s)
-	p.reading = r
+	p.reading, p.looked = r, false
 	return nil
 }
 

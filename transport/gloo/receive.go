@@ -11,6 +11,7 @@ type Receive struct {
 	n    int
 	got  int // bytes taken by Body
 	peer int
+	kept []byte // what has come, where it stood in the way of other messages
 }
 
 // Peer returns the rank that the message comes from, AnyPeer while that is open.
@@ -106,12 +107,23 @@ func (m *Mesh) Arrived(r *Receive, elem int, direct bool) (int, error) {
 }
 
 func (p *pair) arrived(r *Receive, elem int, direct bool) (int, error) {
+	if r.whole() {
+		return r.n - r.got, nil
+	}
 	if p.reading != r {
 		if err := p.pull(); err != nil || p.reading != r {
 			return -1, err
 		}
 	}
+	if p.looked = true; r.kept != nil {
+		if _, err := p.keep(); err != nil || !r.whole() {
+			return -1, err
+		}
+	}
 	left := r.n - r.got
+	if r.kept != nil {
+		return left, nil
+	}
 	if direct || left == 0 {
 		return left, nil
 	}
@@ -141,6 +153,13 @@ func (m *Mesh) Body(r *Receive, dst []byte, n int) (b []byte, ok bool, err error
 		return nil, false, m.err
 	}
 	p := m.pairs[r.peer]
+	if r.kept != nil {
+		b = r.kept[r.got : r.got+n]
+		if dst != nil {
+			b = dst[:copy(dst, b)]
+		}
+		return b, true, nil
+	}
 	if dst == nil {
 		b = p.buf[p.r : p.r+n]
 		return b, true, nil
@@ -173,13 +192,18 @@ func (m *Mesh) Release(r *Receive, n int, direct bool) (over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pairs[r.peer]
-	if !direct {
+	if r.kept == nil && !direct {
 		p.r += n
 	}
-	p.landed = 0
+	if r.kept == nil {
+		p.landed = 0
+	}
 	if r.got += n; r.got < r.n {
 		return false
 	}
-	p.reading = nil
+	if p.reading == r {
+		p.reading = nil
+	}
+	r.kept = nil
 	return true
 }

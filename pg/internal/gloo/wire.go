@@ -107,10 +107,8 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 		return host.Start{}, err
 	}
 	start := host.Start{Plan: p, Port: &w.port}
-	if o.Coll.Reduces() {
-		if start.Kernel, err = kernels.LookupStd(o.DType, o.Reduce); err != nil {
-			return host.Start{}, err
-		}
+	if err := reduces(&start, o); err != nil {
+		return host.Start{}, err
 	}
 	first := w.tag
 	if w.again(o) {
@@ -121,6 +119,25 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 	}
 	slots := func(lane, _ int) uint64 { return links.Slot(s.prefix, first+uint32(lane)) }
 	return start, w.port.start(w.of, first, p, slots)
+}
+
+// reduces sets the kernels of a collective that reduces. For an average, sums travel, and each rank divides its result: a rank of
+// PyTorch does the same.
+func reduces(s *host.Start, o *op.Op) error {
+	if !o.Coll.Reduces() {
+		return nil
+	}
+	kind := o.Reduce
+	if kind == colligo.KindAvg {
+		average, err := kernels.LookupStd(o.DType, kind)
+		if err != nil {
+			return err
+		}
+		kind, s.Finish = colligo.KindSum, average
+	}
+	k, err := kernels.LookupStd(o.DType, kind)
+	s.Kernel = k
+	return err
 }
 
 // Poll implements host.Wire.
@@ -137,7 +154,14 @@ func (w *Wire) Poll() error {
 func (w *Wire) Clear() bool { return false }
 
 // Wait implements host.Mesh.
-func (w *Wire) Wait(idle int, until time.Time) { w.contexts[0].Wait(idle, until) }
+func (w *Wire) Wait(idle int, until time.Time) {
+	for _, m := range w.contexts[1:] {
+		if m.Relieve() {
+			return
+		}
+	}
+	w.contexts[0].Wait(idle, until)
+}
 
 // Wake implements host.Mesh.
 func (w *Wire) Wake() { w.contexts[0].Wake() }

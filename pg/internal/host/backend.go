@@ -91,8 +91,10 @@ type Backend struct {
 // collective is the one that advances.
 type collective struct {
 	engine    engine.Run
-	out       []byte    // where its plan writes
-	stalledAt time.Time // when the group hears that it stands still
+	shape     *plan.Shape
+	out       []byte        // where its plan writes
+	finish    engine.Kernel // of the output, or nil
+	stalledAt time.Time     // when the group hears that it stands still
 }
 
 // New returns a backend without links.

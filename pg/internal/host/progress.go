@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // progress is the progress engine: it advances every operation of the group on this goroutine until the given one is over.
@@ -146,6 +147,10 @@ func (b *Backend) advance(o *op.Op) bool {
 		return b.broken(o, err) || moved
 	}
 	if b.run.engine.Done() {
+		if k := b.run.finish; k != nil {
+			own := b.run.out[:b.run.shape.Len(plan.Out)*b.run.shape.Elem]
+			k.Finish(own, own, b.run.shape.Size)
+		}
 		o.Unpack(b.run.out)
 		b.active[0] = nil
 		b.active = b.active[1:]
@@ -173,7 +178,7 @@ func (b *Backend) begin(o *op.Op) error {
 	if s.Out != nil {
 		out = s.Out
 	}
-	b.run.out = out
+	b.run.out, b.run.shape, b.run.finish = out, &s.Plan.Shape, s.Finish
 	again := s.Weight != 0 && s.Weight != 1 && s.Plan.ReadsAgain()
 	if again {
 		in = o.Scaled(&b.packing, in, out, s.Weight)
@@ -192,7 +197,7 @@ func (b *Backend) end(o *op.Op, err error) {
 	}
 	if !o.P2P() {
 		b.run.engine.Reset()
-		b.run.out, b.run.stalledAt = nil, time.Time{}
+		b.run.out, b.run.shape, b.run.finish, b.run.stalledAt = nil, nil, nil, time.Time{}
 	}
 	b.Group.End(o, err)
 }
