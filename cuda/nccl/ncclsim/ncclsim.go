@@ -38,6 +38,7 @@ type Sim struct {
 	groups  map[cuda.Context]*group
 	pages   map[*cuda.Device][]*cuda.Host
 	calls   []string
+	parts   map[int][]Split // by rank of the parent
 	faults  map[string]nccl.Result
 	running sync.WaitGroup
 }
@@ -46,7 +47,7 @@ type Sim struct {
 func New(d *cuda.Driver, version int) *Sim {
 	s := &Sim{driver: d, version: version, worlds: map[nccl.UniqueID]*world{}, comms: map[nccl.CommHandle]*comm{},
 		factors: map[nccl.Op]float64{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
-		faults: map[string]nccl.Result{}}
+		parts: map[int][]Split{}, faults: map[string]nccl.Result{}}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -59,6 +60,16 @@ func (s *Sim) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
+}
+
+// Split is what one rank has given to ncclCommSplit. Size is that of the communicator that was split.
+type Split struct{ Size, Color, Key int }
+
+// Splits returns the splits of communicators by a rank of them, in their order.
+func (s *Sim) Splits(rank int) []Split {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.parts[rank])
 }
 
 // Fail has the next call of a function end with a result, without any effect.
@@ -187,6 +198,7 @@ func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm
 // caller holds s.mu.
 func (s *Sim) split(c *comm, color, key int, to *nccl.CommHandle) nccl.Result {
 	c.splits++
+	s.parts[c.rank] = append(s.parts[c.rank], Split{Size: c.world.size, Color: color, Key: key})
 	w, number := c.world, c.splits
 	x := w.splits[number]
 	if x == nil {
