@@ -71,12 +71,18 @@ func (s *Sim) groupEnd() nccl.Result {
 		return nccl.Success
 	}
 	delete(s.groups, at)
-	return s.launch(g.calls)
+	if r := s.launch(g.calls); r != nccl.Success || len(g.calls) == 0 {
+		return r
+	}
+	return g.calls[0].comm.background()
 }
 
 // submit takes a call: into the group that is open, or at once. The caller holds s.mu.
 func (s *Sim) submit(x *call) nccl.Result {
 	c := x.comm
+	if c.progress > 0 { // the call before is not through
+		return nccl.InvalidArgument
+	}
 	switch x.kind {
 	case send:
 		c.sends[x.root]++
@@ -93,7 +99,19 @@ func (s *Sim) submit(x *call) nccl.Result {
 		g.calls = append(g.calls, x)
 		return nccl.Success
 	}
-	return s.launch([]*call{x})
+	if r := s.launch([]*call{x}); r != nccl.Success {
+		return r
+	}
+	return c.background()
+}
+
+// background is the result of a launch. A communicator that does not block has to be asked for a while then.
+func (c *comm) background() nccl.Result {
+	if !c.nonBlocking {
+		return nccl.Success
+	}
+	c.progress = progressing
+	return nccl.InProgress
 }
 
 // Offsets in the pinned memory of a launch.

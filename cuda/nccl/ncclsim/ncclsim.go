@@ -168,6 +168,7 @@ type comm struct {
 	sends, recvs map[int]uint64
 	aborted      bool
 	async        nccl.Result
+	nonBlocking  bool
 	progress     int // how many times it says that it is in progress
 }
 

@@ -63,7 +63,7 @@ func (s *Sim) bindComms(t *nccl.Table) {
 			if r != nccl.Success {
 				return r
 			}
-			c.progress = progressing
+			c.nonBlocking, c.progress = true, progressing
 			return nccl.InProgress
 		})
 	}
