@@ -21,6 +21,7 @@ type Options struct {
 	Timeout time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
 	Why     string        // the reason for staging, for logs and errors
 	Wanted  bool          // the program asked for it: then it is no warning
+	Beside  bool          // another backend has it carry some operations, and has said so
 }
 
 const (
@@ -108,7 +109,7 @@ func (b *Backend) announce() {
 	if b.options.Wanted {
 		say = log.Info
 	}
-	if b.rank == 0 {
+	if b.rank == 0 && !b.options.Beside {
 		say(b.options.Why+": staging through host memory over "+b.group.Transport(), "group", b.group.Name(), "rank", b.rank)
 	}
 }
