@@ -34,7 +34,8 @@ type Sim struct {
 	numbers uintptr // of identities and handles
 	worlds  map[nccl.UniqueID]*world
 	comms   map[nccl.CommHandle]*comm
-	factors map[nccl.Op]float64 // of premultiplied sums
+	factors map[nccl.Op]factor // of premultiplied sums
+	configs []nccl.Config
 	groups  map[cuda.Context]*group
 	pages   map[*cuda.Device][]*cuda.Host
 	calls   []string
@@ -46,7 +47,7 @@ type Sim struct {
 // New returns a library of some version for the devices of a driver.
 func New(d *cuda.Driver, version int) *Sim {
 	s := &Sim{driver: d, version: version, worlds: map[nccl.UniqueID]*world{}, comms: map[nccl.CommHandle]*comm{},
-		factors: map[nccl.Op]float64{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
+		factors: map[nccl.Op]factor{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
 		parts: map[int][]Split{}, faults: map[string]nccl.Result{}}
 	s.changed = sync.NewCond(&s.mu)
 	return s
@@ -60,6 +61,13 @@ func (s *Sim) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
+}
+
+// Configs returns the configurations of the communicators that were made with one, in their order.
+func (s *Sim) Configs() []nccl.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.configs)
 }
 
 // Split is what one rank has given to ncclCommSplit. Size is that of the communicator that was split.
