@@ -24,10 +24,7 @@ func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {
 	b := &backend{launcher: launcher{group: g, rank: g.Rank(), size: g.Size()}}
 	if err := b.open(ctx, d); err != nil {
-		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
-		g.Fail(err)
-		b.Abort(err)
-		return nil, errors.Join(err, b.Close())
+		return nil, streamorder.Refuse(g, b, d, err)
 	}
 	if b.barred == "" {
 		return b, nil

@@ -2,7 +2,6 @@ package staged
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -67,10 +66,7 @@ func Open(ctx context.Context, g backend.Host, d *cuda.Device, o Options) (*Back
 	b.check = devmem.NewChecker(o.Driver, d)
 	err := streamorder.OnDevice(d, func(t cuda.Thread) error { return b.open(ctx, t) })
 	if err != nil {
-		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
-		g.Fail(err)
-		b.Abort(err)
-		return nil, errors.Join(err, b.Close())
+		return nil, streamorder.Refuse(g, b, d, err)
 	}
 	return b, nil
 }
