@@ -2,6 +2,9 @@ package peer
 
 import (
 	"bytes"
+	"flag"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -106,8 +109,9 @@ func TestApartFails(t *testing.T) {
 		if r.g.Rank() == 1 {
 			library.Break(1, nccl.RemoteError)
 		}
+		x := r.tensor(0, colligo.Float32, 0, 10)
 		for {
-			err := r.allReduce(c)
+			err := r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)
 			if err != nil && strings.Contains(err.Error(), "ncclRemoteError") {
 				return nil
 			} else if err != nil {
@@ -203,4 +207,42 @@ func TestApartWithoutNCCL(t *testing.T) {
 			require.Contains(t, lines[0], "staging through host memory over sim")
 		})
 	}
+}
+
+var hosts = flag.Bool("peer.hosts", false, "with peer.child: believe to be on a host of its own")
+
+// apartRank is what each rank of a test of NCCL on devices does.
+func apartRank(r *rank) error {
+	for _, n := range []int{0, 1, 1000, 1<<17 + 3} {
+		if err := first(r.everything(n), r.blocks(min(n, 8000), n%2 == 1)); err != nil {
+			return err
+		}
+	}
+	return first(r.lacking(500), r.bothWays(false), r.bothWays(true), r.everything(17))
+}
+
+// TestGPUApartByNCCL has the machine's NCCL carry the collectives of ranks in processes of their own, which take themselves to be on
+// several hosts. NCCL takes them for that, too, by its variable NCCL_HOSTID.
+func TestGPUApartByNCCL(t *testing.T) {
+	_, n := gpus(t)
+	if _, err := nccl.Open(""); err != nil {
+		t.Skip(err)
+	}
+	ranks := children(t, max(n, 2), "-peer.hosts")
+	outs := make(chan string, len(ranks))
+	for i, c := range ranks {
+		c.Env = append(os.Environ(), fmt.Sprint("NCCL_HOSTID=host", i), "NCCL_SOCKET_IFNAME=lo")
+		go func() {
+			out, err := c.CombinedOutput()
+			if err != nil {
+				t.Errorf("rank %d: %v\n%s", i, err, out)
+			}
+			outs <- string(out)
+		}()
+	}
+	said := 0
+	for range ranks {
+		said += strings.Count(<-outs, "carries the collectives, and messages are staged over")
+	}
+	require.Equal(t, 1, said, "it is said once")
 }
