@@ -98,7 +98,7 @@ func (p *onTorch) split(ctx context.Context, lists []bootstrap.List, o *GroupOpt
 		for i, r := range l.Ranks {
 			one[0].Global[i] = g.ranks[r]
 		}
-		return g.openMember(ctx, c, rank, one[0], o, opening{split: p.colored(torch.SplitColor(l.Ranks), rank)})
+		return g.openMember(ctx, c, rank, one[0], o, opening{split: p.colored(torch.SplitColor(c.version(), l.Ranks), rank)})
 	}
 	if _, err := p.colored(backend.NoColor, g.rank)(ctx, nil); err != nil {
 		return nil, err

@@ -88,10 +88,7 @@ func newBackend(ctx context.Context, g backend.Host, o Options) *ncclBackend {
 // start opens the backend. First makes its communicator, if that is not to be made of the group's ranks by an identity.
 func (b *ncclBackend) start(ctx context.Context, d colligo.Device, first func(context.Context) (*Comm, error)) (backend.Backend, error) {
 	if err := b.open(ctx, d, first); err != nil {
-		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
-		b.group.Fail(err)
-		b.Abort(err)
-		return nil, errors.Join(err, b.Close())
+		return nil, streamorder.Refuse(b.group, b, d, err)
 	}
 	return b, nil
 }
@@ -156,16 +153,10 @@ func (b *ncclBackend) look(t cuda.Thread) error {
 	if err := b.asyncError(); err != nil {
 		return fmt.Errorf("rank %d: %w", b.rank, err)
 	}
-	for q := range streamorder.NumQueues {
-		open, err := b.LookAt(t, q)
-		if err != nil {
-			return err
-		}
-		if limit := b.limit(); b.Failure.Err() == nil && open > limit {
-			return fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
-		}
-	}
-	return nil
+	limit := b.limit()
+	return b.CheckTimeout(t, limit, func(streamorder.Queue) error {
+		return fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
+	})
 }
 
 // Abort ends what is pending because the group has failed. After a peaceful end Close lets pending operations end first.

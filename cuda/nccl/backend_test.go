@@ -304,9 +304,11 @@ func (r *rank) messages(d colligo.DType) error {
 	return errors.Join(alone, block)
 }
 
-// TestNonBlocking makes the communicators with calls that return before they are through.
+// TestNonBlocking makes the communicators, and all operations, with calls that return before they are through.
 func TestNonBlocking(t *testing.T) {
-	s := onRanks(t, 2, nccl.Options{Config: nccl.Config{NonBlocking: true}}, func(r *rank) error { return r.reductions(colligo.Int64) })
+	s := onRanks(t, 2, nccl.Options{Config: nccl.Config{NonBlocking: true}}, func(r *rank) error {
+		return errors.Join(r.reductions(colligo.Int64), r.moves(colligo.Float32), r.messages(colligo.Uint8))
+	})
 	require.Contains(t, s.Calls(), "ncclCommInitRankConfig")
 	require.Contains(t, s.Calls(), "ncclCommDestroy")
 }

@@ -165,13 +165,5 @@ func (f functions) bindMoves(t *Table) {
 
 // goString copies a C string that the library owns.
 func goString(p uintptr) string {
-	if p == 0 {
-		return ""
-	}
-	start := *(*unsafe.Pointer)(unsafe.Pointer(&p)) // not Go memory: no rule about its conversion is broken
-	n := 0
-	for *(*byte)(unsafe.Add(start, n)) != 0 {
-		n++
-	}
-	return string(unsafe.Slice((*byte)(start), n))
+	return stringAt(*(**byte)(unsafe.Pointer(&p))) // not Go memory: no rule about its conversion is broken
 }

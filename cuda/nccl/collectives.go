@@ -68,54 +68,53 @@ func (r Reduction) Release() error {
 
 // AllReduce enqueues ncclAllReduce of count elements.
 func (c *Comm) AllReduce(in, out cuda.Pointer, count int, r Reduction, s cuda.Stream) error {
-	return c.begun("ncclAllReduce", c.library.table.AllReduce(in, out, count*r.per, r.DType, r.Op, c.handle, s))
+	return c.enqueued("ncclAllReduce", c.library.table.AllReduce(in, out, count*r.per, r.DType, r.Op, c.handle, s))
 }
 
 // Reduce enqueues ncclReduce of count elements.
 func (c *Comm) Reduce(in, out cuda.Pointer, count int, r Reduction, root int, s cuda.Stream) error {
-	return c.begun("ncclReduce", c.library.table.Reduce(in, out, count*r.per, r.DType, r.Op, root, c.handle, s))
+	return c.enqueued("ncclReduce", c.library.table.Reduce(in, out, count*r.per, r.DType, r.Op, root, c.handle, s))
 }
 
 // ReduceScatter enqueues ncclReduceScatter with count elements of output.
 func (c *Comm) ReduceScatter(in, out cuda.Pointer, count int, r Reduction, s cuda.Stream) error {
-	return c.begun("ncclReduceScatter", c.library.table.ReduceScatter(in, out, count*r.per, r.DType, r.Op, c.handle, s))
+	return c.enqueued("ncclReduceScatter", c.library.table.ReduceScatter(in, out, count*r.per, r.DType, r.Op, c.handle, s))
 }
 
 // AllGather enqueues ncclAllGather with count elements of input.
 func (c *Comm) AllGather(in, out cuda.Pointer, count int, d colligo.DType, s cuda.Stream) error {
 	dt, per := c.library.Moved(d)
-	return c.begun("ncclAllGather", c.library.table.AllGather(in, out, count*per, dt, c.handle, s))
+	return c.enqueued("ncclAllGather", c.library.table.AllGather(in, out, count*per, dt, c.handle, s))
 }
 
 // Broadcast enqueues ncclBroadcast of count elements. Where in and out are the same memory it is ncclBcast.
 func (c *Comm) Broadcast(in, out cuda.Pointer, count int, d colligo.DType, root int, s cuda.Stream) error {
 	dt, per := c.library.Moved(d)
 	if in == out {
-		return c.begun("ncclBcast", c.library.table.Bcast(out, count*per, dt, root, c.handle, s))
+		return c.enqueued("ncclBcast", c.library.table.Bcast(out, count*per, dt, root, c.handle, s))
 	}
-	return c.begun("ncclBroadcast", c.library.table.Broadcast(in, out, count*per, dt, root, c.handle, s))
+	return c.enqueued("ncclBroadcast", c.library.table.Broadcast(in, out, count*per, dt, root, c.handle, s))
 }
 
 // Send enqueues ncclSend of count elements.
 func (c *Comm) Send(in cuda.Pointer, count int, d colligo.DType, to int, s cuda.Stream) error {
 	dt, per := c.library.Moved(d)
-	return c.begun("ncclSend", c.library.table.Send(in, count*per, dt, to, c.handle, s))
+	return c.enqueued("ncclSend", c.library.table.Send(in, count*per, dt, to, c.handle, s))
 }
 
 // Recv enqueues ncclRecv of count elements.
 func (c *Comm) Recv(out cuda.Pointer, count int, d colligo.DType, from int, s cuda.Stream) error {
 	dt, per := c.library.Moved(d)
-	return c.begun("ncclRecv", c.library.table.Recv(out, count*per, dt, from, c.handle, s))
+	return c.enqueued("ncclRecv", c.library.table.Recv(out, count*per, dt, from, c.handle, s))
 }
 
 // Group calls f between GroupStart and GroupEnd. An error of f ends the group all the same.
 func (c *Comm) Group(f func() error) error {
-	l := c.library
-	if err := l.GroupStart(); err != nil {
+	if err := c.GroupStart(); err != nil {
 		return err
 	}
 	err := f()
-	return errors.Join(err, c.begun("ncclGroupEnd", l.table.GroupEnd()))
+	return errors.Join(err, c.GroupEnd())
 }
 
 // Part is what one rank gets or gives: count elements at an address. With a negative count there is no such message; an empty one

@@ -1,9 +1,11 @@
 package nccl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -11,10 +13,18 @@ import (
 
 // Comm is one rank's communicator. Its calls are for one goroutine at a time, except Abort and AsyncError.
 type Comm struct {
+	// Limit bounds the wait for an operation that a communicator that does not block goes on with in the background. 0 is 30 minutes.
+	// c10d: TORCH_NCCL_NONBLOCKING_TIMEOUT.
+	Limit time.Duration
+
 	library     *Library
 	handle      CommHandle
 	rank, size  int
 	nonBlocking bool
+	groups      int // that are open
+
+	asking sync.Mutex // held while the library is asked for errors, and while it aborts
+	gone   bool
 }
 
 // NewComm joins a communicator of size ranks on the current device. All ranks call it. It returns when all have, or with
@@ -112,6 +122,10 @@ func (c *Comm) ask() error {
 	if c.nonBlocking {
 		return nil
 	}
+	return c.learn()
+}
+
+func (c *Comm) learn() error {
 	var rank, size int32
 	l := c.library
 	err := errors.Join(l.check("ncclCommUserRank", l.table.CommUserRank(c.handle, &rank), c.handle),
@@ -143,15 +157,28 @@ func (c *Comm) Device() (int, error) {
 
 // AsyncError returns an error that the library has met in the background, nil if there is none. InProgress is no error.
 func (c *Comm) AsyncError() error {
+	_, err := c.poll()
+	return err
+}
+
+// poll asks how the communicator stands. One that is aborted has an error.
+func (c *Comm) poll() (busy bool, err error) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if c.gone {
+		return false, errAborted
+	}
 	var async Result
 	if err := c.library.check("ncclCommGetAsyncError", c.library.table.CommGetAsyncError(c.handle, &async), c.handle); err != nil {
-		return err
+		return false, err
 	}
 	if async == InProgress {
-		return nil
+		return true, nil
 	}
-	return c.library.check("in the background", async, c.handle)
+	return false, c.library.check("in the background", async, c.handle)
 }
+
+var errAborted = errors.New("nccl: the communicator was aborted")
 
 // Settle returns when the calls of a communicator that does not block are through, or with their error. It looks every
 // millisecond at most, until the context ends.
@@ -160,12 +187,14 @@ func (c *Comm) Settle(ctx context.Context) error {
 		return nil
 	}
 	for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
-		var async Result
-		if err := c.library.check("ncclCommGetAsyncError", c.library.table.CommGetAsyncError(c.handle, &async), c.handle); err != nil {
+		busy, err := c.poll()
+		switch {
+		case err != nil:
 			return err
-		}
-		if async != InProgress {
-			return errors.Join(c.library.check("in the background", async, c.handle), c.know())
+		case !busy && c.size == 0: // the call that made it could not know yet
+			return c.learn()
+		case !busy:
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -175,16 +204,39 @@ func (c *Comm) Settle(ctx context.Context) error {
 	}
 }
 
-// know asks for rank and size where the call that made the communicator could not.
-func (c *Comm) know() error {
-	if c.size > 0 {
+// nonBlockingLimit is c10d's.
+const nonBlockingLimit = 30 * time.Minute
+
+// enqueued takes the result of an operation. Outside a group it waits until the library is through, for the communicator takes no other
+// operation before.
+func (c *Comm) enqueued(function string, r Result) error {
+	if r != InProgress || !c.nonBlocking {
+		return c.library.check(function, r, c.handle)
+	}
+	if c.groups > 0 {
 		return nil
 	}
-	settled := *c
-	settled.nonBlocking = false
-	err := settled.ask()
-	c.rank, c.size = settled.rank, settled.size
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(c.Limit, nonBlockingLimit))
+	defer cancel()
+	if err := c.Settle(ctx); err != nil {
+		return fmt.Errorf("%s: %w", function, err)
+	}
+	return nil
+}
+
+// GroupStart begins a group of calls of this thread, which are launched together by GroupEnd. Groups nest.
+func (c *Comm) GroupStart() error {
+	err := c.library.GroupStart()
+	if err == nil {
+		c.groups++
+	}
 	return err
+}
+
+// GroupEnd launches the calls of the group. A communicator that does not block waits until they are launched.
+func (c *Comm) GroupEnd() error {
+	c.groups--
+	return c.enqueued("ncclGroupEnd", c.library.table.GroupEnd())
 }
 
 // Finalize has the communicator end its calls. All ranks call it, and Close after it.
@@ -202,8 +254,11 @@ func (c *Comm) Close() error {
 }
 
 // Abort destroys the communicator without the others, and ends what is pending on it. It may be called while another
-// goroutine is in a call of the communicator. No call may come later.
+// goroutine is in a call of the communicator, or waits for one. No call may come later.
 func (c *Comm) Abort() error {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	c.gone = true
 	return c.begun("ncclCommAbort", c.library.table.CommAbort(c.handle))
 }
 

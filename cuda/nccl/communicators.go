@@ -41,7 +41,7 @@ func (b *ncclBackend) keep(c *Comm, err error) error {
 	if b.aborted {
 		return errors.Join(b.Failure.Err(), err, c.Abort())
 	}
-	b.main = c
+	b.main, c.Limit = c, b.limit()
 	return err
 }
 
@@ -166,7 +166,7 @@ func (b *ncclBackend) pair(ctx context.Context, peer int) (c *Comm, me int, err 
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pairs[peer] = c
+	b.pairs[peer], c.Limit = c, b.limit()
 	if b.aborted {
 		return nil, me, errors.Join(b.Failure.Err(), c.Abort())
 	}

@@ -38,6 +38,19 @@ type RawConfig struct {
 // Blocks reports whether calls return when they are through only.
 func (r *RawConfig) Blocks() bool { return r == nil || r.blocking != 0 }
 
+// Config returns the fields that are set.
+func (r *RawConfig) Config() Config {
+	set := func(v int32) int {
+		if v == undefined {
+			return 0
+		}
+		return int(v)
+	}
+	return Config{NonBlocking: r.blocking == 0, CGAClusterSize: set(r.cga), MinCTAs: set(r.minCTAs), MaxCTAs: set(r.maxCTAs),
+		NetName: stringAt(r.netName), SplitShare: set(r.splitShare) == 1, TrafficClass: set(r.trafficClass), CommName: stringAt(r.commName),
+		CollnetEnable: set(r.collnet) == 1, ShrinkShare: set(r.shrink) == 1, CTAPolicy: set(r.policy), NVLSCTAs: set(r.nvlsCTA)}
+}
+
 const (
 	configMagic = 0xcafebeef
 	undefined   = math.MinInt32
@@ -107,4 +120,16 @@ func (l *Library) configSize() uintptr {
 func cString(s string) *byte {
 	b := append([]byte(s), 0)
 	return unsafe.SliceData(b)
+}
+
+// stringAt returns a string that ends with a zero byte. That of nil is empty.
+func stringAt(b *byte) string {
+	if b == nil {
+		return ""
+	}
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(b), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(b, n))
 }

@@ -236,7 +236,7 @@ func (b *ncclBackend) parts(c *backend.Call, shape plan.Shape) (outs, ins []Part
 // BeginBlock implements streamorder.Carrier. The library launches the calls of a group together, so none waits for another.
 func (b *ncclBackend) BeginBlock([]backend.Call) (together bool) {
 	if b.blockErr = b.communicate(context.Background()); b.blockErr == nil { // within limits of its own
-		b.blockErr = b.library.GroupStart()
+		b.blockErr = b.main.GroupStart()
 	}
 	b.inBlock = b.blockErr == nil
 	return true
@@ -245,13 +245,13 @@ func (b *ncclBackend) BeginBlock([]backend.Call) (together bool) {
 // EndBlock implements streamorder.Carrier.
 func (b *ncclBackend) EndBlock(cuda.Thread, cuda.Stream) error {
 	b.inBlock = false
-	return b.library.GroupEnd()
+	return b.main.GroupEnd()
 }
 
 // DropBlock implements streamorder.Carrier.
 func (b *ncclBackend) DropBlock() {
 	if b.inBlock {
-		_ = b.library.GroupEnd() // the block has failed, and its error is known
+		_ = b.main.GroupEnd() // the block has failed, and its error is known
 	}
 	b.inBlock, b.blockErr = false, nil
 }

@@ -191,6 +191,47 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
+// TestTorchSplits holds colors, keys and the order of splits to those of PyTorch's ranks, which come to the same call of NCCL.
+func TestTorchSplits(t *testing.T) {
+	const none = nccl.NoColor
+	for version, colors := range map[string]struct{ low, high, odd, all int }{
+		"2.8":  {2130503744, 1121016176, 1984952676, 2003953581},
+		"2.10": {1301594146, 1301594018, 1301593953, 1213413532},
+		"2.11": {0, 2, 1, 0},
+	} {
+		t.Run(version, func(t *testing.T) {
+			_, library := asTorchWith(t, 4, func(c *pg.Config) {
+				c.Torch, c.Device = version, colligo.Device{Kind: colligo.CUDA, Index: c.Rank}
+			}, splitThrice)
+			low, high := ncclsim.Split{Size: 4, Color: colors.low}, ncclsim.Split{Size: 4, Color: colors.high}
+			for rank, want := range [][]ncclsim.Split{
+				{{Size: 4, Color: none, Key: 0}, low, {Size: 4, Color: none, Key: 0}},
+				{{Size: 4, Color: 1984952676, Key: 0}, {Size: 4, Color: low.Color, Key: 1}, {Size: 4, Color: colors.odd, Key: 0}},
+				{{Size: 4, Color: none, Key: 2}, high, {Size: 4, Color: none, Key: 2}},
+				{{Size: 4, Color: 1984952676, Key: 1}, {Size: 4, Color: high.Color, Key: 1}, {Size: 4, Color: colors.odd, Key: 1}},
+			} {
+				want = append(want, ncclsim.Split{Size: 4, Color: colors.all, Key: rank})
+				require.Equal(t, want, library.Splits(rank), "rank %d", rank)
+			}
+		})
+	}
+}
+
+// splitThrice makes a group of the odd ranks. It then splits the job in halves, to the odd ranks, and to all of them.
+func splitThrice(r *rank) error {
+	_, err := r.NewGroup(r.ctx, []int{1, 3})
+	for _, lists := range [][][]int{{{0, 1}, {3, 2}}, {{1, 3}}, {{0, 1, 2, 3}}} {
+		part, err2 := r.SplitGroup(r.ctx, lists, pg.GroupOptions{})
+		if err = errors.Join(err, err2); err != nil {
+			return err
+		}
+		if part.IsMember() {
+			err = r.summed(part)
+		}
+	}
+	return err
+}
+
 // TestTorchCollectives compares every collective with what it is to be, on groups of all kinds.
 func TestTorchCollectives(t *testing.T) {
 	for _, eager := range []bool{false, true} {

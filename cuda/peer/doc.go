@@ -9,7 +9,8 @@
 // results go straight to their places, where that is faster.
 //
 // Sometimes GPUs of a group cannot reach each other, its ranks are on several hosts, or they are more than eight. The ranks
-// find that out together when they open. Then package staged carries the operations.
+// find that out together when they open. Then package cuda/internal/apart carries the operations: by NCCL where all ranks have
+// it, else through host memory.
 //
 // # The code
 //

@@ -191,8 +191,10 @@ func TestGPUChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := gpuRank
+	o, work := Options{Staged: *stages}, gpuRank
 	switch {
+	case *hosts:
+		o.host, work = fmt.Sprint("host ", g.Rank()), apartRank
 	case *stages:
 		work = stagedRank
 	case *start:
@@ -211,7 +213,7 @@ func TestGPUChild(t *testing.T) {
 	case g.Size() > n:
 		work = sharedRank
 	}
-	if err := life(t.Context(), g, d, g.Rank()%n, gpuHalf, Options{Staged: *stages}, work); err != nil {
+	if err := life(t.Context(), g, d, g.Rank()%n, gpuHalf, o, work); err != nil {
 		t.Error(err)
 	}
 }

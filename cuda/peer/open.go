@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/apart"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
@@ -19,24 +20,17 @@ import (
 func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it. Where some GPUs cannot
-// reach each other, all ranks stage instead.
+// reach each other, package apart carries the operations instead.
 func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {
 	b := &backend{launcher: launcher{group: g, rank: g.Rank(), size: g.Size()}}
 	if err := b.open(ctx, d); err != nil {
-		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
-		g.Fail(err)
-		b.Abort(err)
-		return nil, errors.Join(err, b.Close())
+		return nil, streamorder.Refuse(g, b, d, err)
 	}
 	if b.barred == "" {
 		return b, nil
 	}
-	s, err := staged.Open(ctx, g, b.device, staged.Options{Driver: b.options.Driver, Memory: b.options.Memory, Timeout: b.options.Timeout,
+	return apart.Open(ctx, g, b.device, staged.Options{Driver: b.options.Driver, Memory: b.options.Memory, Timeout: b.options.Timeout,
 		Why: b.barred, Wanted: b.barred == forced})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 func (b *backend) open(ctx context.Context, d colligo.Device) error {

@@ -138,8 +138,8 @@ func one(d *cuda.Driver) func(int) *cuda.Driver { return func(int) *cuda.Driver 
 
 func same(o Options) func(int) Options { return func(int) Options { return o } }
 
-// apart is a crew on a machine of its own, whose devices do not reach each other.
-func apart(t testing.TB, transport string, devices int, o Options) crew {
+// separated is a crew on a machine of its own, whose devices do not reach each other.
+func separated(t testing.TB, transport string, devices int, o Options) crew {
 	t.Helper()
 	return crew{transport: transport, devices: devices, driver: one(checked(t, islands(t, devices, nil)).Driver()), options: same(o)}
 }
@@ -161,7 +161,7 @@ func TestStaged(t *testing.T) {
 		t.Run(fmt.Sprintf("ranks=%d/%s/%d", c.size, c.transport, c.memory), func(t *testing.T) {
 			t.Parallel()
 			o := Options{Memory: c.memory, Staged: true}
-			lines := onStaged(t, c.size, apart(t, c.transport, c.devices, o),
+			lines := onStaged(t, c.size, separated(t, c.transport, c.devices, o),
 				func(r *rank) error {
 					for _, n := range c.counts {
 						if err := first(r.everything(n), r.blocks(min(n, 8000), n%2 == 1)); err != nil {
@@ -244,7 +244,7 @@ func TestStagedTogether(t *testing.T) {
 func TestStagedStreams(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
-	onStaged(t, 3, apart(t, "shm", 3, o), func(r *rank) error {
+	onStaged(t, 3, separated(t, "shm", 3, o), func(r *rank) error {
 		return first(r.wander(20_000), r.crowd(3*staged.OpenTransfers))
 	})
 }
@@ -253,7 +253,7 @@ func TestStagedStreams(t *testing.T) {
 func TestStagedRecord(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
-	onStaged(t, 2, apart(t, "", 2, o), (*rank).recorded)
+	onStaged(t, 2, separated(t, "", 2, o), (*rank).recorded)
 }
 
 // crowd starts n sums at once, and messages between them, and waits for all at the end.
@@ -284,7 +284,7 @@ func TestStagedRounding(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 24 << 10, Staged: true}
 	const round = 4 << 10 / 4 // elements
-	onStaged(t, 5, apart(t, "sim", 5, o), func(r *rank) error {
+	onStaged(t, 5, separated(t, "sim", 5, o), func(r *rank) error {
 		random := rand.New(rand.NewPCG(*seed, uint64(r.g.Rank())))
 		for _, n := range []int{1, 7, round, round + 1, 5*round - 3} {
 			own := make([]float32, n)
@@ -311,7 +311,7 @@ func TestStagedRounding(t *testing.T) {
 func TestStagedRegistered(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
-	onStaged(t, 2, apart(t, "sim", 2, o), func(r *rank) error {
+	onStaged(t, 2, separated(t, "sim", 2, o), func(r *rank) error {
 		b, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
 		if err != nil {
 			return err
@@ -332,7 +332,7 @@ func TestStagedRegistered(t *testing.T) {
 func TestStagedGroups(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
-	onStaged(t, 3, apart(t, "shm", 3, o), func(r *rank) error {
+	onStaged(t, 3, separated(t, "shm", 3, o), func(r *rank) error {
 		bound := pg.GroupOptions{Device: r.device.Place()}
 		sub, err := r.g.NewGroupWith(r.ctx, []int{0, 2}, bound)
 		if err != nil {
@@ -352,7 +352,7 @@ func TestStagedGroups(t *testing.T) {
 func TestStagedTags(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 24 << 10, Staged: true}
-	onStaged(t, 2, apart(t, "", 2, o), func(r *rank) error {
+	onStaged(t, 2, separated(t, "", 2, o), func(r *rank) error {
 		d := colligo.Int32
 		a, b := r.tensor(1, d, 0, 5000), r.tensor(1, d, 6000, 100)
 		da, db := values(d, colligo.KindSum, 0, 5000), values(d, colligo.KindSum, 1, 100)
@@ -367,7 +367,7 @@ func TestStagedTags(t *testing.T) {
 // TestStagedShortest has the rank with the fewest rounds of an exchange leave as soon as its device is done.
 func TestStagedShortest(t *testing.T) {
 	t.Parallel()
-	onStaged(t, 3, apart(t, "sim", 3, Options{Memory: 24 << 10, Staged: true}), func(r *rank) error {
+	onStaged(t, 3, separated(t, "sim", 3, Options{Memory: 24 << 10, Staged: true}), func(r *rank) error {
 		const most = 60_000
 		me, counts, total := r.g.Rank(), []int{1, 1, 1}, 3
 		if me > 0 {

@@ -76,15 +76,9 @@ const slack = 2 * time.Second
 
 // look returns an error when operations take too long. The watchdog calls it.
 func (b *Backend) look(t cuda.Thread) error {
-	for q := range streamorder.NumQueues {
-		open, err := b.LookAt(t, q)
-		if err != nil {
-			return err
-		}
-		if b.Failure.Err() == nil && open > b.limit()+slack {
-			return fmt.Errorf("the device of rank %d is not done after %v: staging through host memory, it waits %s: %w",
-				b.rank, b.limit(), b.pipelines[q].where(), colligo.ErrTimeout)
-		}
-	}
-	return nil
+	limit := b.limit()
+	return b.CheckTimeout(t, limit+slack, func(q streamorder.Queue) error {
+		return fmt.Errorf("the device of rank %d is not done after %v: staging through host memory, it waits %s: %w", b.rank, limit,
+			b.pipelines[q].where(), colligo.ErrTimeout)
+	})
 }

@@ -2,7 +2,6 @@ package staged
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ type Options struct {
 	Timeout time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
 	Why     string        // the reason for staging, for logs and errors
 	Wanted  bool          // the program asked for it: then it is no warning
+	Beside  bool          // another backend has it carry some operations, and has said so
 }
 
 const (
@@ -66,10 +66,7 @@ func Open(ctx context.Context, g backend.Host, d *cuda.Device, o Options) (*Back
 	b.check = devmem.NewChecker(o.Driver, d)
 	err := streamorder.OnDevice(d, func(t cuda.Thread) error { return b.open(ctx, t) })
 	if err != nil {
-		err = fmt.Errorf("rank %d on %v: %w", b.rank, d, err)
-		g.Fail(err)
-		b.Abort(err)
-		return nil, errors.Join(err, b.Close())
+		return nil, streamorder.Refuse(g, b, d, err)
 	}
 	return b, nil
 }
@@ -108,7 +105,7 @@ func (b *Backend) announce() {
 	if b.options.Wanted {
 		say = log.Info
 	}
-	if b.rank == 0 {
+	if b.rank == 0 && !b.options.Beside {
 		say(b.options.Why+": staging through host memory over "+b.group.Transport(), "group", b.group.Name(), "rank", b.rank)
 	}
 }

@@ -4,7 +4,7 @@ const (
 	oneDevice   = "CPU ranks have one device each, the CPU"
 	ownProcess  = "a process ends, and simulated devices live in one; processes on real devices are in cuda/peer, TestGPUProcesses"
 	noTensor    = "no tensor takes part"
-	memoryInUse = "counts the memory in use on a device: other programs use real ones, and CPU ranks have none"
+	memoryInUse = "counts the memory in use on a device, and the calls of a simulated NCCL: other programs use real devices, and CPU ranks have none"
 	realTime    = "dumps are written in real time, and the simulated network's is virtual"
 	devicesOnly = "is about devices"
 )
@@ -24,7 +24,7 @@ var fewer = map[string]string{
 	"TestGradLayout2DeviceModule":           oneDevice,
 	"TestDDPMultiDeviceModuleConfig":        devicesOnly,
 	"TestPassNCCLOptionsConfig":             "passes options to the backend of a device",
-	"TestPassNCCLOptionsHighPriorityStream": "counts the streams that a simulated driver makes",
+	"TestPassNCCLOptionsHighPriorityStream": "counts the streams that a simulated driver makes; CPU ranks have none",
 	"TestNCCLErrorsBlockingCleanExit":       ownProcess,
 	"TestNCCLErrorsBlockingNonzeroExit":     ownProcess,
 	"TestNCCLErrorsBlockingAbort":           ownProcess,
@@ -57,8 +57,8 @@ var differs = map[string]string{
 	"TestFileStoreCheck":                                 "the watchdog and its monitor are on here and off there; " + onCPU,
 	"TestInitProcessGroupNCCLTimeout":                    "the default of operations on devices is 10 minutes as there, and what records tell; the limit cannot be given a second time by pg_options, which there is overridden",
 	"TestSetNCCLPGTimeout":                               "the limit is the group's; there each backend of the group has one",
-	"TestCommSplitOptimization":                          "no communicators are split: the device's memory in use tells when a group takes what it needs",
-	"TestCommSplitSubgroup":                              "as TestCommSplitOptimization; the subgroup has both ranks, there one",
+	"TestCommSplitOptimization":                          "by NCCL the communicator is split when the group is made, as in 2.11; there at its first use. The own backend splits none: the memory in use of a device tells when a group takes what it needs",
+	"TestCommSplitSubgroup":                              "by NCCL as there; else as TestCommSplitOptimization, with both ranks in the subgroup",
 	"TestNonBlockingInit":                                "nothing blocks while a group forms its backend but the calls that need it: TORCH_NCCL_USE_COMM_NONBLOCKING has nothing to choose",
 	"TestNonBlockingWithEagerInit":                       "as TestNonBlockingInit; besides, other devices are refused",
 	"TestGetUID":                                         "UIDs differ between groups and are the same on all ranks; there they are 0 and 1",
@@ -109,7 +109,7 @@ var differs = map[string]string{
 	"TestReduceScatterTensorCoalescedFloat8Errors":  float8Sums,
 	"TestIntraNodeCommAllReduce":                    "there is no counter: the same kernels serve all sizes, by a table that is asserted; 4 KiB and 512 KiB, there 10 MiB too",
 	"TestPassNCCLOptionsHighPriorityStream":         "no option: the streams of asynchronous operations always have the greatest priority",
-	"TestPassNCCLOptionsConfig":                     "the options are this backend's, a table of algorithms and grids; NCCL's own need its backend",
+	"TestPassNCCLOptionsConfig":                     "by NCCL the fields are read from the call of the library, there from its log. The own backend's options are a table of algorithms and grids",
 	"TestNCCLBarrierDeviceIDsFunctionArgument":      "refuses devices that a rank cannot have; there what is no list is a type error",
 	"TestNCCLWarnNotInGroupDebugDetail":             "calls on a group without this rank are errors, there warnings",
 	"TestNCCLWarnNotInGroupDebugInfo":               "calls on a group without this rank are errors, there warnings",

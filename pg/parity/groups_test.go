@@ -10,6 +10,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -87,8 +89,10 @@ func onSimulated(t *testing.T, o options, f func(r *rank)) {
 	o.onDevices(t, 2, simulated(t, 2), 2, f)
 }
 
-// TestCommSplitOptimization takes nothing of a device for a group before the first collective there.
+// TestCommSplitOptimization takes nothing of a device for a group before the first collective there. By NCCL the communicator of a
+// group that is bound to a device is split once for a group of all ranks.
 func TestCommSplitOptimization(t *testing.T) {
+	joined(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) { r.divided(sim, []int{0, 1}) })
 	onSimulated(t, options{}, func(r *rank) {
 		r.summed()
 		made, used := r.split(pg.GroupOptions{})
@@ -125,8 +129,10 @@ func (r *rank) spread(o pg.GroupOptions) {
 // eager binds a group to the rank's device.
 func (r *rank) eager() pg.GroupOptions { return pg.GroupOptions{Device: r.gpu.Place()} }
 
-// TestCommSplitSubgroup has a group that is bound to a device take what it needs at once.
+// TestCommSplitSubgroup has a group that is bound to a device take what it needs at once. By NCCL its communicator is split once for
+// a group of rank 0.
 func TestCommSplitSubgroup(t *testing.T) {
+	joined(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) { r.divided(sim, []int{0}) })
 	onSimulated(t, options{}, func(r *rank) {
 		made, used := r.split(r.eager())
 		require.True(r.t, made)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/flight"
@@ -17,6 +19,15 @@ import (
 // chosen runs all-reduces in a group of its own whose backend gets options.
 func chosen(t *testing.T, change func(o *peer.Options)) {
 	severalDevices(t, 1, func(t *testing.T, d *cuda.Driver) { chosenOn(t, d, change) })
+}
+
+// reduced runs all-reduces of some lengths.
+func (r *rank) reduced() {
+	for _, n := range []int{10, 5000, 100_000} {
+		x := full(r, n, float32(r.Rank()+1))
+		require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx))
+		require.Equal(r.t, repeat(n, float32(3)), values[float32](r, x))
+	}
 }
 
 func chosenOn(t *testing.T, d *cuda.Driver, change func(o *peer.Options)) {
@@ -29,16 +40,15 @@ func chosenOn(t *testing.T, d *cuda.Driver, change func(o *peer.Options)) {
 		s := r.in(g)
 		s.ctx = peer.OnStream(peer.With(r.t.Context(), given), r.Stream)
 		defer s.leave()
-		for _, n := range []int{10, 5000, 100_000} {
-			x := full(r, n, float32(r.Rank()+1))
-			require.NoError(r.t, s.AllReduceAsync(s.ctx, x, colligo.Sum).Wait(s.ctx))
-			require.Equal(r.t, repeat(n, float32(3)), values[float32](r, x))
-		}
+		s.reduced()
 	})
 }
 
-// TestPassNCCLOptionsConfig gives a group's backend a table with few blocks.
+// TestPassNCCLOptionsConfig gives a group's backend a table with few blocks. NCCL gets the fields that PyTorch's test gives it.
 func TestPassNCCLOptionsConfig(t *testing.T) {
+	given := nccl.Config{MaxCTAs: 4, MinCTAs: 2, CGAClusterSize: 2, NetName: "Socket"}
+	sim := joined(t, nccl.Options{Config: given}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
+	require.Equal(t, []nccl.Config{given, given}, sim.Configs())
 	chosen(t, func(o *peer.Options) {
 		o.Rules = []peer.Rule{{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 2, Threads: 64}}
 	})
@@ -48,6 +58,14 @@ func TestPassNCCLOptionsConfig(t *testing.T) {
 // priority. The test counts them.
 func TestPassNCCLOptionsHighPriorityStream(t *testing.T) {
 	runs(t, onCudasim)
+	streamsOf(t, func(d *cuda.Driver) { chosenOn(t, d, func(*peer.Options) {}) })
+	streamsOf(t, func(d *cuda.Driver) {
+		joined(t, nccl.Options{Driver: d}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
+	})
+}
+
+// streamsOf holds that two ranks make streams of the greatest priority in f, and one other each.
+func streamsOf(t *testing.T, f func(d *cuda.Driver)) {
 	d := simulated(t, 2)
 	spied := *d
 	var first, others atomic.Int32
@@ -59,7 +77,7 @@ func TestPassNCCLOptionsHighPriorityStream(t *testing.T) {
 		}
 		return d.StreamCreateWithPriority(flags, priority)
 	}
-	chosenOn(t, &spied, func(*peer.Options) {})
+	f(&spied)
 	require.Positive(t, first.Load())
 	require.EqualValues(t, 2, others.Load(), "the ranks' own streams")
 }

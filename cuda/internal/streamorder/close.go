@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // Patience bounds the wait for a device whose kernels were told to stop.
@@ -13,6 +14,15 @@ const Patience = 5 * time.Second
 
 // Farewell bounds how long a rank that closes waits for its operations to end, and for its peers to leave.
 const Farewell = time.Second
+
+// Refuse ends a backend that could not be opened on a device, and with it the group, for the peers wait for this rank. It returns the
+// cause with the rank, and what else went wrong.
+func Refuse(g backend.Host, b backend.Backend, on fmt.Stringer, cause error) error {
+	err := fmt.Errorf("rank %d on %v: %w", g.Rank(), on, cause)
+	g.Fail(err)
+	b.Abort(err)
+	return errors.Join(err, b.Close())
+}
 
 // Shut ends the watchdog and waits for the goroutines of Go. It reports false if the order was shut before.
 func (o *Order) Shut() bool {

@@ -42,6 +42,21 @@ func disturbed(err error) bool {
 	return errors.As(err, &r) && r >= cuda.StreamCaptureUnsupported && r <= cuda.StreamCaptureUnsupported+8
 }
 
+// CheckTimeout looks at all queues. It returns the error that late makes of the first one whose operations have been unfinished for longer
+// than a limit. After a failure none is late.
+func (o *Order) CheckTimeout(t cuda.Thread, limit time.Duration, late func(q Queue) error) error {
+	for q := range NumQueues {
+		open, err := o.LookAt(t, q)
+		if err != nil {
+			return err
+		}
+		if o.Failure.Err() == nil && open > limit {
+			return late(q)
+		}
+	}
+	return nil
+}
+
 // LookAt records and asks the watchdog's event of one queue. It returns how long the queue's operations have been
 // unfinished.
 func (o *Order) LookAt(t cuda.Thread, q Queue) (open time.Duration, err error) {

@@ -33,7 +33,7 @@ type call struct {
 	ins, outs int
 	dtype     nccl.DType
 	op        nccl.Op
-	factor    *float64
+	factor    factor
 	root      int // or the peer
 	stream    cuda.Stream
 
@@ -41,6 +41,45 @@ type call struct {
 	input, output []byte // in pinned memory
 	inAt, outAt   cuda.Pointer
 	met           bool
+}
+
+// factor is that of a premultiplied sum; the zero value is none. One in device memory is copied to the host with the input.
+type factor struct {
+	given bool
+	value float64
+	at    cuda.Pointer
+	bits  []byte
+}
+
+func newFactor(at unsafe.Pointer, d colligo.DType, residence int) (f factor, err error) {
+	f.given = true
+	if residence == 0 {
+		f.at = cuda.Pointer(uintptr(at))
+		return f, nil
+	}
+	f.value, err = kernels.Scalar(colligo.Raw(at, 1, d))
+	return f, err
+}
+
+// scaled returns the input of a call times its factor.
+func (x *call) scaled() ([]byte, error) {
+	if !x.factor.given {
+		return x.input, nil
+	}
+	by, d := x.factor.value, dtypes[x.dtype]
+	if x.factor.at != 0 {
+		var err error
+		if by, err = kernels.Scalar(colligo.Bytes(x.factor.bits, d)); err != nil {
+			return nil, err
+		}
+	}
+	k, err := kernels.Lookup(d, colligo.KindPremulSum)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, len(x.input))
+	k.Scale(out, x.input, by)
+	return out, nil
 }
 
 // group is the calls between GroupStart and GroupEnd of one thread.
@@ -71,12 +110,18 @@ func (s *Sim) groupEnd() nccl.Result {
 		return nccl.Success
 	}
 	delete(s.groups, at)
-	return s.launch(g.calls)
+	if r := s.launch(g.calls); r != nccl.Success || len(g.calls) == 0 {
+		return r
+	}
+	return g.calls[0].comm.background()
 }
 
 // submit takes a call: into the group that is open, or at once. The caller holds s.mu.
 func (s *Sim) submit(x *call) nccl.Result {
 	c := x.comm
+	if c.progress > 0 { // the call before is not through
+		return nccl.InvalidArgument
+	}
 	switch x.kind {
 	case send:
 		c.sends[x.root]++
@@ -93,7 +138,19 @@ func (s *Sim) submit(x *call) nccl.Result {
 		g.calls = append(g.calls, x)
 		return nccl.Success
 	}
-	return s.launch([]*call{x})
+	if r := s.launch([]*call{x}); r != nccl.Success {
+		return r
+	}
+	return c.background()
+}
+
+// background is the result of a launch. A communicator that does not block has to be asked for a while then.
+func (c *comm) background() nccl.Result {
+	if !c.nonBlocking {
+		return nccl.Success
+	}
+	c.progress = progressing
+	return nccl.InProgress
 }
 
 // Offsets in the pinned memory of a launch.
@@ -130,7 +187,7 @@ func (s *Sim) enqueue(calls []*call, stream cuda.Stream) error {
 	defer t.Leave()
 	bytes := dataAt
 	for _, x := range calls {
-		bytes += up(x.ins) + up(x.outs)
+		bytes += up(x.ins) + up(x.outs) + alignment
 	}
 	page, err := t.AllocHost(bytes)
 	if err != nil {
@@ -149,6 +206,11 @@ func (s *Sim) enqueue(calls []*call, stream cuda.Stream) error {
 		x.output, x.outAt = take(x.outs)
 		if x.ins > 0 && err == nil {
 			err = t.Copy(x.inAt, x.in, x.ins, stream)
+		}
+		if x.factor.at != 0 && err == nil {
+			var to cuda.Pointer
+			x.factor.bits, to = take(dtypes[x.dtype].Size())
+			err = t.Copy(to, x.factor.at, len(x.factor.bits), stream)
 		}
 	}
 	if err == nil {
@@ -306,18 +368,12 @@ func fold(parts []*call) ([]byte, error) {
 	}
 	sum := make([]byte, parts[0].ins)
 	for r, p := range parts {
-		in := p.input
 		if p.op == nccl.Avg { // of floating point numbers; of whole ones NCCL divides the sum
-			each := 1 / float64(len(parts))
-			p.factor = &each
+			p.factor = factor{given: true, value: 1 / float64(len(parts))}
 		}
-		if p.factor != nil {
-			scale, err := kernels.Lookup(dtypes[p.dtype], colligo.KindPremulSum)
-			if err != nil {
-				return nil, err
-			}
-			in = make([]byte, len(p.input))
-			scale.Scale(in, p.input, *p.factor)
+		in, err := p.scaled()
+		if err != nil {
+			return nil, err
 		}
 		if r == 0 {
 			copy(sum, in)

@@ -34,10 +34,12 @@ type Sim struct {
 	numbers uintptr // of identities and handles
 	worlds  map[nccl.UniqueID]*world
 	comms   map[nccl.CommHandle]*comm
-	factors map[nccl.Op]float64 // of premultiplied sums
+	factors map[nccl.Op]factor // of premultiplied sums
+	configs []nccl.Config
 	groups  map[cuda.Context]*group
 	pages   map[*cuda.Device][]*cuda.Host
 	calls   []string
+	parts   map[int][]Split // by rank of the parent
 	faults  map[string]nccl.Result
 	running sync.WaitGroup
 }
@@ -45,8 +47,8 @@ type Sim struct {
 // New returns a library of some version for the devices of a driver.
 func New(d *cuda.Driver, version int) *Sim {
 	s := &Sim{driver: d, version: version, worlds: map[nccl.UniqueID]*world{}, comms: map[nccl.CommHandle]*comm{},
-		factors: map[nccl.Op]float64{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
-		faults: map[string]nccl.Result{}}
+		factors: map[nccl.Op]factor{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
+		parts: map[int][]Split{}, faults: map[string]nccl.Result{}}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -59,6 +61,23 @@ func (s *Sim) Calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
+}
+
+// Configs returns the configurations of the communicators that were made with one, in their order.
+func (s *Sim) Configs() []nccl.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.configs)
+}
+
+// Split is what one rank has given to ncclCommSplit. Size is that of the communicator that was split.
+type Split struct{ Size, Color, Key int }
+
+// Splits returns the splits of communicators by a rank of them, in their order.
+func (s *Sim) Splits(rank int) []Split {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.parts[rank])
 }
 
 // Fail has the next call of a function end with a result, without any effect.
@@ -157,6 +176,7 @@ type comm struct {
 	sends, recvs map[int]uint64
 	aborted      bool
 	async        nccl.Result
+	nonBlocking  bool
 	progress     int // how many times it says that it is in progress
 }
 
@@ -187,6 +207,7 @@ func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm
 // caller holds s.mu.
 func (s *Sim) split(c *comm, color, key int, to *nccl.CommHandle) nccl.Result {
 	c.splits++
+	s.parts[c.rank] = append(s.parts[c.rank], Split{Size: c.world.size, Color: color, Key: key})
 	w, number := c.world, c.splits
 	x := w.splits[number]
 	if x == nil {

@@ -56,6 +56,7 @@ func (s *Sim) bindComms(t *nccl.Table) {
 	}
 	t.CommInitRankConfig = func(to *nccl.CommHandle, size int, id *nccl.UniqueID, rank int, config *nccl.RawConfig) nccl.Result {
 		return s.locked("ncclCommInitRankConfig", func() nccl.Result {
+			s.configs = append(s.configs, config.Config())
 			if config.Blocks() {
 				return s.joinAndWait(to, size, *id, rank)
 			}
@@ -63,7 +64,7 @@ func (s *Sim) bindComms(t *nccl.Table) {
 			if r != nccl.Success {
 				return r
 			}
-			c.progress = progressing
+			c.nonBlocking, c.progress = true, progressing
 			return nccl.InProgress
 		})
 	}
@@ -119,10 +120,10 @@ func (s *Sim) joinAndWait(to *nccl.CommHandle, size int, id nccl.UniqueID, rank 
 const firstFactor = 100
 
 func (s *Sim) bindReductions(t *nccl.Table) {
-	t.RedOpCreatePreMulSum = func(op *nccl.Op, factor unsafe.Pointer, d nccl.DType, residence int, h nccl.CommHandle) nccl.Result {
+	t.RedOpCreatePreMulSum = func(op *nccl.Op, at unsafe.Pointer, d nccl.DType, residence int, h nccl.CommHandle) nccl.Result {
 		return s.of("ncclRedOpCreatePreMulSum", h, func(*comm) nccl.Result {
-			f, err := kernels.Scalar(colligo.Raw(factor, 1, dtypes[d]))
-			if err != nil || residence == 0 { // the simulator's device memory is not the host's
+			f, err := newFactor(at, dtypes[d], residence)
+			if err != nil {
 				return nccl.InvalidArgument
 			}
 			s.numbers++
@@ -147,7 +148,7 @@ func (s *Sim) bindReductions(t *nccl.Table) {
 			elem := dtypes[d].Size()
 			x := &call{comm: c, kind: k, in: in, out: out, ins: ins * n * elem, outs: outs * n * elem, dtype: d, op: op, root: root, stream: stream}
 			if premultiplied {
-				x.op, x.factor = nccl.Sum, &factor
+				x.op, x.factor = nccl.Sum, factor
 			}
 			return s.submit(x)
 		})

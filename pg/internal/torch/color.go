@@ -1,6 +1,10 @@
 package torch
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/colligo-go/colligo/pg/backend"
+)
 
 // The primes of xxHash, by which CPython hashes tuples.
 const (
@@ -23,9 +27,15 @@ func GroupColor(ranks []int) int {
 	return int(magnitude(acc) % (1 << 31))
 }
 
-// SplitColor is the color by which split_group splits some ranks, as its parent numbers them, from the parent. c10d:
-// genNcclSplitColor.
-func SplitColor(ranks []int) int {
+// SplitColor is the color by which split_group splits some ranks from their parent. The ranks are sorted, and numbered as the parent has
+// them. From 2.11 on it is the lowest rank, for hashes of two lists could be equal. c10d: genNcclSplitColor.
+func SplitColor(v backend.Version, ranks []int) int {
+	switch {
+	case v.From(2, 11):
+		return ranks[0]
+	case !v.From(2, 9):
+		return GroupColor(ranks)
+	}
 	acc := uint64(0)
 	for _, r := range ranks {
 		acc ^= uint64(r) + 0x9e3779b9 + acc<<6 + acc>>2

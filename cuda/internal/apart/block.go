@@ -1,0 +1,163 @@
+package apart
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/pg/backend"
+)
+
+// Begin implements backend.Grouper.
+func (b *either) Begin(_ context.Context, _ int, async bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.block.open, b.block.async = true, async
+	return nil
+}
+
+// End implements backend.Grouper. A block has a part for each change of the way. The messages are all in the last part.
+func (b *either) End(ctx context.Context) (backend.Pending, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x := b.block
+	b.block = block{}
+	var all several
+	for _, p := range b.cut(&x) {
+		pending, err := b.give(ctx, &x, p)
+		if err != nil {
+			return nil, err
+		}
+		if pending != nil {
+			all = append(all, pending)
+		}
+	}
+	return all.one(), nil
+}
+
+// part is calls of a block, by their numbers, that go one way.
+type part struct {
+	by    way
+	calls []int
+}
+
+// cut divides a block into parts.
+func (b *either) cut(x *block) (all []part) {
+	var messages []int
+	for i := range x.calls {
+		if streamorder.QueueOf(x.calls[i].Coll) != streamorder.Collectives {
+			messages = append(messages, i)
+			continue
+		}
+		w := b.wayOf(&x.calls[i])
+		if n := len(all); n == 0 || all[n-1].by != w {
+			all = append(all, part{by: w})
+		}
+		last := &all[len(all)-1]
+		last.calls = append(last.calls, i)
+	}
+	if len(messages) == 0 {
+		return all
+	}
+	if n := len(all); n == 0 || all[n-1].by != byHost {
+		all = append(all, part{by: byHost})
+	}
+	last := &all[len(all)-1]
+	last.calls = append(last.calls, messages...)
+	return all
+}
+
+// give gives a part to its backend, as a block.
+func (b *either) give(ctx context.Context, x *block, p part) (backend.Pending, error) {
+	to, err := b.turn(ctx, &x.calls[p.calls[0]], p.by)
+	if err != nil {
+		return nil, err
+	}
+	if err := to.Begin(ctx, len(p.calls), x.async); err != nil {
+		return nil, err
+	}
+	var each [streamorder.NumQueues]uint64
+	for _, i := range p.calls {
+		if _, err := to.Run(x.ctx[i], &x.calls[i]); err != nil {
+			_, late := to.End(ctx)
+			return nil, errors.Join(err, late)
+		}
+		each[streamorder.QueueOf(x.calls[i].Coll)]++
+	}
+	pending, err := to.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for q, n := range each {
+		if n > 0 {
+			b.took(streamorder.Queue(q), p.by, n, pending)
+		}
+	}
+	return pending, nil
+}
+
+// several is an operation in parts.
+type several []backend.Pending
+
+// one returns the parts as one operation, nil if there is none.
+func (s several) one() backend.Pending {
+	switch len(s) {
+	case 0:
+		return nil
+	case 1:
+		return s[0]
+	}
+	return s
+}
+
+// Wait implements backend.Pending.
+func (s several) Wait(ctx context.Context) error {
+	return s.each(func(p backend.Pending) error { return p.Wait(ctx) })
+}
+
+// Synchronize implements backend.Pending.
+func (s several) Synchronize(ctx context.Context) error {
+	return s.each(func(p backend.Pending) error { return p.Synchronize(ctx) })
+}
+
+func (s several) each(f func(backend.Pending) error) error {
+	for _, p := range s {
+		if err := f(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Done implements backend.Pending.
+func (s several) Done() bool {
+	for _, p := range s {
+		if !p.Done() {
+			return false
+		}
+	}
+	return true
+}
+
+// Begun implements backend.Timed.
+func (s several) Begun() bool {
+	t, ok := s[0].(backend.Timed)
+	return ok && t.Begun()
+}
+
+// Took implements backend.Timed. It is the time of all parts together.
+func (s several) Took() (sum time.Duration, known bool) {
+	for _, p := range s {
+		t, ok := p.(backend.Timed)
+		if !ok {
+			return 0, false
+		}
+		d, known := t.Took()
+		if !known {
+			return 0, false
+		}
+		sum += d
+	}
+	return sum, true
+}
