@@ -277,6 +277,7 @@ func TestGlooContexts(t *testing.T) {
 
 // TestGlooMonitoredBarrier names the rank that has not come.
 func TestGlooMonitoredBarrier(t *testing.T) {
+	t.Parallel()
 	runGloo(t, 3, nil, func(ctx context.Context, g *pg.Group) error {
 		if err := g.MonitoredBarrier(ctx, time.Second, true); err != nil {
 			return err
@@ -397,6 +398,7 @@ func TestGlooFails(t *testing.T) {
 
 // TestGlooTimeout lets one rank stay away.
 func TestGlooTimeout(t *testing.T) {
+	t.Parallel()
 	runGloo(t, 3, func(c *pg.Config) { c.Timeout = 500 * time.Millisecond }, func(ctx context.Context, g *pg.Group) error {
 		if g.Rank() == 2 {
 			time.Sleep(2 * time.Second)

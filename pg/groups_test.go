@@ -232,6 +232,7 @@ func TestInitAgain(t *testing.T) {
 
 // TestGaveUp has a rank find that another has given up, and why.
 func TestGaveUp(t *testing.T) {
+	t.Parallel()
 	s := store.NewHash()
 	config := pg.Config{Store: s, Size: 3, Transport: "tcp", ConnectTimeout: 100 * time.Millisecond}
 	_, err := pg.Init(t.Context(), config)
@@ -245,6 +246,7 @@ func TestGaveUp(t *testing.T) {
 
 // TestCloseAll closes what an Init has led to, in whatever state it is.
 func TestCloseAll(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"sim", "shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			needs(t, transport)

@@ -137,6 +137,7 @@ var weather = map[string]func(seed uint64, size int) sim.Config{
 // TestSimulations runs every collective with every planner on networks that delay, reorder, stall and heal. It compares
 // every bit with a run on a quiet one.
 func TestSimulations(t *testing.T) {
+	t.Parallel()
 	const size = 5
 	seeds := uint64(scaled(8))
 	for i := range passes {
@@ -154,6 +155,7 @@ func TestSimulations(t *testing.T) {
 
 // TestLargeInStorm does the same with messages of many frames, beyond the credit of a lane.
 func TestLargeInStorm(t *testing.T) {
+	t.Parallel()
 	const size = 3
 	n := scaled(80_000)
 	for i := range passes {

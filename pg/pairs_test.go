@@ -347,6 +347,7 @@ func TestRecvAnyAfterHalfAMessage(t *testing.T) {
 // TestRecvAfterHalfAMessage has a peer close its group in the middle of a message over TCP that nobody has asked for. A
 // receive of another message from it hears of it, and does not wait for the timeout.
 func TestRecvAfterHalfAMessage(t *testing.T) {
+	t.Parallel()
 	half, gone := make(chan bool), make(chan bool)
 	pgtest.RunWith(t, 2, pgtest.Options{Transport: "tcp"}, func(t *testing.T, g *pg.Group) {
 		if g.Rank() == 1 {

@@ -11,6 +11,7 @@ import (
 // TestCloseInAnyOrder has ranks leave one after the other, rank 0 with the store first, while the others hold their group
 // open and then close it.
 func TestCloseInAnyOrder(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		for _, order4 := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}} {
 			t.Run(fmt.Sprintf("transport=%s/order=%v", transport, order4), func(t *testing.T) {
@@ -31,6 +32,7 @@ func TestCloseInAnyOrder(t *testing.T) {
 
 // TestWorkAfterStoreLeft has rank 0, with the store, leave while the others go on with what needs neither.
 func TestWorkAfterStoreLeft(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()
@@ -52,6 +54,7 @@ func TestWorkAfterStoreLeft(t *testing.T) {
 
 // TestLeavingIsNotDying has one rank leave where the others go on: their next call says that it closed the group.
 func TestLeavingIsNotDying(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		for _, name := range []string{"all_reduce", "small all_reduce", "barrier"} {
 			t.Run(fmt.Sprintf("transport=%s/coll=%s", transport, name), func(t *testing.T) {
@@ -84,6 +87,7 @@ func leave(t *testing.T, leaver int, o order) {
 
 // TestClosePending closes groups under pending operations, twice and at the same time, and after a peer was killed.
 func TestClosePending(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprintf("transport=%s/kill=%v", transport, kill), func(t *testing.T) {
@@ -115,6 +119,7 @@ func TestClosePending(t *testing.T) {
 
 // TestCloseAfterDeath kills ranks of a group that does nothing, and closes it.
 func TestCloseAfterDeath(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()

@@ -24,6 +24,7 @@ func launched(rank, size int, addr string) []string {
 
 // TestMeet has processes meet in every way there is.
 func TestMeet(t *testing.T) {
+	t.Parallel()
 	const size = 4
 	file := filepath.Join(t.TempDir(), "meet")
 	for name, start := range map[string]func(t *testing.T, j *job){

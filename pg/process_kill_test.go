@@ -11,6 +11,7 @@ import (
 // TestKill ends one process the hard way while a collective is under way. Every survivor's call fails, says which rank was
 // lost, and does so in time. Every survivor ends as if nothing had been, and leaves nothing behind.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	const timeout = 5 * time.Second
 	for i, name := range []string{"all_reduce", "small all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter",
 		"all_to_all", "gather", "scatter", "send and recv", "recv from any", "barrier"} {

@@ -10,6 +10,7 @@ import (
 
 // TestNeverEnters has a rank that does not come to an operation. The others say so on one line.
 func TestNeverEnters(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"shm", "tcp"} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()
@@ -93,6 +94,7 @@ func TestLateForStore(t *testing.T) {
 
 // TestMismatchedProcesses has one process call something else. All get an error; those that meet it name both calls.
 func TestMismatchedProcesses(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ odd, other, says, otherSays string }{
 		{"max", "sum", "all_reduce #1 (100 float32 elements, max)", "all_reduce #1 (100 float32 elements, sum)"},
 		{"int32", "sum", "all_reduce #1 (100 int32 elements, sum)", "all_reduce #1 (100 float32 elements, sum)"},

@@ -43,6 +43,7 @@ func shrinkAndGoOn(p *process, g *pg.Group, times string) error {
 // TestShrinkProcesses kills processes the hard way, one after the other; the rest form a group without them, and leave nothing
 // in the store.
 func TestShrinkProcesses(t *testing.T) {
+	t.Parallel()
 	for transport, victims := range map[string][]int{"shm": {0}, "tcp": {2, 0}} {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()

@@ -35,6 +35,7 @@ func watchJob(t *testing.T, o order, env ...string) *job {
 // TestTearDownProcess has a watchdog end its process, in the modes that do and as the variables say. One rank waits for an
 // operation that the other never enters; nobody asks its work.
 func TestTearDownProcess(t *testing.T) {
+	t.Parallel()
 	for variable, ends := range map[string]bool{"COLLIGO_ASYNC_ERROR_HANDLING=1": true, "COLLIGO_ASYNC_ERROR_HANDLING=3": true,
 		"COLLIGO_ASYNC_ERROR_HANDLING=2": false, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1": false} {
 		t.Run(variable, func(t *testing.T) {

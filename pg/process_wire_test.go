@@ -46,6 +46,7 @@ func certificates(t *testing.T) string {
 
 // TestWire runs groups over every kind of wire that Config offers.
 func TestWire(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]config{
 		"plain":                   {},
 		"s2":                      {Compression: "s2"},
@@ -103,6 +104,7 @@ func TestTLSIsTLS(t *testing.T) {
 
 // TestWiresDiffer has ranks configured differently: all are told what is different.
 func TestWiresDiffer(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		odd  config
 		says [2]string // by rank

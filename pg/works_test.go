@@ -262,27 +262,32 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		t.Run("transport="+transport, func(t *testing.T) {
 			needs(t, transport)
 			before := runtime.NumGoroutine()
-			for range 5 {
-				pgtest.RunWith(t, 3, pgtest.Options{Transport: transport, RealTime: true}, func(t *testing.T, g *pg.Group) {
-					ctx, cancel := context.WithCancel(context.Background())
-					defer cancel()
-					require.NoError(t, g.Barrier(ctx))
-					works := []*pg.Work{g.RecvAsync(ctx, colligo.Of(make([]byte, 10)), (g.Rank()+1)%3, 0), g.BarrierAsync(ctx)}
-					if g.Rank() != 1 {
-						works = append(works, g.AllReduceAsync(ctx, colligo.Of(make([]float32, 1<<16)), colligo.Sum))
-					}
-					err := g.Close()
-					for _, w := range works {
-						<-w.Done()
-					}
-					if err == nil { // a peer that had left before has ended the group
-						require.ErrorIs(t, works[0].Err(), colligo.ErrPeerLost)
-					} else {
-						require.ErrorContains(t, err, "recv #1")
-					}
-				})
+			var all sync.WaitGroup
+			for range 5 { // at once, since each Close waits for what is pending
+				all.Go(func() { pgtest.RunWith(t, 3, pgtest.Options{Transport: transport, RealTime: true}, closeAmid) })
 			}
+			all.Wait()
 			settles(t, before)
 		})
+	}
+}
+
+// closeAmid closes a group while a receive, a barrier and, but for one rank, an all-reduce are pending.
+func closeAmid(t *testing.T, g *pg.Group) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	require.NoError(t, g.Barrier(ctx))
+	works := []*pg.Work{g.RecvAsync(ctx, colligo.Of(make([]byte, 10)), (g.Rank()+1)%3, 0), g.BarrierAsync(ctx)}
+	if g.Rank() != 1 {
+		works = append(works, g.AllReduceAsync(ctx, colligo.Of(make([]float32, 1<<16)), colligo.Sum))
+	}
+	err := g.Close()
+	for _, w := range works {
+		<-w.Done()
+	}
+	if err == nil { // a peer that had left before has ended the group
+		require.ErrorIs(t, works[0].Err(), colligo.ErrPeerLost)
+	} else {
+		require.ErrorContains(t, err, "recv #1")
 	}
 }

@@ -99,6 +99,7 @@ func TestChild(t *testing.T) {
 
 // endings runs three ranks of which one ends, and expects the others to say which.
 func endings(t *testing.T, end string) {
+	beside(t)
 	if runtime.GOOS == "windows" && (end == "abort" || end == "sigterm") {
 		t.Skip("there is no such signal")
 	}

@@ -46,7 +46,8 @@ func TestOnCompletionHookMixedOps(t *testing.T) {
 
 // TestCloseWaitsForHooks has a peer come much later than Close waits where no hook hears of operations.
 func TestCloseWaitsForHooks(t *testing.T) {
-	each(t, 2, func(r *rank) {
+	beside(t)
+	eachWith(t, 2, options{waits: true}, func(r *rank) {
 		r.summed()
 		var mu sync.Mutex
 		heard := 0
@@ -109,7 +110,8 @@ func TestCloseLetsPendingEnd(t *testing.T) {
 
 // TestCloseNamesPending closes a group under operations that its peer never calls. Blocking calls on a device are pending, too.
 func TestCloseNamesPending(t *testing.T) {
-	eachWith(t, 2, options{noNCCL: true}, func(r *rank) {
+	beside(t)
+	eachWith(t, 2, options{noNCCL: true, waits: true}, func(r *rank) {
 		r.summed()
 		number := len(recent(r.Dump(everything)))
 		if r.Rank() == 0 {
@@ -143,7 +145,8 @@ func TestCloseNamesPending(t *testing.T) {
 
 // TestCloseTellsOfTimeout has a hook hear of an operation that comes to its limit while Close waits. Close tells it, too.
 func TestCloseTellsOfTimeout(t *testing.T) {
-	o := options{config: func(rank int, c *pg.Config) {
+	beside(t)
+	o := options{waits: true, config: func(rank int, c *pg.Config) {
 		if rank == 1 {
 			c.Timeout = 2 * time.Second
 		}

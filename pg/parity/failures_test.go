@@ -66,7 +66,8 @@ func (r *rank) gone(reason string) {
 
 // TestNCCLPropagateErrorReason has operations after a timeout say what the group failed of, on both ranks.
 func TestNCCLPropagateErrorReason(t *testing.T) {
-	each(t, 2, func(r *rank) {
+	beside(t)
+	eachWith(t, 2, options{waits: true}, func(r *rank) {
 		r.summed()
 		if r.Rank() == 0 {
 			<-r.failed()

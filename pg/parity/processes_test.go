@@ -70,6 +70,7 @@ func dumping(t *testing.T, program string) (dir string, all []process) {
 
 // TestTimeoutDumps has the process whose operation is late write what it remembers, and end.
 func TestTimeoutDumps(t *testing.T) {
+	beside(t)
 	dir, all := dumping(t, "timeout dumps")
 	require.Equal(t, pg.ExitCode, all[0].code, "%s", all[0].out)
 	d := recent(dumped(t, dir, 0))
@@ -88,6 +89,7 @@ func TestTimeoutDumps(t *testing.T) {
 
 // TestTimeoutDumpsOnStuckRanks has the process that hangs elsewhere write its dump too.
 func TestTimeoutDumpsOnStuckRanks(t *testing.T) {
+	beside(t)
 	dir, all := dumping(t, "stuck dumps")
 	require.Equal(t, pg.ExitCode, all[0].code, "%s", all[0].out)
 	require.Equal(t, pg.ExitCode, all[1].code, "%s", all[1].out)
@@ -108,6 +110,7 @@ func TestTimeoutDumpsOnStuckRanks(t *testing.T) {
 
 // TestNCCLErrorsDump has the survivor of a process that exits write its dump, and end.
 func TestNCCLErrorsDump(t *testing.T) {
+	beside(t)
 	dir, all := dumping(t, "errors dump")
 	require.Equal(t, pg.ExitCode, all[0].code, "%s", all[0].out)
 	require.Equal(t, 1, all[1].code, "%s", all[1].out)

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -54,10 +55,16 @@ func whole() bool {
 	return sharedMemory && !testing.Short()
 }
 
-// TestMain compares the media in ../PARITY.md with those on which the tests have run, or writes them there.
+// TestMain compares the media in ../PARITY.md with those on which the tests have run, or writes them there. On few processors it runs
+// more tests at once than package testing would, for tests that run beside others wait for time limits.
 func TestMain(m *testing.M) {
 	gputest.Prepare()
 	flag.Parse()
+	if f, n := flag.Lookup("test.parallel"), runtime.GOMAXPROCS(0); !underRace && n < 6 && f.Value.String() == fmt.Sprint(n) {
+		if err := f.Value.Set("6"); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	if code == 0 && whole() {
 		if err := holdMedia(); err != nil {

@@ -54,6 +54,7 @@ type options struct {
 	onlyCPU     bool // the situation does not exist on devices
 	onlyDevices bool // it exists there only
 	noSim       bool // it needs real time
+	waits       bool // it waits more than it works, so its media run at once
 	noNCCL      bool // a message comes first whose other end never comes: NCCL makes the communicator of the two ranks then, and waits
 }
 
@@ -67,15 +68,23 @@ func each(t *testing.T, n int, f func(r *rank)) {
 func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 	t.Helper()
 	cpu := func(t *testing.T, g *pg.Group) { f(&rank{Group: g, t: t, ctx: t.Context()}) }
+	run := func(medium string, f func(t *testing.T)) {
+		t.Run(medium, func(t *testing.T) {
+			if o.waits {
+				beside(t)
+			}
+			f(t)
+		})
+	}
 	if !o.noSim && !o.onlyDevices {
 		runs(t, onSim)
-		t.Run("sim", func(t *testing.T) {
+		run("sim", func(t *testing.T) {
 			pgtest.RunWith(t, n, pgtest.Options{Config: o.config, InitError: o.initError}, cpu)
 		})
 	}
 	if sharedMemory && !o.onlyDevices {
 		runs(t, onShm)
-		t.Run("shm", func(t *testing.T) {
+		run("shm", func(t *testing.T) {
 			pgtest.RunWith(t, n, pgtest.Options{Transport: "shm", Config: o.config, InitError: o.initError}, cpu)
 		})
 	}
@@ -83,19 +92,26 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 		return
 	}
 	runs(t, onCudasim, onGPU)
-	t.Run("cudasim", func(t *testing.T) { o.onDevices(t, n, simulated(t, n), n, f) })
+	run("cudasim", func(t *testing.T) { o.onDevices(t, n, simulated(t, n), n, f) })
 	if !o.noNCCL {
 		runs(t, onNCCL)
-		t.Run("nccl", func(t *testing.T) { o.onNCCL(t, n, f) })
+		run("nccl", func(t *testing.T) { o.onNCCL(t, n, f) })
 	}
 	if os.Getenv("COLLIGO_GPU") != "" {
-		t.Run("gpu", func(t *testing.T) {
+		run("gpu", func(t *testing.T) {
 			d, err := cuda.Open()
 			require.NoError(t, err)
 			devices, err := d.Devices()
 			require.NoError(t, err)
 			o.onDevices(t, n, d, devices, f)
 		})
+	}
+}
+
+// beside lets a test that waits more than it works run beside others, except on real devices, which the ranks of one test share.
+func beside(t *testing.T) {
+	if os.Getenv("COLLIGO_GPU") == "" {
+		t.Parallel()
 	}
 }
 

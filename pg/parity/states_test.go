@@ -151,8 +151,10 @@ func TestStatesWhileStuck(t *testing.T) {
 
 // TestStatesAfterTimeout dumps when an operation that hung has ended the group. Operations that were done before stay so.
 func TestStatesAfterTimeout(t *testing.T) {
-	o := options{config: func(_ int, c *pg.Config) { c.Timeout = time.Second }}
+	beside(t)
+	o := options{waits: true, config: func(_ int, c *pg.Config) { c.Timeout = time.Second }}
 	eachCall(t, func(t *testing.T, timing bool, call func(*rank, colligo.Tensor) error) {
+		beside(t)
 		eachWith(t, 2, o, func(r *rank) {
 			r.SetTiming(timing)
 			x := full(r, 100, float32(1))

@@ -34,8 +34,9 @@ func TestNCCLErrorsNonblocking(t *testing.T) {
 
 // TestNCCLBlockingWaitWithBarrier has a barrier that others do not come to end in time.
 func TestNCCLBlockingWaitWithBarrier(t *testing.T) {
+	beside(t)
 	blocking := func(_ int, c *pg.Config) { c.Watchdog.BlockingWait = pg.On }
-	eachWith(t, 3, options{config: blocking}, func(r *rank) {
+	eachWith(t, 3, options{waits: true, config: blocking}, func(r *rank) {
 		require.NoError(r.t, r.Barrier(r.ctx))
 		if r.Rank() != 0 {
 			<-r.failed()
@@ -51,8 +52,9 @@ func TestNCCLBlockingWaitWithBarrier(t *testing.T) {
 
 // TestNCCLTimeout has the work of an operation that others do not call time out while it is waited for.
 func TestNCCLTimeout(t *testing.T) {
+	beside(t)
 	blocking := func(_ int, c *pg.Config) { c.Watchdog.BlockingWait = pg.On }
-	eachWith(t, 3, options{config: blocking}, func(r *rank) {
+	eachWith(t, 3, options{waits: true, config: blocking}, func(r *rank) {
 		r.waited(r.AllReduceAsync(r.ctx, full(r, 10, float32(1)), colligo.Sum))
 		if r.Rank() != 0 {
 			<-r.failed()
@@ -83,6 +85,7 @@ func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
 
 // TestFileStoreCheck leaves a group alone for a while whose ranks met in a file, with all that watches it.
 func TestFileStoreCheck(t *testing.T) {
+	beside(t)
 	path := t.TempDir() + "/store"
 	config := func(i int, c *pg.Config) {
 		*c = pg.Config{Init: "file://" + path, Rank: i, Size: 2, Transport: c.Transport,

@@ -12,11 +12,12 @@ import (
 )
 
 // blockingWait has Work.Wait hold its caller.
-var blockingWait = options{config: func(_ int, c *pg.Config) { c.Watchdog.BlockingWait = pg.On }}
+var blockingWait = options{waits: true, config: func(_ int, c *pg.Config) { c.Watchdog.BlockingWait = pg.On }}
 
 // TestBlockingWaitWithDeadline gives a limit to a wait for operations that others do not call: the group ends, as after a timeout
 // of the operation. So it does for a message and for a block.
 func TestBlockingWaitWithDeadline(t *testing.T) {
+	beside(t)
 	for name, start := range map[string]func(r *rank, x colligo.Tensor) *pg.Work{
 		"all_reduce": func(r *rank, x colligo.Tensor) *pg.Work { return r.AllReduceAsync(r.ctx, x, colligo.Sum) },
 		"recv":       func(r *rank, x colligo.Tensor) *pg.Work { return r.RecvAsync(r.ctx, x, 1, 0) },
@@ -25,6 +26,7 @@ func TestBlockingWaitWithDeadline(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			beside(t)
 			o := blockingWait
 			o.noNCCL = name == "recv"
 			eachWith(t, 2, o, func(r *rank) {
