@@ -81,7 +81,7 @@ func (c *Client) get(ctx context.Context, key string) (val []byte, err error) {
 	if err := c.await(k, nil); err != nil {
 		return nil, err
 	}
-	err = c.do(k, request{cmdGet}.string(key), func(r reader) (err error) {
+	err = c.collect(k, request{cmdGet}.string(key), func(r reader) (err error) {
 		val, err = r.bytes("value", maxReply)
 		return err
 	})
@@ -162,7 +162,7 @@ func (c *Client) MultiGet(ctx context.Context, keys []string) ([][]byte, error) 
 	if c.dialer.dialect == Torch113 {
 		return c.getEach(ctx, keys, vals)
 	}
-	err := c.do(k, request{cmdMultiGet}.strings(k.keys), func(r reader) (err error) {
+	err := c.collect(k, request{cmdMultiGet}.strings(k.keys), func(r reader) (err error) {
 		for i := range vals {
 			if vals[i], err = r.bytes("value", maxReply); err != nil {
 				return err

@@ -72,6 +72,16 @@ func (c *Client) do(k *call, q request, read func(reader) error) error {
 	return c.fault(k, err)
 }
 
+// collect sends q, which asks for keys that a wait has found, over the first connection and lets read take the reply.
+func (c *Client) collect(k *call, q request, read func(reader) error) error {
+	x, err := c.take(k)
+	if err == nil {
+		err = x.collect(k, q, read)
+		c.release(x)
+	}
+	return c.fault(k, err)
+}
+
 // take claims the first connection. A wait that holds it is asked to move.
 func (c *Client) take(ctx context.Context) (*conn, error) {
 	c.mu.Lock()

@@ -109,6 +109,32 @@ func TestExchangeCut(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+// TestCollectNotCut: a context that ends while a value is on its way costs nothing, for the value comes all the same.
+func TestCollectNotCut(t *testing.T) {
+	s := newScript(t)
+	c := s.connect()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		vals, err := c.MultiGet(ctx, []string{"k"})
+		if err == nil && string(vals[0]) != "v" {
+			err = errors.New("another value")
+		}
+		done <- err
+	}()
+	s.expect("06" + one + keyK)
+	s.reply("00")
+	s.expect("0a" + one + keyK)
+	cancel()
+	time.Sleep(20 * time.Millisecond)
+	s.reply(valV)
+	require.NoError(t, <-done)
+	go func() { _, err := c.Add(t.Context(), "k", 1); done <- err }()
+	s.expect("04" + keyK + one) // over the same connection
+	s.reply(two)
+	require.NoError(t, <-done)
+}
+
 // TestSilentServer: a server that does not confirm the end of a wait does not hold the caller.
 func TestSilentServer(t *testing.T) {
 	s := newScript(t)

@@ -67,6 +67,29 @@ func (c *conn) exchange(ctx context.Context, q request, read func(reader) error)
 	return err
 }
 
+// collect is an exchange whose reply the server has ready. When ctx ends first, the reply gets drainTime to come before the connection
+// is closed: the server would take this client for dead.
+func (c *conn) collect(ctx context.Context, q request, read func(reader) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// If the deadline cannot be set, the connection is gone and the read says so.
+	done := on(ctx, func() { _ = c.nc.SetDeadline(time.Now().Add(drainTime)) })
+	err := c.write(q)
+	if err == nil {
+		err = inside(read(c.in))
+	}
+	switch {
+	case !done():
+		return err
+	case err == nil:
+		return c.nc.SetDeadline(time.Time{})
+	case isTimeout(err):
+		c.sever()
+	}
+	return err
+}
+
 func (c *conn) sever() {
 	c.cut.Store(true)
 	// The goroutine that reads or writes gets the error.

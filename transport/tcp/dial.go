@@ -19,17 +19,20 @@ const (
 	maxWait   = time.Second
 )
 
-// reach dials a lower rank until every connection to it is there, or ctx has ended, or trying again is of no use.
+// reach dials a lower rank until every connection to it is there, or ctx has ended, or trying again is of no use. It looks up the
+// peer's addresses once, and anew after a failure.
 func (f *forming) reach(peer int, turns chan struct{}) {
 	wait := firstWait
+	var addrs []string
 	for purpose := transport.PurposeControl; int(purpose) <= f.m.c.Lanes; {
 		turns <- struct{}{}
-		err := f.dialAny(peer, purpose)
+		err := f.dialAny(peer, purpose, &addrs)
 		<-turns
 		if err == nil {
 			purpose, wait = purpose+1, firstWait
 			continue
 		}
+		addrs = nil
 		if !f.ended() { // else it says no more than that
 			f.mu.Lock()
 			f.why[peer] = err
@@ -56,17 +59,21 @@ func (f *forming) ended() bool {
 	return f.ctx.Err() != nil || ok && !time.Now().Before(d)
 }
 
-// dialAny tries the peer's addresses in turn. A *PeerError of one is the result only if no other works.
-func (f *forming) dialAny(peer int, purpose uint16) error {
-	addrs, err := lookUp(f.ctx, &f.m.c, peer)
-	if err != nil {
-		return err
+// dialAny tries the peer's addresses in turn, which it looks up if there are none yet. The address that works is the first at the next
+// call. A *PeerError of one is the result only if no other works.
+func (f *forming) dialAny(peer int, purpose uint16, addrs *[]string) error {
+	if *addrs == nil {
+		var err error
+		if *addrs, err = lookUp(f.ctx, &f.m.c, peer); err != nil {
+			return err
+		}
 	}
 	var errs []error
 	refused := true
-	for _, addr := range addrs {
+	for i, addr := range *addrs {
 		err := f.dial(addr, peer, purpose)
 		if err == nil {
+			(*addrs)[0], (*addrs)[i] = addr, (*addrs)[0]
 			return nil
 		}
 		errs = append(errs, err)

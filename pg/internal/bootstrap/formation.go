@@ -86,9 +86,13 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 	defer SayWhile(ctx, f.log, "waits for ranks that have not come", f.late)()
 	sameHost, secret := mine.Host != "", mine.Secret
 	ranks := census{}
+	ranks.add(&mine)
+	others := slices.Delete(AllRanks(f.size()), f.Rank, f.Rank+1)
 	// In ever larger batches: few requests for the store, and a rank that does not fit is found before all have come.
-	for first, n := 0, 1; first < f.size(); first, n = first+n, 2*n {
-		theirs, err := f.infosOf(ctx, mine, first, min(first+n, f.size()))
+	for n := 1; len(others) > 0; n *= 2 {
+		batch := others[:min(n, len(others))]
+		others = others[len(batch):]
+		theirs, err := f.infosOf(ctx, mine, batch)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -96,7 +100,7 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 			sameHost = sameHost && theirs[i].Host == mine.Host
 			ranks.add(&theirs[i])
 		}
-		if first == 0 {
+		if batch[0] == 0 {
 			secret = theirs[0].Secret
 		}
 	}
@@ -162,19 +166,15 @@ func (f *Formation) secondChance() time.Duration {
 // secondLook is how often a rank looks meanwhile.
 const secondLook = 50 * time.Millisecond
 
-// infosOf waits for the bootstrap info of ranks from first up to end, and compares it with this rank's.
-func (f *Formation) infosOf(ctx context.Context, mine info, first, end int) ([]info, error) {
-	names := make([]string, 0, end-first)
-	for r := first; r < end; r++ {
-		names = append(names, rankKey(r))
+// infosOf waits for the bootstrap info of ranks, and compares it with this rank's.
+func (f *Formation) infosOf(ctx context.Context, mine info, ranks []int) ([]info, error) {
+	names := make([]string, len(ranks))
+	for i, r := range ranks {
+		names[i] = rankKey(r)
 	}
 	var left error // a rank that has come and gone
 	for until := time.Now().Add(f.secondChance()); ; {
-		var all [][]byte
-		err := f.await(ctx, names...)
-		if err == nil {
-			all, err = f.Store.MultiGet(ctx, names)
-		}
+		all, err := f.read(ctx, names...)
 		if err != nil && left != nil {
 			return nil, left
 		}
@@ -182,7 +182,7 @@ func (f *Formation) infosOf(ctx context.Context, mine info, first, end int) ([]i
 			return nil, f.missing(ctx, err)
 		}
 		var infos []info
-		if infos, left, err = mine.compare(first, all); err != nil {
+		if infos, left, err = mine.compare(ranks, all); err != nil {
 			return nil, err
 		}
 		if left == nil || !time.Now().Before(until) {

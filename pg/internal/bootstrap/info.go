@@ -46,9 +46,9 @@ type Wants struct {
 
 // info makes this rank's bootstrap info. Rank 0 makes the secret and hands it out in its own.
 func (f *Formation) info() info {
-	w := &f.wants
+	w, host := &f.wants, node()
 	c := info{Version: formatVersion, Size: f.size(), Transport: w.Transport, Backends: w.Backends, Bound: w.Bound, Detail: w.Detail,
-		Table: w.Table, CPUs: shm.CPUs(), Process: process(), Node: node()}
+		Table: w.Table, CPUs: shm.CPUs(), Process: process(host), Node: host}
 	if !f.Default {
 		c.Ranks = fmt.Sprint(f.Ranks)
 	}
@@ -72,12 +72,11 @@ func readInfo(r int, b []byte) (info, error) {
 	return c, nil
 }
 
-// compare reads the bootstrap info of ranks from first on. A rank that does not fit is an error, unless it has left; then
-// left says so.
-func (c info) compare(first int, all [][]byte) (infos []info, left, err error) {
+// compare reads the bootstrap info of ranks. A rank that does not fit is an error, unless it has left; then left says so.
+func (c info) compare(ranks []int, all [][]byte) (infos []info, left, err error) {
 	infos = make([]info, len(all))
 	for i, b := range all {
-		r := first + i
+		r := ranks[i]
 		if infos[i], err = readInfo(r, b); err != nil {
 			return nil, nil, err
 		}
@@ -140,7 +139,7 @@ func node() string {
 	return host
 }
 
-// process names this process for messages on other ranks.
-func process() string {
-	return fmt.Sprintf("process %d on %s, since %s", os.Getpid(), node(), time.Now().UTC().Format(time.RFC3339Nano))
+// process names this process on a host for messages on other ranks.
+func process(host string) string {
+	return fmt.Sprintf("process %d on %s, since %s", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339Nano))
 }

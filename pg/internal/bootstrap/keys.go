@@ -53,10 +53,11 @@ func (r *rendezvous) Set(ctx context.Context, key string, value []byte) error {
 
 // Get implements transport.Rendezvous. It also ends when another rank has given up.
 func (r *rendezvous) Get(ctx context.Context, key string) ([]byte, error) {
-	if err := r.f.await(ctx, key); err != nil {
+	values, err := r.f.read(ctx, key)
+	if err != nil {
 		return nil, err
 	}
-	return r.f.Store.Get(ctx, key)
+	return values[0], nil
 }
 
 // tidyLimit bounds how long leaving a group may wait for the store.

@@ -19,30 +19,75 @@ const firstLine = 5 * time.Second
 // attrs is asked for the rest of each line. It may ask the store, with a context that is not cut in the middle of a request. If
 // it returns nothing, there is no line: nothing is waited for any more.
 func SayWhile(ctx context.Context, log *slog.Logger, text string, attrs func(ctx context.Context) []any) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() {
-		began := time.Now()
-		for pause := firstLine; ; pause *= 2 {
-			timer := time.NewTimer(pause)
-			select {
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			case <-timer.C:
-			}
-			whole, done := uncut(ctx)
-			all := attrs(whole)
-			done()
-			if len(all) == 0 || ctx.Err() != nil {
-				continue
-			}
+	began, pause := time.Now(), firstLine
+	return repeat(pause, func(stopped func() bool) time.Duration {
+		if ctx.Err() != nil {
+			return 0
+		}
+		whole, done := uncut(ctx)
+		all := attrs(whole)
+		done()
+		if len(all) > 0 && ctx.Err() == nil && !stopped() {
 			log.WarnContext(ctx, text, append(all, "waited", time.Since(began).Round(time.Second).String())...)
 		}
+		pause *= 2
+		return pause
 	})
-	return func() {
-		cancel()
-		done.Wait()
+}
+
+// repeated is a function that runs from time to time. It has no goroutine between its runs, as most are stopped before the first.
+type repeated struct {
+	f func(stopped func() bool) time.Duration
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	running chan struct{} // closed when the run under way ends; nil while there is none
+	over    bool
+}
+
+// repeat runs f after a pause, and then after each pause that f returns, until it returns 0 or stop is called. F learns from stopped
+// whether that has happened. Stop waits for a run under way.
+func repeat(pause time.Duration, f func(stopped func() bool) time.Duration) (stop func()) {
+	r := &repeated{f: f}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(pause, r.run)
+	return r.stop
+}
+
+func (r *repeated) run() {
+	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	r.running = done
+	r.mu.Unlock()
+	pause := r.f(r.stopped)
+	r.mu.Lock()
+	r.running = nil
+	if pause > 0 && !r.over {
+		r.timer.Reset(pause)
+	}
+	r.mu.Unlock()
+	close(done)
+}
+
+func (r *repeated) stopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.over
+}
+
+func (r *repeated) stop() {
+	r.mu.Lock()
+	r.over = true
+	r.timer.Stop()
+	running := r.running
+	r.mu.Unlock()
+	if running != nil {
+		<-running
 	}
 }
 

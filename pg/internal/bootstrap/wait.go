@@ -25,7 +25,7 @@ const (
 // lookout is how a rank that forms a group learns from the store that another has given up. One that waits for keys looks
 // between two waits, so that the store needs no further connection. If nothing waits for keys, Linking looks.
 type lookout struct {
-	waiting atomic.Int32 // calls of await
+	waiting atomic.Int32 // calls of read
 
 	mu    sync.Mutex
 	due   time.Time // of the next look
@@ -45,54 +45,52 @@ func (f *Formation) Linking(ctx context.Context, broken func() error) (linking c
 	f.lookout.mu.Lock()
 	f.lookout.end = cancel
 	f.lookout.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(brokenTick)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			var err error
-			if broken != nil {
-				err = broken()
-			}
-			if err == nil && f.lookout.waiting.Load() == 0 {
-				err = f.look(ctx)
-			}
-			if err != nil {
-				cancel(err)
-			}
+	wait := repeat(brokenTick, func(func() bool) time.Duration {
+		if ctx.Err() != nil {
+			return 0
 		}
-	}()
+		var err error
+		if broken != nil {
+			err = broken()
+		}
+		if err == nil && f.lookout.waiting.Load() == 0 {
+			err = f.look(ctx)
+		}
+		if err != nil {
+			cancel(err)
+		}
+		return brokenTick
+	})
 	return ctx, func() {
 		cancel(nil)
-		<-done
+		wait()
 	}
 }
 
-// await waits until all keys are in the group's part of the store, or a rank has given up.
-func (f *Formation) await(ctx context.Context, keys ...string) error {
+// read returns the values of keys in the group's part of the store. It waits until all are there, or a rank has given up.
+func (f *Formation) read(ctx context.Context, keys ...string) (values [][]byte, err error) {
 	f.lookout.waiting.Add(1)
 	defer f.lookout.waiting.Add(-1)
+	if len(keys) == 1 { // one request for a key that is there, as most are; of errors the loop hears, too
+		if v, there, err := peek(ctx, f.Store, keys[0]); err == nil && there {
+			return [][]byte{[]byte(v)}, nil
+		}
+	}
 	for began := time.Now(); ; {
 		slice, cancel := context.WithDeadline(ctx, f.nextLook())
-		err := f.Store.Wait(slice, keys...)
+		values, err = f.Store.MultiGet(slice, keys)
 		sliced := slice.Err() != nil || errors.Is(err, store.ErrTimeout)
 		cancel()
 		switch {
 		case err == nil || ctx.Err() == nil && !sliced:
-			return f.storeEnd(err)
+			return values, f.storeEnd(err)
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return fmt.Errorf("%w after %v", store.ErrTimeout, time.Since(began).Round(time.Millisecond))
+			return nil, fmt.Errorf("%w after %v", store.ErrTimeout, time.Since(began).Round(time.Millisecond))
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		if err := f.look(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 }

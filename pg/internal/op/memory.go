@@ -157,6 +157,9 @@ func (o *Op) Alone() error {
 	if err != nil {
 		return err
 	}
+	if factor == 1 && o.rare == nil && o.In == o.Out {
+		return nil // the result lies there already
+	}
 	in, out := o.Pack(nil)
 	if factor != 1 {
 		o.Kernel().Scale(out, in, factor)

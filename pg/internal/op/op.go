@@ -192,11 +192,16 @@ func (o *Op) Began() time.Time {
 	return o.Called.Add(o.began - 1)
 }
 
-// Ended notes that the operation is over.
-func (o *Op) Ended(now time.Time) {
-	if o.took == 0 && o.began > 0 {
-		o.took = now.Sub(o.Called) - (o.began - 1) + 1
+// Ended notes that the operation is over, and returns how long after Called that is.
+func (o *Op) Ended() time.Duration {
+	if o.Called.IsZero() {
+		o.Called = time.Now()
 	}
+	since := time.Since(o.Called)
+	if o.took == 0 && o.began > 0 {
+		o.took = since - (o.began - 1) + 1
+	}
+	return since
 }
 
 // Took returns how long the operation was on its way, negative if that is not known.

@@ -158,15 +158,14 @@ func (l *Log) End(o *op.Op, err error) {
 	if o.Own {
 		return
 	}
-	now := o.Now()
-	o.Ended(now)
+	since := o.Ended()
 	t := o.Type()
 	if l.recorder != nil {
-		l.conclude(o, now, err)
+		l.conclude(o, o.Called.Add(since), err)
 	}
 	l.count(t, o.Number, o.Bytes(), o.Took(), err)
 	if l.Hooks.Any() {
-		l.Hooks.Put(EntryOf(o, err, now))
+		l.Hooks.Put(EntryOf(o, err, o.Called.Add(since)))
 	}
 	l.Pending.Done(1)
 }
