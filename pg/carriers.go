@@ -132,8 +132,15 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async,
 	} else if called.IsZero() {
 		called = time.Now()
 	}
+	message := o.P2P() && !o.Own // for the answers to progress queries
+	if message {
+		g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
+	}
 	p, err := g.devices.run(b, o, async, timed, called)
 	if err != nil {
+		if message {
+			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer))
+		}
 		g.ops.End(o, err)
 		return nil, err
 	}
@@ -256,12 +263,22 @@ func (e *events) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
 // Freed implements watchdog.Group.
 func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 
+// Passed implements watchdog.Group.
+func (e *events) Passed(at op.Seq) { e.g.control.Progress.CompleteOnDevice(uint64(at)) }
+
+// Left implements watchdog.Group.
+func (e *events) Left(coll plan.Coll, peer int) { e.g.control.Progress.End(coll == plan.Send, peer) }
+
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
 	call := g.control.Progress.Slot()
 	o.Identify(call, g.id)
 	tell := o.Coll == plan.Broadcast && !g.control.Repeated(call)
-	g.control.Progress.Entered()
+	if o.OnCPU() {
+		g.control.Progress.Entered()
+	} else {
+		g.control.Progress.EnteredOnDevice()
+	}
 	if tell && !g.detailed() { // which compares every call
 		g.control.Announce(o.Identity(g.id))
 	}

@@ -162,7 +162,8 @@ func (b *ncclBackend) look(t cuda.Thread) error {
 			return err
 		}
 		if limit := b.limit(); b.Failure.Err() == nil && open > limit {
-			return fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
+			err := fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
+			return &backend.Late{Coll: q.Coll(), After: limit, Err: err}
 		}
 	}
 	return nil

@@ -82,8 +82,9 @@ func (b *Backend) look(t cuda.Thread) error {
 			return err
 		}
 		if b.Failure.Err() == nil && open > b.limit()+slack {
-			return fmt.Errorf("the device of rank %d is not done after %v: staging through host memory, it waits %s: %w",
-				b.rank, b.limit(), b.pipelines[q].where(), colligo.ErrTimeout)
+			limit, says := b.limit(), "staging through host memory, it waits "+b.pipelines[q].where()
+			err := fmt.Errorf("the device of rank %d is not done after %v: %s: %w", b.rank, limit, says, colligo.ErrTimeout)
+			return &backend.Late{Coll: q.Coll(), After: limit, Says: says, Err: err}
 		}
 	}
 	return nil
