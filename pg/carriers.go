@@ -7,10 +7,12 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/internal/watchdog"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // onHost carries operations on tensors of the CPU: by package host.
@@ -255,6 +257,9 @@ func (e *events) Fail(err error, at op.Seq) bool { return e.g.failAt(err, at, tr
 // Err implements host.Group and watchdog.Group.
 func (e *events) Err() error { return e.g.Err() }
 
+// Called implements host.Group.
+func (e *events) Called(at op.Seq) (transport.Call, bool) { return e.g.control.Progress.At(uint64(at)) }
+
 // Explain implements host.Group.
 func (e *events) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
 	return e.g.explain(o, at, cause, second)
@@ -273,14 +278,24 @@ func (e *events) Left(coll plan.Coll, peer int) { e.g.control.Progress.End(coll 
 func (g *Group) enter(o *op.Op) {
 	call := g.control.Progress.Slot()
 	o.Identify(call, g.id)
-	tell := o.Coll == plan.Broadcast && !g.control.Repeated(call)
+	rooted, tell, to := o.Coll.Rooted(), false, -1
+	if rooted && !g.detailed() { // which compares every call
+		tell = o.Coll == plan.Broadcast && !g.control.Repeated(call)
+		to = control.RootTold(g.rank, g.size, call, !o.OnCPU())
+	}
 	if o.OnCPU() {
 		g.control.Progress.Entered()
 	} else {
 		g.control.Progress.EnteredOnDevice()
 	}
-	if tell && !g.detailed() { // which compares every call
+	if tell {
 		g.control.Announce(o.Identity(g.id))
+	}
+	if to >= 0 {
+		g.control.TellRoot(uint64(o.Seq), to)
+	}
+	if rooted {
+		g.control.Kept(uint64(o.Seq), (&events{g}).compare)
 	}
 }
 

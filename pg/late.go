@@ -133,16 +133,19 @@ func (e *events) logDesync(got diagnose.Snapshots) {
 // Late implements host.Group and watchdog.Group.
 func (e *events) Late(o *op.Op) { _ = e.late(o, "") }
 
-// Stalled implements host.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
+// Stalled implements host.Group and watchdog.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
 // finds those in which nobody looks at the link that carries the odd one.
 func (e *events) Stalled(o *op.Op) {
 	e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
 }
 
-// compare holds what a peer has called against what this rank called with the same number, if it has come that far.
+// compare holds what a peer has called against what this rank called with the same number, as soon as it has come that far.
 func (e *events) compare(peer int, m *control.Message) {
 	g := e.g
 	ours, ok := g.control.Progress.At(m.Seq)
+	if !ok && !g.control.Keep(peer, m) {
+		ours, ok = g.control.Progress.At(m.Seq)
+	}
 	if !ok || host.Describe(ours) == m.Call {
 		return
 	}

@@ -22,6 +22,8 @@ type Group interface {
 	Late(o *op.Op)
 	// Freed hears that an asynchronous operation is over, so that its time may go to others.
 	Freed(o *op.Op)
+	// Stalled hears that a collective like o has stood still for some time.
+	Stalled(o *op.Op)
 	// Passed hears that the devices are through with the collectives up to a place.
 	Passed(at op.Seq)
 	// Left hears that a send or a receive is not pending any more.
@@ -45,6 +47,8 @@ type Devices struct {
 	hurried   bool // every look follows soon after the one before
 	stop      chan struct{}
 	gone      chan struct{}
+
+	standing standing // of the goroutine that looks
 
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.
@@ -261,6 +265,7 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 		if pause = min(2*pause, longPause); d.look(false) || d.inHurry() {
 			pause = shortPause
 		}
+		d.tellStalled(time.Now())
 		if late := d.deadlines.late(time.Now(), d.group.Freed); late != nil && d.group.Err() == nil {
 			d.group.Late(late)
 		}
@@ -424,30 +429,6 @@ func (d *Devices) conclude(e *entry, err error, now time.Time) {
 		}
 	}
 	d.log.Conclude(&r)
-}
-
-// Oldest returns an operation like the oldest that has not ended: of the sends, the receives or the collectives, by what coll is. It is
-// nil if none is pending. The operation's limit counts since so long.
-func (d *Devices) Oldest(coll plan.Coll, since time.Duration) *op.Op {
-	q := queueOf(coll)
-	d.look(false)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := &d.queues[q]
-	if all.head == len(all.entries) {
-		return nil
-	}
-	e := &all.entries[all.head]
-	o := &op.Op{Coll: e.coll, DType: e.dtype, Reduce: e.reduce, Device: e.device, Root: e.root, Number: e.number, Limit: since}
-	if o.P2P() {
-		o.Root, o.Tag, o.Peer = 0, e.root, e.peer
-	} else {
-		o.Seq = op.SeqOf(e.number)
-	}
-	o.Count = e.bytes / o.Elem()
-	o.More().Counts = []int{o.Count} // whatever part of it a rank has
-	o.Clock(time.Now().Add(-since))
-	return o
 }
 
 // Close ends the watchdog when the backends are closed, after a last look.

@@ -27,6 +27,7 @@ type whole struct{}
 func (whole) Err() error          { return nil }
 func (whole) Late(*op.Op)         {}
 func (whole) Freed(o *op.Op)      {}
+func (whole) Stalled(*op.Op)      {}
 func (whole) Passed(op.Seq)       {}
 func (whole) Left(plan.Coll, int) {}
 
