@@ -7,10 +7,12 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/internal/watchdog"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // onHost carries operations on tensors of the CPU: by package host.
@@ -132,8 +134,15 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async,
 	} else if called.IsZero() {
 		called = time.Now()
 	}
+	message := o.P2P() && !o.Own // for the answers to progress queries
+	if message {
+		g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
+	}
 	p, err := g.devices.run(b, o, async, timed, called)
 	if err != nil {
+		if message {
+			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer))
+		}
 		g.ops.End(o, err)
 		return nil, err
 	}
@@ -248,6 +257,9 @@ func (e *events) Fail(err error, at op.Seq) bool { return e.g.failAt(err, at, tr
 // Err implements host.Group and watchdog.Group.
 func (e *events) Err() error { return e.g.Err() }
 
+// Called implements host.Group.
+func (e *events) Called(at op.Seq) (transport.Call, bool) { return e.g.control.Progress.At(uint64(at)) }
+
 // Explain implements host.Group.
 func (e *events) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
 	return e.g.explain(o, at, cause, second)
@@ -256,14 +268,34 @@ func (e *events) Explain(o *op.Op, at op.Seq, cause error, second bool) error {
 // Freed implements watchdog.Group.
 func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 
+// Passed implements watchdog.Group.
+func (e *events) Passed(at op.Seq) { e.g.control.Progress.CompleteOnDevice(uint64(at)) }
+
+// Left implements watchdog.Group.
+func (e *events) Left(coll plan.Coll, peer int) { e.g.control.Progress.End(coll == plan.Send, peer) }
+
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
 	call := g.control.Progress.Slot()
 	o.Identify(call, g.id)
-	tell := o.Coll == plan.Broadcast && !g.control.Repeated(call)
-	g.control.Progress.Entered()
-	if tell && !g.detailed() { // which compares every call
+	rooted, tell, to := o.Coll.Rooted(), false, -1
+	if rooted && !g.detailed() { // which compares every call
+		tell = o.Coll == plan.Broadcast && !g.control.Repeated(call)
+		to = control.RootTold(g.rank, g.size, call, !o.OnCPU())
+	}
+	if o.OnCPU() {
+		g.control.Progress.Entered()
+	} else {
+		g.control.Progress.EnteredOnDevice()
+	}
+	if tell {
 		g.control.Announce(o.Identity(g.id))
+	}
+	if to >= 0 {
+		g.control.TellRoot(uint64(o.Seq), to)
+	}
+	if rooted {
+		g.control.Kept(uint64(o.Seq), (&events{g}).compare)
 	}
 }
 

@@ -127,7 +127,7 @@ func (c *onDevice) agree(ctx context.Context, o *op.Op) error {
 				return g.explain(o, o.Seq, err, true)
 			}
 		case <-limit.C:
-			return cmp.Or((&events{g}).late(&late), g.Err())
+			return cmp.Or((&events{g}).late(&late, ""), g.Err())
 		case <-ctx.Done():
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return context.Cause(ctx)

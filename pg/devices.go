@@ -16,7 +16,8 @@ import (
 type devices struct {
 	watch    watchdog.Devices
 	selected backend.Selection
-	host     backend.Host // the group, as backends see it
+	host     backend.Host  // the group, as backends see it
+	asking   chan struct{} // has an element while ranks are asked about an operation on a device that is late
 
 	order sync.Mutex // held while an operation is given to a backend; taken before state.mu
 	// The backend of the last operation: most programs have one, which then takes neither lock nor map.

@@ -18,12 +18,19 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// late fails the group because an operation took too long, with a line that says why and the ranks at fault.
-// It returns the error, nil if the group has failed meanwhile.
-func (e *events) late(o *op.Op) error {
+// late fails the group because an operation took too long, with a line that says why and the ranks at fault. The line ends with the
+// words of the operation's device, if it has any. late returns the error, nil if the group has failed meanwhile.
+func (e *events) late(o *op.Op, device string) error {
 	g := e.g
 	if speaksTorch(g) {
 		return e.lateWithTorch(o)
+	}
+	if !o.OnCPU() { // its backend, its watchdog and its caller can all find it late
+		g.devices.asking <- struct{}{}
+		defer func() { <-g.devices.asking }()
+		if g.Err() != nil {
+			return nil
+		}
 	}
 	own := g.control.Here()
 	if o.OnCPU() { // then this is the goroutine of the progress engine
@@ -42,7 +49,10 @@ func (e *events) late(o *op.Op) error {
 	if g.config.Debug.Desync == On {
 		e.logDesync(got)
 	}
-	report := diagnose.Explain(e.lateCall(o), own, got)
+	report := diagnose.Explain(e.lateCall(o, got), own, got)
+	if device != "" {
+		report.Line += "; on the device " + device
+	}
 	cause := report.Err()
 	if report.Class == colligo.ErrTimeout {
 		cause = &suspected{cause, report.Suspects}
@@ -84,12 +94,20 @@ func (e *events) lateWithTorch(o *op.Op) error {
 	return err
 }
 
-// lateCall describes an operation for package diagnose.
-func (e *events) lateCall(o *op.Op) *diagnose.Operation {
+// lateCall describes an operation for package diagnose, which has the peers' answers.
+func (e *events) lateCall(o *op.Op, got diagnose.Snapshots) *diagnose.Operation {
 	g := e.g
 	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(g.id)),
 		After: min(o.Limit, time.Since(o.Clocked())).Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag),
 		Left: g.forming.Departed.Left(), Global: g.renumbered()}
+	for _, s := range got {
+		if call, ok := g.control.Progress.At(s.Seq); ok && s.Seq < d.Seq {
+			if d.Past == nil {
+				d.Past = map[uint64]string{}
+			}
+			d.Past[s.Seq] = host.Describe(call)
+		}
+	}
 	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
 		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
 	}
@@ -113,18 +131,21 @@ func (e *events) logDesync(got diagnose.Snapshots) {
 }
 
 // Late implements host.Group and watchdog.Group.
-func (e *events) Late(o *op.Op) { _ = e.late(o) }
+func (e *events) Late(o *op.Op) { _ = e.late(o, "") }
 
-// Stalled implements host.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
+// Stalled implements host.Group and watchdog.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
 // finds those in which nobody looks at the link that carries the odd one.
 func (e *events) Stalled(o *op.Op) {
 	e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
 }
 
-// compare holds what a peer has called against what this rank called with the same number, if it has come that far.
+// compare holds what a peer has called against what this rank called with the same number, as soon as it has come that far.
 func (e *events) compare(peer int, m *control.Message) {
 	g := e.g
 	ours, ok := g.control.Progress.At(m.Seq)
+	if !ok && !g.control.Keep(peer, m) {
+		ours, ok = g.control.Progress.At(m.Seq)
+	}
 	if !ok || host.Describe(ours) == m.Call {
 		return
 	}
@@ -156,5 +177,5 @@ func (w *Work) waitBlocking(ctx context.Context) error {
 		g.host.Expire(o)
 		return p.Synchronize(context.Background())
 	}
-	return cmp.Or((&events{g}).late(o), g.Err())
+	return cmp.Or((&events{g}).late(o, ""), g.Err())
 }

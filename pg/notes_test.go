@@ -100,7 +100,7 @@ func TestTwoLateAtOnce(t *testing.T) {
 		for i := range 2 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * (control.Patience - 10*time.Millisecond))
-				(&events{groups[0]}).late(&op.Op{Seq: op.SeqOf(1), Coll: plan.Barrier, Size: 3})
+				(&events{groups[0]}).late(&op.Op{Seq: op.SeqOf(1), Coll: plan.Barrier, Size: 3}, "")
 			})
 		}
 		all.Wait()

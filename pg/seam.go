@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -57,7 +58,18 @@ func (s *seam) Log() *slog.Logger { return s.g.log }
 func (s *seam) Err() error { return s.g.Err() }
 
 // Fail implements backend.Host.
-func (s *seam) Fail(err error) { s.g.fail(err, true) }
+func (s *seam) Fail(err error) {
+	var late *backend.Late
+	if !errors.As(err, &late) {
+		s.g.fail(err, true)
+		return
+	}
+	if o := s.g.devices.watch.Oldest(late.Coll, late.After); o == nil || speaksTorch(s.g) {
+		s.g.fail(late.Err, true)
+	} else {
+		_ = (&events{s.g}).late(o, late.Says)
+	}
+}
 
 // Count implements backend.Host.
 func (s *seam) Count(ctx context.Context, key string, n int64) (int64, error) {

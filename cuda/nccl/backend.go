@@ -154,8 +154,9 @@ func (b *ncclBackend) look(t cuda.Thread) error {
 		return fmt.Errorf("rank %d: %w", b.rank, err)
 	}
 	limit := b.limit()
-	return b.CheckTimeout(t, limit, func(streamorder.Queue) error {
-		return fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
+	return b.CheckTimeout(t, limit, func(q streamorder.Queue) error {
+		err := fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
+		return &backend.Late{Coll: q.Coll(), After: limit, Err: err}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	seam "github.com/colligo-go/colligo/pg/backend"
 )
 
 // watchdog looks at the device from time to time, for the sake of operations that nobody waits for on the host. It finds
@@ -68,11 +69,13 @@ func (w *watchdog) timedOut(t cuda.Thread, q streamorder.Queue) error {
 		}
 		late = w.lateInStreams(q, seen)
 	}
-	who := "which peer is late, the device does not tell"
+	limit, who, says := w.limit(), "which peer is late, the device does not tell", ""
 	if late != nil {
-		who = "it waits for rank " + joinRanks(late)
+		says = "it waits for rank " + joinRanks(late)
+		who = says
 	}
-	return fmt.Errorf("the device of rank %d is not done after %v: %s: %w", w.rank, w.limit(), who, colligo.ErrTimeout)
+	err := fmt.Errorf("the device of rank %d is not done after %v: %s: %w", w.rank, limit, who, colligo.ErrTimeout)
+	return &seam.Late{Coll: q.Coll(), After: limit, Says: says, Err: err}
 }
 
 // word returns a word that kernels write. Words from 1 say by rank that a kernel waited for the rank when it was stopped. The

@@ -78,7 +78,8 @@ const slack = 2 * time.Second
 func (b *Backend) look(t cuda.Thread) error {
 	limit := b.limit()
 	return b.CheckTimeout(t, limit+slack, func(q streamorder.Queue) error {
-		return fmt.Errorf("the device of rank %d is not done after %v: staging through host memory, it waits %s: %w", b.rank, limit,
-			b.pipelines[q].where(), colligo.ErrTimeout)
+		says := "staging through host memory, it waits " + b.pipelines[q].where()
+		err := fmt.Errorf("the device of rank %d is not done after %v: %s: %w", b.rank, limit, says, colligo.ErrTimeout)
+		return &backend.Late{Coll: q.Coll(), After: limit, Says: says, Err: err}
 	})
 }

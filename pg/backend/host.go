@@ -23,7 +23,8 @@ type Host interface {
 	Log() *slog.Logger
 	// Err returns the group's first error, nil while it works.
 	Err() error
-	// Fail ends the group with an error that the backend has met. The peers hear of it.
+	// Fail ends the group with an error that the backend has met. The peers hear of it. Where the error is a Late, the peers are asked
+	// first, and Fail waits for their answers.
 	Fail(err error)
 	// Count adds n to a counter that all ranks of the group share through its store, and returns the sum.
 	Count(ctx context.Context, key string, n int64) (int64, error)

@@ -171,6 +171,17 @@ func QueueOf(c plan.Coll) Queue {
 	return Collectives
 }
 
+// Coll returns a kind of operation that the queue has.
+func (q Queue) Coll() plan.Coll {
+	switch q {
+	case Sends:
+		return plan.Send
+	case Receives:
+		return plan.Recv
+	}
+	return plan.AllReduce
+}
+
 type streamKey struct{}
 
 // OnStream returns a context that names the stream on which the caller works.

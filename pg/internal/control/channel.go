@@ -32,6 +32,7 @@ type Channel struct {
 
 	config    Config
 	announced announced
+	roots     roots
 	mesh      atomic.Pointer[transport.Mesh]
 	handlers  map[Kind]func(peer int, m *Message)
 	queries   queries

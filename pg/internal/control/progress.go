@@ -14,14 +14,21 @@ const remembered = 32
 // Progress is how far this rank has come: what answers to progress queries tell. Each operation updates it, so it allocates
 // nothing for a collective.
 type Progress struct {
-	completed atomic.Uint64
+	completed atomic.Uint64 // the last collective on the CPU that is complete
 
-	mu    sync.Mutex
-	n     uint64 // collectives entered so far
-	calls [remembered]transport.Call
+	mu      sync.Mutex
+	n       uint64 // collectives entered so far
+	calls   [remembered]transport.Call
+	devices deviceProgress
 
 	pairs        sync.Mutex
 	sends, recvs map[int]int // how many are pending, by peer
+}
+
+// deviceProgress is how far this rank has come with collectives on devices, by their sequence numbers.
+type deviceProgress struct {
+	entered, completed uint64
+	before             uint64 // the collective on the CPU that was entered last before them
 }
 
 // Enter notes the collective that this rank enters.
@@ -45,6 +52,41 @@ func (p *Progress) Entered() {
 	p.mu.Unlock()
 }
 
+// EnteredOnDevice ends the entering of a collective on a device.
+func (p *Progress) EnteredOnDevice() {
+	d := &p.devices
+	if before := p.calls[(p.n-1)%remembered].Seq; before != d.entered {
+		d.before = before
+	}
+	d.entered = p.calls[p.n%remembered].Seq
+	p.Entered()
+}
+
+// CompleteOnDevice notes the last collective on a device that is complete.
+func (p *Progress) CompleteOnDevice(seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.devices.completed = max(p.devices.completed, seq)
+}
+
+// done returns the last collective that is complete. Where one is under way, it is the last one of the same medium.
+func (p *Progress) done() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d, onCPU := &p.devices, p.completed.Load()
+	entered := p.calls[(p.n-1)%remembered].Seq
+	if entered == d.entered {
+		entered = d.before
+	}
+	switch {
+	case entered > onCPU:
+		return onCPU
+	case d.entered > d.completed:
+		return d.completed
+	}
+	return max(onCPU, d.completed)
+}
+
 // At returns the call with a sequence number, if it is remembered.
 func (p *Progress) At(seq uint64) (transport.Call, bool) {
 	p.mu.Lock()
@@ -64,7 +106,7 @@ func (p *Progress) newest() transport.Call {
 	return p.calls[(p.n-1)%remembered]
 }
 
-// Complete notes the last collective that is complete.
+// Complete notes the last collective on the CPU that is complete.
 func (p *Progress) Complete(seq uint64) { p.completed.Store(seq) }
 
 // Begin counts a send or receive as pending.

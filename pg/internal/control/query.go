@@ -131,7 +131,7 @@ func (c *Channel) Behind() (ranks []int) {
 
 func (c *Channel) here() *Message {
 	call := c.Progress.newest()
-	m := &Message{Kind: Answer, Seq: call.Seq, Done: c.Progress.completed.Load()}
+	m := &Message{Kind: Answer, Seq: call.Seq, Done: c.Progress.done()}
 	m.Sends, m.Recvs = c.Progress.pending()
 	if call.Seq > 0 {
 		m.Call = c.config.Describe(call)

@@ -44,14 +44,15 @@ type Snapshots map[int]Snapshot
 
 // Operation is a call that has exceeded its time limit, as the rank that reports it sees it.
 type Operation struct {
-	Rank, Size int       // of the rank that reports
-	Coll       plan.Coll // plan.Send and plan.Recv are between two ranks
-	Seq        uint64    // as Snapshot.Seq
-	Call       string    // as Snapshot.Call
-	After      string    // the time that it has taken
-	Device     bool      // its tensors are on a device, where ranks do not tell which collectives are complete
-	Left       []int     // ranks that have closed the group; they answer nothing, and no fault of theirs is known
-	Global     []int     // ranks of the default group by rank of this one; nil where messages need not give them
+	Rank, Size int               // of the rank that reports
+	Coll       plan.Coll         // plan.Send and plan.Recv are between two ranks
+	Seq        uint64            // as Snapshot.Seq
+	Call       string            // as Snapshot.Call
+	After      string            // the time that it has taken
+	Device     bool              // its tensors are on a device, on which something else may hang
+	Left       []int             // ranks that have closed the group; they answer nothing, and no fault of theirs is known
+	Past       map[uint64]string // calls that this rank has gone on from, in words and by Seq, where a peer is in that collective
+	Global     []int             // ranks of the default group by rank of this one; nil where messages need not give them
 
 	// Of a send or receive.
 	Peer, Tag  int

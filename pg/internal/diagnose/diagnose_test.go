@@ -33,7 +33,9 @@ func TestSuspects(t *testing.T) {
 		{"one waits for a message from this rank", plan.AllReduce, &here, &here, from(1), []int{1}},
 		{"two wait in an earlier collective for each other", plan.AllReduce, &before, &before, &here, nil},
 		{"all have come", plan.AllReduce, &here, &here, &here, nil},
-		{"one has not come on a device", plan.Barrier, &here, &idle, &before, []int{2, 3}},
+		{"one has not come on a device, and holds up another", plan.Barrier, &here, &idle, &before, []int{2}},
+		{"one hangs on its device in an earlier collective", plan.Barrier, &here, &before, &here, []int{2}},
+		{"one waits for a message on a device", plan.Barrier, &here, from(0), &here, []int{0}},
 		{"all have come on a device", plan.Barrier, &here, &here, &gone, nil},
 		{"the peer has nothing to do", plan.Recv, &before, &idle, &before, []int{2}},
 		{"the peer waits for one that has nothing to do", plan.Recv, &here, from(3), &idle, []int{3}},
@@ -66,11 +68,13 @@ func TestSuspects(t *testing.T) {
 // TestLine makes the line about a late collective of what peers answer.
 func TestLine(t *testing.T) {
 	const ours = "all_reduce #17 (10 float32 elements, sum)"
-	o := &Operation{Rank: 2, Size: 6, Coll: plan.AllReduce, Seq: 17 * at, Call: ours, After: "30s"}
+	past := map[uint64]string{15 * at: "barrier #15", 16 * at: "barrier #16"}
+	o := &Operation{Rank: 2, Size: 6, Coll: plan.AllReduce, Seq: 17 * at, Call: ours, After: "30s", Past: past}
 	here, before, after := Snapshot{Seq: 17 * at, Call: ours}, Snapshot{Seq: 16 * at, Call: "barrier #16"}, Snapshot{Seq: 18 * at, Call: "barrier #18"}
 	other := Snapshot{Seq: 17 * at, Call: "barrier #17"}
 	same, another := after, after
 	same.Asked, another.Asked = ours, "barrier #17"
+	astray := Snapshot{Seq: 15 * at, Call: "all_reduce #15"}
 	busy := Snapshot{Seq: 15 * at, Done: 14 * at, Number: 14, Call: "barrier #15", Sends: []int{0}, Recvs: []int{AnyPeer}}
 	for says, got := range map[string]Snapshots{
 		"rank 3 has not entered after 30s; ranks 0-2, 4-5 wait":                                                    {0: here, 1: here, 3: before, 4: here, 5: here},
@@ -81,6 +85,7 @@ func TestLine(t *testing.T) {
 		"not finished after 30s though every rank has entered; ranks 1-2 wait; ranks 0, 3-5 have gone on":          {0: after, 1: here, 3: after, 4: after, 5: after},
 		"after 30s rank 4 is in barrier #17, this rank in all_reduce #17 (10 float32 elements, sum)":               {0: here, 1: before, 3: here, 4: other, 5: here},
 		"after 30s rank 4 has gone on from barrier #17, this rank is in all_reduce #17 (10 float32 elements, sum)": {0: same, 1: before, 3: here, 4: another, 5: here},
+		"after 30s rank 4 is in all_reduce #15, this rank has gone on from barrier #15":                            {0: here, 1: before, 3: busy, 4: astray, 5: here},
 		"ranks 0, 2, 4-5 wait; rank 3 is furthest behind; rank 3 is in barrier #15, waits to send to rank 0, " +
 			"waits to receive from rank any, last completed #14": {0: here, 1: before, 3: busy, 4: here, 5: here},
 	} {

@@ -23,6 +23,8 @@ func line(o *Operation, own Snapshot, peers Snapshots) (string, error) {
 			left = append(left, peer)
 		case !ok:
 			silent = append(silent, peer)
+		case s.Seq < o.Seq && o.Past[s.Seq] != "" && o.Past[s.Seq] != s.Call:
+			return fmt.Sprintf("after %s %s is in %s, this rank has gone on from %s", o.After, o.names(peer), s.Call, o.Past[s.Seq]), colligo.ErrMismatch
 		case s.Seq < o.Seq:
 			missing = append(missing, peer)
 		case s.Seq > o.Seq && s.Asked != "" && s.Asked != o.Call:

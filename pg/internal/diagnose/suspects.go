@@ -10,9 +10,9 @@ import (
 //  1. Ranks that do not answer, unless they have closed the group.
 //  2. The ends of links on which bytes are stuck.
 //  3. For a send or receive, the end of the peer's chain of ranks that wait for messages.
-//  4. On a device, the ranks that have come least far.
-//  5. Ranks that have not entered the collective and have nothing pending.
-//  6. The ends of the chains of ranks that wait for messages.
+//  4. Ranks that have not entered the collective and have nothing pending.
+//  5. The ends of the chains of ranks that wait for messages.
+//  6. On a device, the ranks that have come least far. They may hang in something that the group does not know.
 //  7. Ranks that have closed the group.
 func suspects(o *Operation, own Snapshot, peers Snapshots) []int {
 	all := Snapshots{o.Rank: own}
@@ -50,9 +50,6 @@ func (all Snapshots) present(o *Operation, own Snapshot, peers Snapshots) []int 
 	if o.pair() {
 		return all.atEnd([]int{o.Peer})
 	}
-	if o.Device {
-		return all.last(o.Seq)
-	}
 	if idle := all.idle(o.Seq); idle != nil {
 		return idle
 	}
@@ -62,7 +59,10 @@ func (all Snapshots) present(o *Operation, own Snapshot, peers Snapshots) []int 
 			waiting = append(waiting, peer)
 		}
 	}
-	return all.atEnd(waiting)
+	if ends := all.atEnd(waiting); ends != nil || !o.Device {
+		return ends
+	}
+	return all.last(o.Seq)
 }
 
 // stuckLink is a direction between two ranks in which bytes were sent that have not arrived.

@@ -29,6 +29,8 @@ type Group interface {
 	Explain(o *op.Op, at op.Seq, cause error, second bool) error
 	// Late fails the group because an operation has had its time.
 	Late(o *op.Op)
+	// Called returns a collective that this rank has entered, while it is remembered.
+	Called(at op.Seq) (transport.Call, bool)
 	// Stalled hears that a collective has stood still for some time.
 	Stalled(o *op.Op)
 }

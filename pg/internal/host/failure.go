@@ -8,6 +8,7 @@ import (
 	"github.com/colligo-go/colligo/internal/engine"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
 )
 
@@ -75,6 +76,10 @@ const grace = 250 * time.Millisecond
 
 // broken takes the error of a link. It fails the group at once, unless the peer is gone and may have told why.
 func (b *Backend) broken(o *op.Op, err error) bool {
+	if earlier := b.leftOver(err); earlier != nil {
+		o.More().Failure = earlier
+		return b.Group.Fail(earlier, op.SeqOf(earlier.Seq))
+	}
 	located := b.locate(o, err)
 	if !errors.Is(located, colligo.ErrPeerLost) {
 		o.More().Failure = located
@@ -85,6 +90,21 @@ func (b *Backend) broken(o *op.Op, err error) bool {
 		b.cut = cut{located, time.Now(), collectiveOf(o)}
 	}
 	return false
+}
+
+// leftOver returns the error of a frame that was not taken in the collective to which it belongs. The ranks had called different things
+// there, as with roots that differ. It is nil for other errors.
+func (b *Backend) leftOver(err error) *colligo.OpError {
+	var m *Mismatch
+	if !errors.As(err, &m) || m.Theirs.Seq >= m.Ours.Seq {
+		return nil
+	}
+	ours, ok := b.Group.Called(op.Seq(m.Theirs.Seq))
+	if !ok || ours == m.Theirs {
+		return nil
+	}
+	return &colligo.OpError{Ranks: b.Global, Group: b.Name, Op: plan.Coll(ours.Coll).String(), Seq: op.Seq(ours.Seq).Number(), Rank: b.Rank,
+		Peer: m.Peer, Lane: colligo.NoRank, Step: colligo.NoRank, Err: &Mismatch{Peer: m.Peer, Ours: ours, Theirs: m.Theirs}}
 }
 
 // collectiveOf returns the sequence number of a collective. It is 0 for a send or receive, which goes on beside the

@@ -22,6 +22,12 @@ type Group interface {
 	Late(o *op.Op)
 	// Freed hears that an asynchronous operation is over, so that its time may go to others.
 	Freed(o *op.Op)
+	// Stalled hears that a collective like o has stood still for some time.
+	Stalled(o *op.Op)
+	// Passed hears that the devices are through with the collectives up to a place.
+	Passed(at op.Seq)
+	// Left hears that a send or a receive is not pending any more.
+	Left(coll plan.Coll, peer int)
 }
 
 // Devices is the watchdog of one group's operations on devices.
@@ -42,6 +48,8 @@ type Devices struct {
 	stop      chan struct{}
 	gone      chan struct{}
 
+	standing standing // of the goroutine that looks
+
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.
 	batch [32]entry
@@ -54,18 +62,22 @@ type queue struct {
 	head    int // entries before it are gone
 }
 
-// entry is an operation on a device. It is small, for one CPU writes it and another reads it. Each line of memory that
-// changes hands costs the caller as much as a lock.
+// entry is an operation on a device. It is no larger than a line of memory, for one CPU writes it and another reads it. Each
+// line that changes hands costs the caller as much as a lock.
 type entry struct {
-	id     flight.ID
-	number uint64 // the operation's own
-	bytes  int
-	run    uint64 // number of its call
-	runs   *runs  // of its backend
-	more   *more
-	coll   plan.Coll
-	kind   op.Type
-	held   bool
+	id         flight.ID
+	number     uint64 // the operation's own
+	bytes      int
+	run        uint64 // number of its call
+	runs       *runs  // of its backend
+	more       *more
+	root, peer int32 // of a message the tag and the peer
+	coll       plan.Coll
+	kind       op.Type
+	dtype      colligo.DType
+	reduce     colligo.OpKind
+	device     colligo.DeviceKind
+	held       bool
 }
 
 // more is the rest of what is known of an operation that has a Pending or that hooks hear of; nil for the others.
@@ -121,7 +133,11 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	if o.Own {
 		return
 	}
-	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), run: runs.ran[q], runs: runs, coll: o.Coll, kind: o.Type()}
+	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), run: runs.ran[q], runs: runs, coll: o.Coll, kind: o.Type(),
+		root: o.Root, peer: o.Peer, dtype: o.DType, reduce: o.Reduce, device: o.Device}
+	if o.P2P() {
+		e.root = o.Tag
+	}
 	if p != nil || d.held || d.log.Hooks.Any() {
 		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
 	}
@@ -249,6 +265,7 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 		if pause = min(2*pause, longPause); d.look(false) || d.inHurry() {
 			pause = shortPause
 		}
+		d.tellStalled(time.Now())
 		if late := d.deadlines.late(time.Now(), d.group.Freed); late != nil && d.group.Err() == nil {
 			d.group.Late(late)
 		}
@@ -292,9 +309,10 @@ func (d *Devices) look(last bool) (moved bool) {
 
 // concludeSome concludes the operations before the first that is not over, and returns how many those were.
 func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
-	now := time.Now()
+	now, passed := time.Now(), uint64(0)
 	for ; n < len(entries); n++ {
-		over, err := d.isOver(&entries[n])
+		e := &entries[n]
+		over, err := d.isOver(e)
 		if !over && !last {
 			d.begin(entries[n:], now)
 			break
@@ -302,7 +320,16 @@ func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
 		if !over {
 			err = d.group.Err()
 		}
-		d.conclude(&entries[n], err, now)
+		d.conclude(e, err, now)
+		switch {
+		case e.coll == plan.Send || e.coll == plan.Recv:
+			d.group.Left(e.coll, int(e.peer))
+		case err == nil || errors.Is(err, backend.ErrCaptured):
+			passed = e.number
+		}
+	}
+	if passed > 0 {
+		d.group.Passed(op.SeqOf(passed))
 	}
 	d.log.Recorder().Conclude(d.log.Group(), d.over, now)
 	d.over = d.over[:0]

@@ -24,9 +24,12 @@ func (never) Done() bool                                                  { retu
 // whole is a group that has not failed.
 type whole struct{}
 
-func (whole) Err() error     { return nil }
-func (whole) Late(*op.Op)    {}
-func (whole) Freed(o *op.Op) {}
+func (whole) Err() error          { return nil }
+func (whole) Late(*op.Op)         {}
+func (whole) Freed(o *op.Op)      {}
+func (whole) Stalled(*op.Op)      {}
+func (whole) Passed(op.Seq)       {}
+func (whole) Left(plan.Coll, int) {}
 
 // BenchmarkLook measures one look at 10,000 asynchronous operations that are pending on a device. The look searches
 // operations that are done, and the first that is late.
