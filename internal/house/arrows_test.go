@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"examples/torch/nccl":        {"", "cuda", "cuda/nccl", "pg", "pg/object", "pg/pickle"},
 	"gloo":                       {"plan"},
+	"internal/docs":              {},
 	"internal/engine":            {"", "plan"},
 	"internal/house":             {},
 	"internal/gputest":           {},
