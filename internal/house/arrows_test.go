@@ -37,6 +37,7 @@ var arrows = map[string][]string{
 	"gloo":                       {"plan"},
 	"internal/docs":              {},
 	"internal/engine":            {"", "plan"},
+	"internal/failures":          {},
 	"internal/house":             {},
 	"internal/gputest":           {},
 	"internal/launch":            {"store/tcpstore"},
