@@ -67,6 +67,9 @@ func (d *dialer) once(ctx context.Context) (*conn, error) {
 	if d.tls != nil {
 		secure := tls.Client(nc, d.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
+			if hungUp(err) {
+				err = fmt.Errorf("the server closed the connection: it speaks no TLS, or is no store: %w", err)
+			}
 			return nil, errors.Join(fmt.Errorf("tls handshake: %w", err), nc.Close())
 		}
 		nc = secure
@@ -98,9 +101,9 @@ func (d *dialer) greet(ctx context.Context, c *conn) error {
 		return err
 	})
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("ping: the server closed the connection, which one before PyTorch 2.5 does "+
-			"unless NoPing is set, and what is no store: %w", err)
+	case hungUp(err):
+		return fmt.Errorf("ping: the server closed the connection: it speaks TLS, is no store, or is one of PyTorch before 2.5, for which "+
+			"NoPing is to be set: %w", err)
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("ping: %w: %w", errNoStore, err)
 	case err != nil:
@@ -158,6 +161,11 @@ func hostOf(addr string) string {
 		return addr
 	}
 	return host
+}
+
+// hungUp reports whether the other side has ended the connection without a word. If it leaves something unread, that is a reset.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || refusedOrReset(err)
 }
 
 // heals reports whether a server that is still starting explains err.

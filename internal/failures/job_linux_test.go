@@ -1,0 +1,151 @@
+package failures
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// limits of the ranks: longer than the 5 s after which a rank that waits says so, and short for a test.
+const limits = 8
+
+// process is one rank of a job.
+type process struct {
+	rank  int
+	role  string
+	env   []string // besides, or in place of, those of the job
+	delay time.Duration
+}
+
+// heard is one line that a rank has said.
+type heard struct {
+	rank  int
+	after time.Duration // since its process began
+	line  string
+}
+
+// outcome is what a job has said, and how its ranks ended.
+type outcome struct {
+	mu    sync.Mutex
+	lines []heard
+	codes map[int]string // by rank
+	ended map[int]time.Duration
+}
+
+// run starts all processes, waits for them and returns what they said.
+func (f *failure) run(t *testing.T) *outcome {
+	t.Helper()
+	port := freePort(t)
+	env := append(os.Environ(), "WORLD_SIZE="+strconv.Itoa(f.size), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
+		fmt.Sprintf("COLLIGO_CONNECT_TIMEOUT_SEC=%d", limits), fmt.Sprintf("COLLIGO_TIMEOUT_SEC=%d", limits),
+		"COLLIGO_FR_DUMP_TEMP_FILE="+t.TempDir()+"/rank_")
+	if f.before != nil {
+		env = append(env, f.before(t, port)...)
+	}
+	o := &outcome{codes: map[int]string{}, ended: map[int]time.Duration{}}
+	var all sync.WaitGroup
+	for i, p := range f.processes {
+		time.Sleep(p.delay)
+		cmd, r, err := start(append(append(env[:len(env):len(env)], roleVariable+"="+p.role, "RANK="+strconv.Itoa(p.rank)), p.env...))
+		if !assert.NoError(t, err) {
+			break
+		}
+		began := time.Now()
+		patience := 3 * limits * time.Second
+		if p.role == "stopped" && p.rank != 0 {
+			patience = (limits + 4) * time.Second // it never ends by itself
+		}
+		stop := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		all.Go(func() {
+			defer stop.Stop()
+			o.hear(p.rank, began, r)
+			err := cmd.Wait()
+			o.end(i, began, err)
+		})
+	}
+	if f.during != nil {
+		f.during(t, port)
+	}
+	all.Wait()
+	return o
+}
+
+// start starts this program as a rank, and returns what it says.
+func start(env []string) (*exec.Cmd, io.ReadCloser, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = env
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	return cmd, r, cmd.Start()
+}
+
+func (o *outcome) hear(rank int, began time.Time, r io.ReadCloser) {
+	defer r.Close()
+	for s := bufio.NewScanner(r); s.Scan(); {
+		o.mu.Lock()
+		o.lines = append(o.lines, heard{rank, time.Since(began), s.Text()})
+		o.mu.Unlock()
+	}
+}
+
+func (o *outcome) end(i int, began time.Time, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended[i] = time.Since(began)
+	o.codes[i] = "exit status 0"
+	if err != nil {
+		o.codes[i] = err.Error()
+	}
+}
+
+// until returns a rank's lines up to a time.
+func (o *outcome) until(rank int, limit time.Duration) string {
+	var all []string
+	for _, h := range o.lines {
+		if h.rank == rank && h.after <= limit {
+			all = append(all, h.line)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// String is for a test that fails.
+func (o *outcome) String() string {
+	var b strings.Builder
+	for _, h := range o.lines {
+		fmt.Fprintf(&b, "%5.1fs [%d] %s\n", h.after.Seconds(), h.rank, h.line)
+	}
+	for i := range len(o.codes) {
+		fmt.Fprintf(&b, "%5.1fs process %d: %s\n", o.ended[i].Seconds(), i, o.codes[i])
+	}
+	return b.String()
+}
+
+// freePort returns a port at which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if !assert.NoError(t, err) {
+		return "0"
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
