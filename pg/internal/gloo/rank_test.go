@@ -296,12 +296,12 @@ func (o *rankOp) messages(ctx context.Context) error {
 		return say(o.i, errors.Join(r.Synchronize(ctx), s.Synchronize(ctx)), out)
 	}
 	if o.rank != o.root {
-		return say(o.i, o.g.Send(ctx, o.tensor(v), o.root, 77))
+		return say(o.i, o.g.Send(ctx, o.tensor(v), o.root, o.i))
 	}
 	outs := make([][]byte, o.size)
 	for range o.size - 1 {
 		one := make([]byte, len(v))
-		from, err := o.g.RecvAny(ctx, o.tensor(one), 77)
+		from, err := o.g.RecvAny(ctx, o.tensor(one), o.i)
 		if err != nil {
 			return err
 		}

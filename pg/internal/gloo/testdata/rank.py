@@ -157,14 +157,14 @@ class Op:
         [w.wait() for w in works]
         say(i, out)
 
-    def any(self, i, v, r, size, root):  # all but the root send to it
+    def any(self, i, v, r, size, root):  # all but the root send to it, with a tag that no later call has
         if r != root:
-            dist.send(v, root, tag=77)
+            dist.send(v, root, tag=i)
             return say(i)
         out = [torch.empty(0, dtype=self.dtype) for _ in range(size)]
         for _ in range(size - 1):
             one = torch.empty_like(v)
-            out[dist.recv(one, None, tag=77)] = one
+            out[dist.recv(one, None, tag=i)] = one
         say(i, *out)
 
     def all_reduce_coalesced(self, i, v, r, size, root):
