@@ -250,6 +250,11 @@ func (s *Sim) carry(calls []*call, page *cuda.Host) {
 	for !s.allMet(calls) && !anyAborted(calls) {
 		s.changed.Wait()
 	}
+	for _, x := range calls {
+		if !x.met { // its stream reads the page from here on, while a peer that comes later writes this call's output
+			x.output = make([]byte, len(x.output))
+		}
+	}
 	s.mu.Unlock()
 	atomic.StoreUint32(computed, 1)
 }
