@@ -60,7 +60,8 @@ func run(args []string, p process) int {
 		err = o.checkAll(p)
 	}
 	if err != nil {
-		fmt.Fprintf(p.stderr, "bench: %v\nRun with -help for the flags.\n", err)
+		fmt.Fprintf(p.stderr, "bench: %v\n", err)
+		shortUsage(p.stderr)
 		return 2
 	}
 	if o.compare == "nccl" {

@@ -63,6 +63,7 @@ func TestHelp(t *testing.T) {
 	for _, text := range []string{"-ranks", "-plot", "busbw", "sendrecv"} {
 		require.Contains(t, o.stdout, text)
 	}
+	require.NotRegexp(t, `(?m)^  -\w+ (string|value)$`, o.stdout, "a flag does not say what it takes")
 }
 
 func TestMisuse(t *testing.T) {
@@ -96,6 +97,7 @@ func TestMisuse(t *testing.T) {
 			o := bench(nil, c.args...)
 			require.Equal(t, 2, o.code, o.stderr)
 			require.Contains(t, o.stderr, c.says)
+			require.Contains(t, o.stderr, "usage: bench [flags] COLLECTIVE...\n")
 			require.Empty(t, o.stdout)
 		})
 	}

@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-const usageHead = `usage: bench [flags] COLLECTIVE...
+const usageLine = "usage: bench [flags] COLLECTIVE...\n"
 
+const usageHead = usageLine + `
 Measures collectives and checks every element of their results. Collectives are all_reduce, broadcast, reduce,
 all_gather, reduce_scatter, all_to_all, gather, scatter, sendrecv (to the next rank, from the one before), barrier,
 and all.
@@ -47,6 +48,11 @@ for n ranks, so that it can be held against the speed of a link whatever the num
 #wrong is the number of elements, over all ranks, that differ from the only right result. The exit code is 1 if there
 are any, or if anything else fails, and 2 for arguments that make no sense.
 `
+
+// shortUsage is what stands behind an error, which the flags' texts would push off the screen.
+func shortUsage(w io.Writer) {
+	fmt.Fprintf(w, "%s  for example: bench all_reduce -ranks 4 -b 1Ki -e 1Mi\n  bench -help lists the collectives and the flags\n", usageLine)
+}
 
 func usage(w io.Writer) {
 	f := defaults().flags()

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/nccl"
@@ -22,7 +20,7 @@ type examiner struct {
 	devices []*cuda.Device
 	apart   []string // pairs of devices without P2P
 	edges   int      // measured
-	missing []string // what the user likely expects and does not have
+	report
 }
 
 func exists(path string) bool {
@@ -41,9 +39,12 @@ func ncclAt(path string) (where, version string, err error) {
 
 // examine runs all checks.
 func (e *examiner) examine(open func() (*cuda.Driver, error)) int {
+	e.report = newReport(e.out)
+	e.say("part", "what was found")
 	e.host()
 	e.gpus(open)
 	if len(e.devices) > 0 {
+		e.show()
 		e.links()
 		e.sharing()
 		e.nccl()
@@ -53,40 +54,4 @@ func (e *examiner) examine(open func() (*cuda.Driver, error)) int {
 		e.check(d.Close())
 	}
 	return e.verdict()
-}
-
-// verdict prints what is missing.
-func (e *examiner) verdict() int {
-	if len(e.missing) == 0 {
-		e.say("verdict", "nothing is missing")
-		return 0
-	}
-	for _, m := range e.missing {
-		e.say("missing", "%s", m)
-	}
-	return 1
-}
-
-// say prints a line behind a heading, or one that goes on with the last.
-func (e *examiner) say(about, format string, args ...any) {
-	if about != "" {
-		about += ":"
-	}
-	fmt.Fprintf(e.out, "%-9s %s\n", about, fmt.Sprintf(format, args...))
-}
-
-// miss notes what the user likely expects. Anything said twice counts once.
-func (e *examiner) miss(format string, args ...any) {
-	m := fmt.Sprintf(format, args...)
-	if !strings.Contains(strings.Join(e.missing, "\n"), m) {
-		e.missing = append(e.missing, m)
-	}
-}
-
-// check notes an error that nothing but a broken driver gives. It reports whether there is none.
-func (e *examiner) check(err error) bool {
-	if err != nil {
-		e.miss("%v", err)
-	}
-	return err == nil
 }

@@ -18,7 +18,8 @@ func (e *examiner) gpus(open func() (*cuda.Driver, error)) {
 		return
 	case err != nil:
 		e.say("driver", "%v", err)
-		e.miss("a working NVIDIA driver%s", card)
+		e.miss("install the NVIDIA driver of this GPU and load it (nvidia-smi must list it); start containers with the NVIDIA runtime (docker run --gpus all)",
+			"a working NVIDIA driver%s", card)
 		return
 	}
 	e.driver = d
@@ -29,7 +30,8 @@ func (e *examiner) gpus(open func() (*cuda.Driver, error)) {
 	n, err := d.Devices()
 	if e.check(err) && n == 0 {
 		e.say("devices", "none")
-		e.miss("a device: the driver shows none%s", card)
+		e.miss("see what nvidia-smi -L lists; unset CUDA_VISIBLE_DEVICES or name devices that exist; start containers with --gpus all",
+			"a device: the driver shows none%s", card)
 	}
 	for i := range n {
 		e.device(i)
@@ -63,9 +65,10 @@ func (e *examiner) device(i int) {
 	if !e.check(errors.Join(err1, err2, err3, err4, err5, err6, err7)) {
 		return
 	}
-	e.say("device "+strings.TrimPrefix(d.String(), "cuda:"), "%s, %s, %s, compute capability %d.%d, %d multiprocessors, %s", name,
+	e.say("device "+strings.TrimPrefix(d.String(), "cuda:"), "%s\t%s\t%s\tcompute capability %d.%d\t%d multiprocessors\t%s", name,
 		colligo.FormatBytes(int64(memory)), uuid, major, minor, processors, bus)
 	if major < 7 {
-		e.miss("a newer device: kernels need compute capability 7.0, %v has %d.%d", d, major, minor)
+		e.miss("leave the device out with CUDA_VISIBLE_DEVICES, or use NCCL on it",
+			"a newer device: kernels need compute capability 7.0, %v has %d.%d", d, major, minor)
 	}
 }

@@ -17,7 +17,8 @@ func (e *examiner) host() {
 	if err := sharedMemory(); err != nil {
 		e.say("shm", "%v: ranks of this host would be linked by tcp", err)
 		if runtime.GOOS == "linux" {
-			e.miss("shared memory between processes: %v", err)
+			e.miss("make /dev/shm larger (docker run --shm-size 1g, or --ipc host; in Kubernetes an emptyDir of medium Memory at /dev/shm)",
+				"shared memory between processes: %v", err)
 		}
 	} else {
 		e.say("shm", "works")

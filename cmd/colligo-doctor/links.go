@@ -17,30 +17,32 @@ const (
 
 // links prints a matrix: for each device the GB/s that copies reach from it to the others, and in its own memory.
 func (e *examiner) links() {
-	head := fmt.Sprintf("%8s", "GB/s to")
+	e.say("links", "GB/s of copies of %d MiB, one edge at a time", e.bytes>>20)
+	head := "from"
 	for i := range e.devices {
-		head += fmt.Sprintf(" %7d", i)
+		head += fmt.Sprintf("\tto %d", i)
 	}
-	e.say("links", "%s   (copies of %d MiB, one edge at a time)", head, e.bytes>>20)
+	e.say("", "%s", head)
 	for i, from := range e.devices {
-		line := fmt.Sprintf("%8s", fmt.Sprintf("from %d", i))
+		line := fmt.Sprint(i)
 		for j, to := range e.devices {
 			gbps, err := e.edge(from, to)
 			switch {
 			case errors.Is(err, errApart):
-				line += fmt.Sprintf(" %7s", "no P2P")
+				line += "\tno P2P"
 				e.apart = append(e.apart, fmt.Sprintf("%d to %d", i, j))
 			case err != nil:
-				line += fmt.Sprintf(" %7s", "error")
-				e.miss("a sound link from device %d to device %d: %v", i, j, err)
+				line += "\terror"
+				e.miss(broken, "a sound link from device %d to device %d: %v", i, j, err)
 			default:
-				line += fmt.Sprintf(" %7.1f", gbps)
+				line += fmt.Sprintf("\t%.1f", gbps)
 			}
 		}
 		e.say("", "%s", line)
 	}
 	if len(e.apart) > 0 {
-		e.miss("P2P access from device %s (a virtual machine or PCIe access control can forbid it)", strings.Join(e.apart, ", "))
+		e.miss("turn off PCIe access control (ACS) on the switches, or have the virtual machine given its GPUs with P2P; nvidia-smi topo -p2p r shows the cause",
+			"P2P access from device %s", strings.Join(e.apart, ", "))
 	}
 }
 

@@ -10,7 +10,7 @@
 //
 //  1. It exits with code 1 if something is missing that this machine should have, and says what. A machine without GPUs
 //     misses none.
-//  2. Arguments that make no sense exit with code 2 before anything is looked at.
+//  2. Arguments that make no sense exit with code 2 and the usage before anything is looked at.
 //
 // The program changes nothing on the machine.
 package main
@@ -29,33 +29,37 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, cuda.Open)) }
 
 // run returns the exit code.
 func run(args []string, stdout, stderr io.Writer, openDriver func() (*cuda.Driver, error)) int {
-	var task, library string
-	bytes := 128
+	if len(args) == 2 && args[0] == taskFlag {
+		return doTask(args[1], stderr, openDriver)
+	}
+	library, bytes := "", 128
 	f := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	f.IntVar(&bytes, "mib", bytes, "`MiB` of a copy between two devices")
 	f.StringVar(&library, "nccl", "", "`path` of NCCL's library; empty looks in the usual places")
-	f.StringVar(&task, "task", "", "what doctor asks of another process of its own")
 	f.SetOutput(io.Discard)
 	err := f.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(stdout, "usage:\n  colligo doctor [flags]    say what this machine has for collectives, and what is missing")
-		f.SetOutput(stdout)
-		f.PrintDefaults()
+		usage(stdout, f)
 		return 0
 	case err != nil:
 	case f.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case bytes < 1 || bytes > 4096:
 		err = fmt.Errorf("-mib %d: from 1 to 4096", bytes)
-	case task != "":
-		return doTask(task, stderr, openDriver)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "colligo doctor: %v\n", err)
+		usage(stderr, f)
 		return 2
 	}
 	e := &examiner{out: stdout, bytes: bytes << 20, exists: exists, another: another,
 		library: func() (string, string, error) { return ncclAt(library) }}
 	return e.examine(openDriver)
+}
+
+func usage(w io.Writer, f *flag.FlagSet) {
+	fmt.Fprintln(w, "usage:\n  colligo doctor [flags]    say what this machine has for collectives, what is missing, and what to do about it")
+	f.SetOutput(w)
+	f.PrintDefaults()
 }

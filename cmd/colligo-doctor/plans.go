@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda/peer"
@@ -15,7 +14,8 @@ func (e *examiner) nccl() {
 	where, version, err := e.library()
 	if err != nil {
 		e.say("nccl", "%v", err)
-		e.miss("NCCL, which bench -compare nccl needs; -nccl names its library")
+		e.miss("install libnccl.so.2 (package libnccl2 of NVIDIA, or pip install nvidia-nccl-cu12), or name its file with -nccl",
+			"NCCL, which carries collectives of GPUs that do not reach each other, and which bench -compare nccl needs")
 		return
 	}
 	e.say("nccl", "%s, %s", version, where)
@@ -23,32 +23,43 @@ func (e *examiner) nccl() {
 
 // plans says what each collective uses, by size, and why.
 func (e *examiner) plans() {
-	e.say("cpu", "tensors on the CPU go over shm where all ranks are on one host, else over tcp; by the bytes of the whole tensor, the last for all others:")
+	e.say("cpu", "tensors on the CPU go over shm where all ranks are on one host, else over tcp; the first row that holds, by the bytes of the whole tensor:")
+	e.say("", "collective\twhere\talgorithm")
 	for c := plan.AllReduce; c <= plan.Barrier; c++ {
-		var steps []string
+		var rules []string
 		for _, l := range tuning.Default() {
 			if l.Coll == c {
-				steps = append(steps, afterColon(l.String()))
+				rules = append(rules, l.String())
 			}
 		}
 		if names := tuning.Algorithms(c); len(names) > 0 {
-			e.say("", "%-14s %s", c, strings.Join(append(steps, names[len(names)-1]), "; "))
+			rules = append(rules, fmt.Sprintf("%v %s", c, names[len(names)-1]))
 		}
+		e.choices(c, rules)
 	}
 	if len(e.devices) == 0 {
 		return
 	}
-	e.say("gpu", "%s; by the bytes of a rank's longest part:", e.why())
+	e.say("gpu", "%s; the first row that holds and that these GPUs can run, by the bytes of a rank's longest part:", e.why())
+	e.say("", "collective\twhere\talgorithm")
 	for c := plan.AllReduce; c <= plan.Scatter; c++ {
-		var steps []string
+		var rules []string
 		for _, l := range peer.DefaultRules() {
 			if l.Coll == c && (l.MaxSize == 0 || len(e.devices) <= l.MaxSize) {
-				steps = append(steps, afterColon(l.String()))
+				rules = append(rules, l.String())
 			}
 		}
-		if len(steps) > 0 {
-			e.say("", "%-14s %s", c, strings.Join(steps, "; "))
-		}
+		e.choices(c, rules)
+	}
+}
+
+// choices prints one row for each rule of a collective, which is named on the first.
+func (e *examiner) choices(c plan.Coll, rules []string) {
+	name := c.String()
+	for _, rule := range rules {
+		where, algorithm := split(rule)
+		e.say("", "%s\t%s\t%s", name, where, algorithm)
+		name = ""
 	}
 }
 
@@ -64,13 +75,13 @@ func (e *examiner) why() string {
 	return fmt.Sprintf("all %d devices reach one another's memory, so the native backend is used", len(e.devices))
 }
 
-// afterColon turns "all_reduce ≤64 KiB: ll 16x256" into "≤64 KiB ll 16x256", for a line that begins with the
-// collective.
-func afterColon(line string) string {
-	_, line, _ = strings.Cut(line, " ")
-	before, after, found := strings.Cut(line, ": ")
-	if !found { // there was no condition
-		return line
+// split turns the text of a rule, "all_reduce ≤64 KiB: ll 16x256", into its condition and its algorithm.
+func split(rule string) (where, algorithm string) {
+	condition, algorithm, found := strings.Cut(rule, ": ")
+	if !found {
+		_, algorithm, _ = strings.Cut(rule, " ")
+	} else if _, where, found = strings.Cut(condition, " "); found {
+		return where, algorithm
 	}
-	return strings.Join(slices.DeleteFunc([]string{before, after}, func(s string) bool { return s == "" }), " ")
+	return "any", algorithm
 }

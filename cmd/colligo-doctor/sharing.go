@@ -13,6 +13,9 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 )
 
+// taskFlag stands before a part of a check that the doctor asks of another process of its own. It is no flag of the user's.
+const taskFlag = "-task"
+
 // The value that the process that owns memory writes, and the value that the other process writes back.
 const (
 	sharedBytes = 64 << 10
@@ -37,7 +40,8 @@ func (e *examiner) sharing() {
 		return err
 	}
 	if try("cuIpcGetMemHandle", e.byHandle) != nil {
-		e.miss("IPC handles of device memory: ranks on GPUs have to share one process (containers need one IPC and PID namespace)")
+		e.miss("let the containers of a host share namespaces (docker run --ipc host --pid host; in Kubernetes hostIPC and hostPID), or run a host's ranks in one process",
+			"IPC handles of device memory: ranks on GPUs have to share one process")
 	}
 	// Only newer code paths use descriptors, so one way is enough.
 	_ = try("cuMem file descriptor", e.byDescriptor)
@@ -111,7 +115,7 @@ func another(task string, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(program, "-task", task)
+	cmd := exec.Command(program, taskFlag, task)
 	if f != nil {
 		cmd.ExtraFiles = []*os.File{f}
 	}

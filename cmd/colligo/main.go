@@ -13,7 +13,7 @@
 //  1. run exits after all ranks have ended, with the code of the first rank that failed. If a signal ended that rank, the
 //     code is 128 and the signal's number.
 //  2. Each line of output appears whole, behind the rank that wrote it.
-//  3. Arguments that make no sense exit with code 2 before anything is started.
+//  3. Arguments that make no sense exit with code 2 and the usage before anything is started.
 //  4. Built without cgo for Linux, the program is static. So it binds no driver: doctor is the program colligo-doctor, which is
 //     looked for beside this one and then in PATH.
 //  5. trace exits with code 1 if the dumps of a job show that something is wrong, and says what on the first line.
@@ -54,7 +54,7 @@ type system struct {
 const usage = `usage:
   colligo run -n RANKS [flags] [--] PROGRAM [ARGUMENTS]    start PROGRAM once for each rank on this machine
   colligo store -listen HOST:PORT                          serve a TCP store until a signal
-  colligo doctor [flags]                                   say what this machine has for collectives, and what is missing
+  colligo doctor [flags]                                   say what this machine has for collectives, and what to do about what is missing
   colligo trace [flags] FOLDER...                          say from the flight recorders' dumps who is missing, differs or is slow
   colligo settings                                         list the environment variables that groups read
   colligo version                                          say which version this is
@@ -109,16 +109,22 @@ func (s system) parse(f *flag.FlagSet, args []string) (code int, ok bool) {
 	case err == nil:
 		return 0, true
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(s.stdout, "usage:\n%s", usageOf(f.Name()))
-		f.SetOutput(s.stdout)
-		f.PrintDefaults()
+		usageWith(s.stdout, f)
 		return 0, false
 	}
-	return s.misuse(f.Name(), err), false
+	return s.misuse(f, err), false
 }
 
-// misuse reports arguments that make no sense.
-func (s system) misuse(command string, err error) int {
-	fmt.Fprintf(s.stderr, "colligo %s: %v\n", command, err)
+// usageWith prints the line about a command, and its flags.
+func usageWith(w io.Writer, f *flag.FlagSet) {
+	fmt.Fprintf(w, "usage:\n%s", usageOf(f.Name()))
+	f.SetOutput(w)
+	f.PrintDefaults()
+}
+
+// misuse reports arguments that make no sense, and says behind them what does.
+func (s system) misuse(f *flag.FlagSet, err error) int {
+	fmt.Fprintf(s.stderr, "colligo %s: %v\n", f.Name(), err)
+	usageWith(s.stderr, f)
 	return 2
 }

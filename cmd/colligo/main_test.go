@@ -96,6 +96,7 @@ func TestMisuse(t *testing.T) {
 		o := command(t, c.args...)
 		require.Equal(t, 2, o.code, c.says)
 		require.Contains(t, o.stderr, c.says)
+		require.Contains(t, o.stderr, "usage:\n", "what makes no sense is answered with what does")
 		require.Empty(t, o.stdout)
 	}
 }
@@ -113,6 +114,7 @@ func TestHelp(t *testing.T) {
 		require.Zero(t, o.code)
 		require.Contains(t, o.stdout, "usage:\n")
 		require.Contains(t, o.stdout, says)
+		require.NotRegexp(t, `(?m)^  -\w+ (string|value)$`, o.stdout, "a flag does not say what it takes")
 		require.Empty(t, o.stderr)
 	}
 }

@@ -17,20 +17,20 @@ func (s system) runJob(args []string) int {
 	var settle, grace time.Duration
 	f := flag.NewFlagSet("run", flag.ContinueOnError)
 	f.IntVar(&ranks, "n", 1, "`ranks` to start")
-	f.DurationVar(&settle, "settle", launch.DefaultSettle, "`time` that the other ranks go on when one has failed, to say what they know of it and write dumps")
+	f.DurationVar(&settle, "settle", launch.DefaultSettle, "`time` that the other ranks get after one has failed, to report errors and write dumps")
 	f.DurationVar(&grace, "grace", launch.DefaultGrace, "`time` between SIGTERM and SIGKILL when the ranks have to end")
 	if code, ok := s.parse(f, args); !ok {
 		return code
 	}
 	switch {
 	case ranks < 1:
-		return s.misuse("run", fmt.Errorf("-n %d: at least one rank is needed", ranks))
+		return s.misuse(f, fmt.Errorf("-n %d: at least one rank is needed", ranks))
 	case settle <= 0:
-		return s.misuse("run", fmt.Errorf("-settle %v: must be more than 0", settle))
+		return s.misuse(f, fmt.Errorf("-settle %v: must be more than 0", settle))
 	case grace <= 0:
-		return s.misuse("run", fmt.Errorf("-grace %v: must be more than 0", grace))
+		return s.misuse(f, fmt.Errorf("-grace %v: must be more than 0", grace))
 	case f.NArg() == 0:
-		return s.misuse("run", errors.New("no program named"))
+		return s.misuse(f, errors.New("no program named"))
 	}
 	out, errs := launch.NewLines(s.stdout), launch.NewLines(s.stderr)
 	var streams []*launch.Stream

@@ -14,7 +14,7 @@ func (s system) settings(args []string) int {
 		return code
 	}
 	if f.NArg() > 0 {
-		return s.misuse("settings", fmt.Errorf("unexpected argument %q", f.Arg(0)))
+		return s.misuse(f, fmt.Errorf("unexpected argument %q", f.Arg(0)))
 	}
 	for _, one := range pg.Settings() {
 		fmt.Fprintln(s.stdout, one)

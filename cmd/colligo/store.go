@@ -16,7 +16,7 @@ func (s system) serveStore(args []string) int {
 		return code
 	}
 	if f.NArg() > 0 {
-		return s.misuse("store", fmt.Errorf("unexpected argument %q", f.Arg(0)))
+		return s.misuse(f, fmt.Errorf("unexpected argument %q", f.Arg(0)))
 	}
 	signals := s.signals()
 	srv, err := tcpstore.Listen(*addr, tcpstore.ServerOptions{Logger: slog.New(slog.NewTextHandler(s.stderr, nil))})

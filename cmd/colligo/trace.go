@@ -18,7 +18,7 @@ func (s system) trace(args []string) int {
 	f := flag.NewFlagSet("trace", flag.ContinueOnError)
 	f.StringVar(&page, "html", "", "`file` for a page that shows what ranks did; it needs nothing but a browser")
 	f.StringVar(&timeline, "timeline", "", "`file` for a trace that chrome://tracing and Perfetto show")
-	f.StringVar(&prefix, "prefix", "", "what the dumps' names begin with, before the rank; empty takes what they have in common")
+	f.StringVar(&prefix, "prefix", "", "`text` that the dumps' names begin with, before the rank; empty takes what they have in common")
 	var folders []string
 	for ; ; args = f.Args()[1:] { // flags may stand behind folders, too
 		if code, ok := s.parse(f, args); !ok {
@@ -30,11 +30,11 @@ func (s system) trace(args []string) int {
 		folders = append(folders, f.Arg(0))
 	}
 	if len(folders) == 0 {
-		return s.misuse("trace", errors.New("no folder named"))
+		return s.misuse(f, errors.New("no folder named"))
 	}
 	paths, err := dumpsIn(folders, prefix)
 	if err != nil {
-		return s.misuse("trace", err)
+		return s.misuse(f, err)
 	}
 	dumps, whole := map[int]*flight.Dump{}, true
 	for rank, path := range paths {

@@ -14,7 +14,7 @@ func (s system) version(args []string) int {
 		return code
 	}
 	if f.NArg() > 0 {
-		return s.misuse("version", fmt.Errorf("unexpected argument %q", f.Arg(0)))
+		return s.misuse(f, fmt.Errorf("unexpected argument %q", f.Arg(0)))
 	}
 	fmt.Fprintf(s.stdout, "colligo %s, %s, %s/%s\n", versionOf(debug.ReadBuildInfo()), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return 0
