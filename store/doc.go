@@ -1,5 +1,6 @@
 // Package store exchanges small keys and values so that ranks can meet before they have links: addresses, unique ids,
-// counters, barriers. It holds the interface, the in-process store (Hash) and the view that scopes keys (Prefix).
+// counters, barriers. It holds the interface, the in-process store (Hash) and the view that scopes keys (Prefix). Derived
+// makes a whole store of five methods of one's own.
 // Package tcpstore serves the same interface over a socket, package filestore over a shared file.
 //
 // Invariants:

@@ -6,7 +6,8 @@ import (
 )
 
 // Store is the place through which ranks exchange keys. It is the union of six small interfaces: take the one that you need.
-// All implementations pass storetest.Run.
+// All implementations pass storetest.Run. A store of your own needs the five methods of Core alone: NewDerived makes a Store
+// of them.
 type Store interface {
 	Values
 	Batch

@@ -17,7 +17,7 @@ func (e *examiner) host() {
 	if err := sharedMemory(); err != nil {
 		e.say("shm", "%v: ranks of this host would be linked by tcp", err)
 		if runtime.GOOS == "linux" {
-			e.miss("make /dev/shm larger (docker run --shm-size 1g, or --ipc host; in Kubernetes an emptyDir of medium Memory at /dev/shm)",
+			e.miss("have the container's seccomp profile allow memfd_create and Unix sockets, and its limits enough memory and open files; tcp is used until then",
 				"shared memory between processes: %v", err)
 		}
 	} else {
