@@ -246,6 +246,15 @@ func (t Tensor) CPUBytes() []byte {
 	return unsafe.Slice((*byte)(t.mem), t.count*t.dtype.Size())
 }
 
+// Elements returns the elements of a contiguous CPU tensor as a slice of their Go type: the way back from Of, over the same
+// memory. It panics for any other tensor, and for another type than the tensor's.
+func Elements[T Element](t Tensor) []T {
+	if t.kind != CPU || !t.Contiguous() || t.dtype != dtypeOf[T]() {
+		panic(fmt.Sprintf("colligo: elements of %v as a slice of %v", t, reflect.TypeFor[T]()))
+	}
+	return unsafe.Slice((*T)(t.mem), t.count)
+}
+
 // noBytes is apart from CPUBytes so that the compiler can inline that.
 func noBytes(t Tensor) {
 	panic(fmt.Sprintf("colligo: bytes of %v, which is not a contiguous CPU tensor", t))

@@ -119,3 +119,20 @@ func TestOneDimensionAllocatesNothing(t *testing.T) {
 		sink = colligo.FromBits(b, colligo.BFloat16)
 	}))
 }
+
+// TestElements goes from a slice to a tensor and back.
+func TestElements(t *testing.T) {
+	x := []float32{1, 2, 3, 4}
+	back := colligo.Elements[float32](colligo.Of(x, 2, 2))
+	require.Equal(t, x, back)
+	back[3] = 5
+	require.Equal(t, float32(5), x[3], "the memory is the same")
+	require.Equal(t, []float32{2, 3}, colligo.Elements[float32](colligo.Of(x).Slice(1, 3)))
+	require.Empty(t, colligo.Elements[int64](colligo.Of([]int64(nil))))
+	type celsius float64
+	require.Equal(t, []celsius{20}, colligo.Elements[celsius](colligo.Of([]float64{20})))
+	require.PanicsWithValue(t, "colligo: elements of float32[4] cpu as a slice of int32", func() { colligo.Elements[int32](colligo.Of(x)) })
+	require.Panics(t, func() { colligo.Elements[float32](colligo.Of(x).Strided(0, []int{2}, []int{2})) })
+	require.Panics(t, func() { colligo.Elements[float32](colligo.OnDevice(colligo.Device{Kind: colligo.CUDA}, 64, 1, colligo.Float32)) })
+	require.Panics(t, func() { colligo.Elements[float32](colligo.Tensor{}) })
+}
