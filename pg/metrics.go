@@ -15,23 +15,23 @@ func DurationBound(bucket int) time.Duration { return oplog.Bound(bucket) }
 
 // OpMetrics counts the operations of one type. No twin in c10d.
 type OpMetrics struct {
-	Done   uint64 // without error
-	Failed uint64
-	Bytes  uint64 // of the whole tensors of those done
+	Done   uint64 `json:"done"` // without error
+	Failed uint64 `json:"failed"`
+	Bytes  uint64 `json:"bytes"` // of the whole tensors of those done
 	// Timed are those done whose duration is known. Total, Longest and Durations are about them. Durations[i] counts those that
 	// took no longer than DurationBound(i), and longer than the bound before.
-	Timed     uint64
-	Total     time.Duration
-	Longest   time.Duration
-	Durations [oplog.Buckets]uint64
+	Timed     uint64                `json:"timed"`
+	Total     time.Duration         `json:"total_ns"`
+	Longest   time.Duration         `json:"longest_ns"`
+	Durations [oplog.Buckets]uint64 `json:"duration_counts"`
 }
 
 // Metrics is what a group has done so far. Its String is JSON. No twin in c10d.
 type Metrics struct {
-	Group   string
-	Rank    int
-	Pending int                  // called and not over
-	Ops     map[string]OpMetrics // by c10d's name of the type, such as "ALLREDUCE"; without those never called
+	Group   string               `json:"group"`
+	Rank    int                  `json:"rank"`
+	Pending int                  `json:"pending"`    // called and not over
+	Ops     map[string]OpMetrics `json:"operations"` // by c10d's name of the type, such as "ALLREDUCE"; without those never called
 }
 
 // Metrics returns the group's counts at this moment. It waits for nothing; operations that end meanwhile may be counted in
@@ -49,13 +49,24 @@ func (g *Group) Metrics() Metrics {
 	return m
 }
 
-// String is the metrics as JSON, with durations in nanoseconds.
+// String is the metrics as JSON, with names in snake_case that give the unit. The bounds of duration_counts are in
+// duration_bounds_ns; the last count has none.
 func (m Metrics) String() string {
-	b, err := json.Marshal(m)
+	b, err := json.Marshal(struct {
+		Metrics
+		Bounds []time.Duration `json:"duration_bounds_ns"`
+	}{m, durationBounds()})
 	if err != nil {
 		panic("pg: metrics: " + err.Error())
 	}
 	return string(b)
+}
+
+func durationBounds() (all []time.Duration) {
+	for i := 0; DurationBound(i) > 0; i++ {
+		all = append(all, DurationBound(i))
+	}
+	return all
 }
 
 // MetricsVar returns a value whose String is the group's Metrics of the moment as JSON. Function expvar.Publish takes it. No

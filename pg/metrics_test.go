@@ -45,6 +45,8 @@ func TestMetrics(t *testing.T) {
 		}
 		require.Equal(t, uint64(1), m.Ops[[]string{"SEND", "RECV"}[g.Rank()]].Done)
 		require.JSONEq(t, m.String(), v.String())
+		require.Regexp(t, `"operations":\{"ALLREDUCE":\{"done":3,"failed":0,"bytes":300,"timed":3,"total_ns":\d+,"longest_ns":\d+,"duration_counts":\[`, v.String())
+		require.Contains(t, v.String(), `"duration_bounds_ns":[1000,4000,16000,`)
 	})
 }
 

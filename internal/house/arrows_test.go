@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"examples/torch/gloo":        {"", "pg"},
 	"examples/gpu":               {"", "cuda", "cuda/peer", "pg"},
 	"examples/secure":            {"", "pg"},
+	"examples/metrics":           {"", "pg", "pg/debug"},
 	"examples/stuck":             {"", "pg"},
 	"examples/subgroups":         {"", "pg"},
 	"examples/pipeline":          {"", "pg"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,8 @@ import (
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/store"
 )
+
+var links = regexp.MustCompile(`<a href="(\w+)">`)
 
 // TestHandler asks for everything that there is, and for what there is not.
 func TestHandler(t *testing.T) {
@@ -39,6 +42,16 @@ func TestHandler(t *testing.T) {
 	}
 	require.Contains(t, ask(http.MethodGet, "/status").Body.String(), "rank 0 of 1")
 	require.Contains(t, ask(http.MethodGet, "/settings").Body.String(), "COLLIGO_NAN_CHECK")
+	index := ask(http.MethodGet, "/debug/colligo/")
+	require.Equal(t, "text/html; charset=utf-8", index.Header().Get("Content-Type"))
+	for _, link := range links.FindAllStringSubmatch(index.Body.String(), -1) {
+		w := ask(http.MethodGet, "/debug/colligo/"+link[1])
+		require.Equal(t, http.StatusOK, w.Code, link[1])
+		require.NotEmpty(t, w.Body.String(), link[1])
+	}
+	require.Len(t, links.FindAllString(index.Body.String(), -1), 8)
+	require.Equal(t, http.StatusBadRequest, ask(http.MethodGet, "/waiting?peers=perhaps").Code)
+	require.Equal(t, http.StatusBadRequest, ask(http.MethodGet, "/waiting_json?peers=perhaps").Code)
 	require.Equal(t, http.StatusNotFound, ask(http.MethodGet, "/else").Code)
 	require.Equal(t, http.StatusBadRequest, ask(http.MethodGet, "/dump_nccl_trace_json?onlyactive=perhaps").Code)
 	require.Equal(t, http.StatusMethodNotAllowed, ask(http.MethodDelete, "/status").Code)

@@ -117,6 +117,25 @@ func (c *Channel) Ask(seq uint64) diagnose.Snapshots {
 // Here is which collective this rank has entered last, and what is pending.
 func (c *Channel) Here() diagnose.Snapshot { return c.snapshot(c.here()) }
 
+// Standing tells which collective this rank has entered last, what is pending, and for which bytes the collective at hand waits.
+// Of the bytes the progress engine tells, within Patience or not at all.
+func (c *Channel) Standing() diagnose.Snapshot {
+	told := make(chan *Standing, 1)
+	if c.config.Inquire == nil || !c.config.Inquire(func(s *Standing) { told <- s }) {
+		return c.Here()
+	}
+	limit := time.NewTimer(Patience)
+	defer limit.Stop()
+	select {
+	case s := <-told:
+		here := c.here()
+		here.Stands = s
+		return c.snapshot(here)
+	case <-limit.C:
+		return c.Here()
+	}
+}
+
 // Behind asks all peers where they are. It returns the ranks that have not answered, and those that have not entered the collective
 // that this rank is in.
 func (c *Channel) Behind() (ranks []int) {
