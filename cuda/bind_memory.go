@@ -29,13 +29,13 @@ func (l *library) bindMemory(d *Driver) {
 }
 
 func (l *library) bindHost(d *Driver) {
-	d.MemHostAlloc = func(bytes int, flags uint32) (unsafe.Pointer, Result) {
+	d.MemHostAlloc = func(bytes int, flags HostFlags) (unsafe.Pointer, Result) {
 		var p unsafe.Pointer
 		r := l.callOut(cuMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(bytes), uintptr(flags))
 		return p, r
 	}
 	d.MemFreeHost = func(p unsafe.Pointer) Result { return l.call(cuMemFreeHost, uintptr(p)) }
-	d.MemHostRegister = func(p unsafe.Pointer, bytes int, flags uint32) Result {
+	d.MemHostRegister = func(p unsafe.Pointer, bytes int, flags HostFlags) Result {
 		return l.call(cuMemHostRegister, uintptr(p), uintptr(bytes), uintptr(flags))
 	}
 	d.MemHostUnregister = func(p unsafe.Pointer) Result { return l.call(cuMemHostUnregister, uintptr(p)) }
@@ -108,7 +108,7 @@ func (l *library) bindIPC(d *Driver) {
 		r := l.callOut(cuIpcGetMemHandle, uintptr(unsafe.Pointer(&h)), uintptr(p))
 		return h, r
 	}
-	d.IpcOpenMemHandle = func(h *IPCHandle, flags uint32) (Pointer, Result) {
+	d.IpcOpenMemHandle = func(h *IPCHandle, flags IPCFlags) (Pointer, Result) {
 		p := new(Pointer)
 		r := l.openIPC(p, h, flags)
 		return *p, r

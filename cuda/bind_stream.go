@@ -3,7 +3,7 @@ package cuda
 import "unsafe"
 
 func (l *library) bindStreams(d *Driver) {
-	d.StreamCreateWithPriority = func(flags uint32, priority int) (Stream, Result) {
+	d.StreamCreateWithPriority = func(flags StreamFlags, priority int) (Stream, Result) {
 		v, r := l.word(cuStreamCreateWithPriority, uintptr(flags), int32Word(int32(priority)))
 		return Stream(v), r
 	}
@@ -14,7 +14,7 @@ func (l *library) bindStreams(d *Driver) {
 	d.StreamWriteValue32 = func(s Stream, at Pointer, value uint32) Result {
 		return l.call(cuStreamWriteValue32, uintptr(s), uintptr(at), uintptr(value), 0)
 	}
-	d.StreamWaitValue32 = func(s Stream, at Pointer, value, flags uint32) Result {
+	d.StreamWaitValue32 = func(s Stream, at Pointer, value uint32, flags WaitFlags) Result {
 		return l.call(cuStreamWaitValue32, uintptr(s), uintptr(at), uintptr(value), uintptr(flags))
 	}
 }
@@ -36,7 +36,7 @@ func (l *library) bindCapture(d *Driver) {
 }
 
 func (l *library) bindEvents(d *Driver) {
-	d.EventCreate = func(flags uint32) (Event, Result) {
+	d.EventCreate = func(flags EventFlags) (Event, Result) {
 		v, r := l.word(cuEventCreate, uintptr(flags))
 		return Event(v), r
 	}

@@ -31,19 +31,19 @@ type Driver struct {
 	CtxGetStreamPriorityRange func() (least, greatest int, r Result)
 	CtxEnablePeerAccess       func(peer Context) Result
 
-	StreamCreateWithPriority        func(flags uint32, priority int) (Stream, Result)
+	StreamCreateWithPriority        func(flags StreamFlags, priority int) (Stream, Result)
 	StreamDestroy                   func(Stream) Result
 	StreamQuery                     func(Stream) Result
 	StreamSynchronize               func(Stream) Result
 	StreamWaitEvent                 func(Stream, Event) Result
 	StreamWriteValue32              func(s Stream, at Pointer, value uint32) Result
-	StreamWaitValue32               func(s Stream, at Pointer, value, flags uint32) Result
+	StreamWaitValue32               func(s Stream, at Pointer, value uint32, flags WaitFlags) Result
 	StreamBeginCapture              func(Stream, CaptureMode) Result
 	StreamEndCapture                func(Stream) (Graph, Result)
 	StreamGetCaptureInfo            func(Stream) (status CaptureStatus, id uint64, r Result)
 	ThreadExchangeStreamCaptureMode func(CaptureMode) (CaptureMode, Result)
 
-	EventCreate      func(flags uint32) (Event, Result)
+	EventCreate      func(flags EventFlags) (Event, Result)
 	EventDestroy     func(Event) Result
 	EventRecord      func(Event, Stream) Result
 	EventQuery       func(Event) Result
@@ -55,9 +55,9 @@ type Driver struct {
 	MemcpyAsync             func(dst, src Pointer, bytes int, s Stream) Result
 	MemsetD8Async           func(dst Pointer, value uint8, count int, s Stream) Result
 	MemsetD32Async          func(dst Pointer, value uint32, count int, s Stream) Result
-	MemHostAlloc            func(bytes int, flags uint32) (unsafe.Pointer, Result)
+	MemHostAlloc            func(bytes int, flags HostFlags) (unsafe.Pointer, Result)
 	MemFreeHost             func(unsafe.Pointer) Result
-	MemHostRegister         func(p unsafe.Pointer, bytes int, flags uint32) Result
+	MemHostRegister         func(p unsafe.Pointer, bytes int, flags HostFlags) Result
 	MemHostUnregister       func(unsafe.Pointer) Result
 	MemHostGetDevicePointer func(unsafe.Pointer) (Pointer, Result)
 	PointerGetAttribute     func(PointerAttribute, Pointer) (uint64, Result)
@@ -74,7 +74,7 @@ type Driver struct {
 	MemExportToShareableHandle   func(Allocation) (fd int, r Result)
 	MemImportFromShareableHandle func(fd int) (Allocation, Result)
 	IpcGetMemHandle              func(Pointer) (IPCHandle, Result)
-	IpcOpenMemHandle             func(h *IPCHandle, flags uint32) (Pointer, Result)
+	IpcOpenMemHandle             func(h *IPCHandle, flags IPCFlags) (Pointer, Result)
 	IpcCloseMemHandle            func(Pointer) Result
 
 	// ModuleLoadDataEx takes PTX that ends in a zero byte, or a cubin; log is the compiler's output.

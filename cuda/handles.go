@@ -73,19 +73,28 @@ const (
 	MemoryTypeDevice = 2
 )
 
-// Flags of the calls in the table.
+// Flags of the calls in the table. Each has a type of its own: a flag in the place of a number, as of a priority, does not compile.
+type (
+	StreamFlags uint32
+	EventFlags  uint32
+	HostFlags   uint32 // of pinned host memory
+	WaitFlags   uint32 // of a stream's wait for a word of memory
+	IPCFlags    uint32
+)
+
+// The flags.
 const (
-	StreamNonBlocking = 1 // do not order with the legacy default stream
+	StreamNonBlocking StreamFlags = 1 // do not order with the legacy default stream
 
-	EventDisableTiming = 2
+	EventDisableTiming EventFlags = 2
 
-	HostPortable = 1 // pinned for every context
-	HostMapped   = 2 // has an address on devices
+	HostPortable HostFlags = 1 // pinned for every context
+	HostMapped   HostFlags = 2 // has an address on devices
 
-	WaitGreaterEqual = 0 // (int32)(memory - value) >= 0
-	WaitEqual        = 1
+	WaitGreaterEqual WaitFlags = 0 // (int32)(memory - value) >= 0
+	WaitEqual        WaitFlags = 1
 
-	IPCLazyPeerAccess = 1
+	IPCLazyPeerAccess IPCFlags = 1
 )
 
 // CaptureMode says which calls the driver refuses while a stream is captured.

@@ -39,7 +39,7 @@ func (t Thread) Wait32(s Stream, at Pointer, value uint32) error {
 
 // NewEvent makes an event. Only an event made for timing can be passed to Elapsed, and it costs more to record.
 func (t Thread) NewEvent(timing bool) (Event, error) {
-	flags := uint32(EventDisableTiming)
+	flags := EventDisableTiming
 	if timing {
 		flags = 0
 	}

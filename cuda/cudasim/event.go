@@ -4,7 +4,7 @@ import "github.com/colligo-go/colligo/cuda"
 
 type event struct {
 	context  *context
-	flags    uint32
+	flags    cuda.EventFlags
 	last     *op // recorded last; nil if never
 	capture  *capture
 	captured []*node
@@ -12,7 +12,7 @@ type event struct {
 
 func nothing(*Sim, *op) status { return finished }
 
-func (c *call) eventCreate(flags uint32) (cuda.Event, cuda.Result) {
+func (c *call) eventCreate(flags cuda.EventFlags) (cuda.Event, cuda.Result) {
 	h := cuda.Event(c.sim.handle())
 	c.process.events[h] = &event{context: c.context, flags: flags}
 	return h, cuda.Success

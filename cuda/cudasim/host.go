@@ -9,7 +9,7 @@ import (
 const hostPage = 4096
 
 // memHostAlloc takes Go memory. Devices see it at the host's address, as they do with unified addressing.
-func (c *call) memHostAlloc(bytes int, _ uint32) (unsafe.Pointer, cuda.Result) {
+func (c *call) memHostAlloc(bytes int, _ cuda.HostFlags) (unsafe.Pointer, cuda.Result) {
 	if bytes <= 0 {
 		return nil, cuda.InvalidValue
 	}
@@ -34,7 +34,7 @@ func (c *call) memFreeHost(p unsafe.Pointer) cuda.Result {
 
 // memHostRegister maps memory that is there. Memory that several processes register at the same address is one memory. The
 // same memory at two addresses is two memories: order between accesses to one is none between accesses to the other.
-func (c *call) memHostRegister(p unsafe.Pointer, bytes int, _ uint32) cuda.Result {
+func (c *call) memHostRegister(p unsafe.Pointer, bytes int, _ cuda.HostFlags) cuda.Result {
 	if p == nil || bytes <= 0 {
 		return cuda.InvalidValue
 	}

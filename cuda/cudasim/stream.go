@@ -17,13 +17,13 @@ type stream struct {
 	queue
 	context  *context
 	handle   cuda.Stream
-	flags    uint32
+	flags    cuda.StreamFlags
 	capture  *capture
 	captured []*node // what the next captured operation follows
 	gone     bool    // destroyed; what is enqueued still runs
 }
 
-func (s *Sim) newStream(x *context, flags uint32) *stream {
+func (s *Sim) newStream(x *context, flags cuda.StreamFlags) *stream {
 	return &stream{queue: queue{actor: s.newActor()}, context: x, flags: flags}
 }
 
@@ -44,7 +44,7 @@ func sortedStreams(p *Process) []*stream {
 	return all
 }
 
-func (c *call) streamCreate(flags uint32, _ int) (cuda.Stream, cuda.Result) {
+func (c *call) streamCreate(flags cuda.StreamFlags, _ int) (cuda.Stream, cuda.Result) {
 	if flags > cuda.StreamNonBlocking {
 		return 0, cuda.InvalidValue
 	}

@@ -93,7 +93,7 @@ func (p *Process) bindContexts(d *cuda.Driver) {
 }
 
 func (p *Process) bindStreams(d *cuda.Driver) {
-	d.StreamCreateWithPriority = func(flags uint32, priority int) (cuda.Stream, cuda.Result) {
+	d.StreamCreateWithPriority = func(flags cuda.StreamFlags, priority int) (cuda.Stream, cuda.Result) {
 		return get(p, "StreamCreateWithPriority", needsContext, func(c *call) (cuda.Stream, cuda.Result) { return c.streamCreate(flags, priority) })
 	}
 	on := func(function string, n need, f func(c *call, st *stream) cuda.Result) func(cuda.Stream) cuda.Result {
@@ -116,7 +116,7 @@ func (p *Process) bindStreams(d *cuda.Driver) {
 	d.StreamWriteValue32 = func(h cuda.Stream, at cuda.Pointer, value uint32) cuda.Result {
 		return on("StreamWriteValue32", needsContext, func(c *call, st *stream) cuda.Result { return c.streamWriteValue32(st, at, value) })(h)
 	}
-	d.StreamWaitValue32 = func(h cuda.Stream, at cuda.Pointer, value, flags uint32) cuda.Result {
+	d.StreamWaitValue32 = func(h cuda.Stream, at cuda.Pointer, value uint32, flags cuda.WaitFlags) cuda.Result {
 		return on("StreamWaitValue32", needsContext, func(c *call, st *stream) cuda.Result { return c.streamWaitValue32(st, at, value, flags) })(h)
 	}
 	d.MemcpyAsync = func(dst, src cuda.Pointer, bytes int, h cuda.Stream) cuda.Result {
@@ -186,7 +186,7 @@ func (p *Process) bindCapture(d *cuda.Driver) {
 }
 
 func (p *Process) bindEvents(d *cuda.Driver) {
-	d.EventCreate = func(flags uint32) (cuda.Event, cuda.Result) {
+	d.EventCreate = func(flags cuda.EventFlags) (cuda.Event, cuda.Result) {
 		return get(p, "EventCreate", needsContext, func(c *call) (cuda.Event, cuda.Result) { return c.eventCreate(flags) })
 	}
 	d.EventDestroy = func(e cuda.Event) cuda.Result {
@@ -224,7 +224,7 @@ func (p *Process) bindMemory(d *cuda.Driver) {
 	d.IpcGetMemHandle = func(at cuda.Pointer) (cuda.IPCHandle, cuda.Result) {
 		return get(p, "IpcGetMemHandle", needsContext, func(c *call) (cuda.IPCHandle, cuda.Result) { return c.ipcGetMemHandle(at) })
 	}
-	d.IpcOpenMemHandle = func(h *cuda.IPCHandle, flags uint32) (cuda.Pointer, cuda.Result) {
+	d.IpcOpenMemHandle = func(h *cuda.IPCHandle, flags cuda.IPCFlags) (cuda.Pointer, cuda.Result) {
 		return get(p, "IpcOpenMemHandle", needsContext, func(c *call) (cuda.Pointer, cuda.Result) { return c.ipcOpenMemHandle(h, flags) })
 	}
 	d.IpcCloseMemHandle = func(at cuda.Pointer) cuda.Result {
@@ -233,13 +233,13 @@ func (p *Process) bindMemory(d *cuda.Driver) {
 }
 
 func (p *Process) bindHost(d *cuda.Driver) {
-	d.MemHostAlloc = func(bytes int, flags uint32) (unsafe.Pointer, cuda.Result) {
+	d.MemHostAlloc = func(bytes int, flags cuda.HostFlags) (unsafe.Pointer, cuda.Result) {
 		return get(p, "MemHostAlloc", needsContext|breaksCapture, func(c *call) (unsafe.Pointer, cuda.Result) { return c.memHostAlloc(bytes, flags) })
 	}
 	d.MemFreeHost = func(at unsafe.Pointer) cuda.Result {
 		return p.do("MemFreeHost", needsContext|breaksCapture, func(c *call) cuda.Result { return c.memFreeHost(at) })
 	}
-	d.MemHostRegister = func(at unsafe.Pointer, bytes int, flags uint32) cuda.Result {
+	d.MemHostRegister = func(at unsafe.Pointer, bytes int, flags cuda.HostFlags) cuda.Result {
 		return p.do("MemHostRegister", needsContext|breaksCapture, func(c *call) cuda.Result { return c.memHostRegister(at, bytes, flags) })
 	}
 	d.MemHostUnregister = func(at unsafe.Pointer) cuda.Result {

@@ -33,7 +33,7 @@ func (c *call) ipcGetMemHandle(p cuda.Pointer) (cuda.IPCHandle, cuda.Result) {
 }
 
 // ipcOpenMemHandle maps a handle once for each context, and counts how often.
-func (c *call) ipcOpenMemHandle(h *cuda.IPCHandle, flags uint32) (cuda.Pointer, cuda.Result) {
+func (c *call) ipcOpenMemHandle(h *cuda.IPCHandle, flags cuda.IPCFlags) (cuda.Pointer, cuda.Result) {
 	m := c.sim.exports[string(h[:tokenBytes])]
 	switch {
 	case flags != cuda.IPCLazyPeerAccess:

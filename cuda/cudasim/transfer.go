@@ -141,7 +141,7 @@ const (
 	waitNor = 3
 )
 
-func (c *call) streamWaitValue32(st *stream, at cuda.Pointer, value, flags uint32) cuda.Result {
+func (c *call) streamWaitValue32(st *stream, at cuda.Pointer, value uint32, flags cuda.WaitFlags) cuda.Result {
 	if at%4 != 0 || flags > waitNor {
 		return cuda.InvalidValue
 	}
@@ -169,7 +169,7 @@ func (c *call) streamWaitValue32(st *stream, at cuda.Pointer, value, flags uint3
 	})
 }
 
-func compare(now, value, flags uint32) bool {
+func compare(now, value uint32, flags cuda.WaitFlags) bool {
 	switch flags {
 	case cuda.WaitGreaterEqual:
 		return int32(now-value) >= 0
@@ -181,7 +181,7 @@ func compare(now, value, flags uint32) bool {
 	return now|value != ^uint32(0)
 }
 
-func waitText(m *memory, at int, value, flags uint32) string {
+func waitText(m *memory, at int, value uint32, flags cuda.WaitFlags) string {
 	how := [...]string{"is at least", "is", "has a bit of", "lacks a bit of"}[flags]
 	return fmt.Sprintf("waits until word %d of %v, which is %d, %s %d", at/4, m, m.get(at), how, value)
 }

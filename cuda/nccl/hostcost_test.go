@@ -30,7 +30,7 @@ func muteDriver(d *cuda.Driver, quiet *atomic.Bool) *cuda.Driver {
 		}
 		return c, r
 	}
-	m.EventCreate = func(flags uint32) (cuda.Event, cuda.Result) {
+	m.EventCreate = func(flags cuda.EventFlags) (cuda.Event, cuda.Result) {
 		if quiet.Load() { // an event belongs to the context that the thread really has
 			if r := d.CtxSetCurrent(context); r != cuda.Success {
 				return 0, r

@@ -67,7 +67,7 @@ func deafened(driver *cuda.Driver) (*cuda.Driver, *deaf) {
 	d := *driver
 	x := &deaf{names: map[cuda.Function]string{}, words: map[cuda.Stream]bool{}, events: map[cuda.Stream]bool{}, meets: map[cuda.Stream]int{}}
 	d.ModuleGetFunction = x.named(driver)
-	d.StreamWaitValue32 = func(s cuda.Stream, at cuda.Pointer, value, flags uint32) cuda.Result {
+	d.StreamWaitValue32 = func(s cuda.Stream, at cuda.Pointer, value uint32, flags cuda.WaitFlags) cuda.Result {
 		if x.skips(x.words, s) {
 			return cuda.Success
 		}

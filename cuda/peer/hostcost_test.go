@@ -32,7 +32,7 @@ func mute(d *cuda.Driver) *muted {
 		}
 		return d.CtxGetCurrent()
 	}
-	m.EventCreate = func(flags uint32) (cuda.Event, cuda.Result) {
+	m.EventCreate = func(flags cuda.EventFlags) (cuda.Event, cuda.Result) {
 		if c := m.context.Load(); c != 0 { // an event belongs to the context that the thread really has
 			if r := d.CtxSetCurrent(cuda.Context(c)); r != cuda.Success {
 				return 0, r

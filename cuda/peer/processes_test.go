@@ -122,7 +122,7 @@ func (f *forgetful) beside() bool {
 
 func (f *forgetful) driver() *cuda.Driver {
 	d := f.Driver
-	d.StreamCreateWithPriority = func(flags uint32, priority int) (cuda.Stream, cuda.Result) {
+	d.StreamCreateWithPriority = func(flags cuda.StreamFlags, priority int) (cuda.Stream, cuda.Result) {
 		s, r := f.StreamCreateWithPriority(flags, priority)
 		if f.begun.Load() {
 			f.stream.CompareAndSwap(0, uintptr(s))

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"unsafe"
+	"slices"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -48,27 +48,17 @@ func sum(ctx context.Context, g *pg.Group, device *cuda.Device) (total float32, 
 		return 0, err
 	}
 	defer t.Leave()
-	const n = 1 << 20
-	x, err := t.Alloc(4 * n)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, t.Free(x)) }()
-	result, err := t.AllocHost(4) // pinned memory
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, t.FreeHost(result)) }()
 	stream, err := t.NewStream(0)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, g.Close(), t.DestroyStream(stream)) }() // in this order: a group uses its streams till its end
-	mine := float32(g.Rank() + 1)
-	err = errors.Join(
-		t.Set32(x, *(*uint32)(unsafe.Pointer(&mine)), n, stream),
-		g.AllReduce(peer.OnStream(ctx, stream), colligo.OnDevice(device.Place(), uintptr(x), n, colligo.Float32), colligo.Sum),
-		t.Copy(result.Device, x, 4, stream), // behind the sum, for it is on the same stream
-		t.Synchronize(stream))
-	return *(*float32)(unsafe.Pointer(&result.Bytes[0])), err
+	defer func() { err = errors.Join(err, t.DestroyStream(stream)) }()
+	x, err := cuda.ArrayOf(t, slices.Repeat([]float32{float32(g.Rank() + 1)}, 1<<20), stream)
+	if err != nil {
+		return 0, errors.Join(err, g.Close())
+	}
+	defer func() { err = errors.Join(err, g.Close(), x.Free(t)) }() // in this order: a group uses memory and streams till its end
+	result := make([]float32, 1)
+	err = errors.Join(g.AllReduce(peer.OnStream(ctx, stream), x.Tensor(), colligo.Sum), x.Read(t, result, stream))
+	return result[0], err
 }

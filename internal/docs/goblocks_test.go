@@ -35,7 +35,7 @@ var packages = map[string]string{
 var declared = map[string]string{
 	"ctx": "context.Context", "g": "*pg.Group", "err": "error", "x": "[]float32", "t": "colligo.Tensor", "gpu": "colligo.Device",
 	"step": "func(context.Context, *pg.Group) error", "rank": "int", "size": "int",
-	"in": "colligo.Tensor", "out": "colligo.Tensor", "device": "*cuda.Device", "stream": "cuda.Stream", "tlsConfig": "*tls.Config",
+	"in": "colligo.Tensor", "out": "colligo.Tensor", "device": "*cuda.Device", "stream": "cuda.Stream", "thread": "cuda.Thread", "result": "[]float32", "tlsConfig": "*tls.Config",
 }
 
 // TestGoBlocks compiles all Go blocks by one command, each as a package of its own that exists in an overlay alone.

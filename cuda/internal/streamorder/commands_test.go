@@ -17,7 +17,7 @@ func TestCommandsStop(t *testing.T) {
 	cudasim.Limit(t, sim)
 	defer sim.Close()
 	d := *sim.Driver()
-	d.StreamWaitValue32 = func(cuda.Stream, cuda.Pointer, uint32, uint32) cuda.Result { return cuda.NotSupported }
+	d.StreamWaitValue32 = func(cuda.Stream, cuda.Pointer, uint32, cuda.WaitFlags) cuda.Result { return cuda.NotSupported }
 	device, err := d.Device(0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, device.Close()) }()
