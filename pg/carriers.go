@@ -295,7 +295,7 @@ func (g *Group) enter(o *op.Op) {
 		g.control.TellRoot(uint64(o.Seq), to)
 	}
 	if rooted {
-		g.control.Kept(uint64(o.Seq), (&events{g}).compare)
+		g.control.Kept(uint64(o.Seq))
 	}
 }
 

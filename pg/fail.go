@@ -12,8 +12,9 @@ import (
 
 // listen makes the group's end of the control channel. It is called before the mesh opens.
 func (g *Group) listen() {
+	compare := (&events{g}).compare
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
-		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake,
+		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake, Compare: compare,
 		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
 	p := &g.parting
 	p.member, p.failed, p.limit, p.departed, p.tell = &g.member, g.Err, g.limits.now, g.forming.Departed.Has, g.control.Tell
@@ -25,7 +26,7 @@ func (g *Group) listen() {
 	}
 	g.control.Handle(control.Abort, g.handler.takeOver)
 	g.control.Handle(control.Called, func(peer int, m *control.Message) {
-		(&events{g}).compare(peer, m)
+		compare(peer, m)
 		g.parting.missed(peer, m)
 	})
 	g.control.Handle(control.Parting, g.parting.heard)

@@ -21,6 +21,9 @@ type Config struct {
 	Left         func() []int                // the peers that have closed the group; may be nil
 	Wake         func()                      // has the progress engine look again
 
+	// Compare holds what a peer has called in a collective against what this rank called.
+	Compare func(peer int, m *Message)
+
 	// Inquire has f called once with where the collective at hand stands, nil if there is none; f does not wait. It reports false
 	// if nothing is under way. It may be nil.
 	Inquire func(f func(*Standing)) bool

@@ -84,8 +84,8 @@ func (c *Channel) Keep(peer int, m *Message) bool {
 	return true
 }
 
-// Kept has f called with what peers have told of the collectives up to a sequence number, which this rank has entered.
-func (c *Channel) Kept(seq uint64, f func(peer int, m *Message)) {
+// Kept compares what peers have told of the collectives up to a sequence number, which this rank has entered.
+func (c *Channel) Kept(seq uint64) {
 	r := &c.roots
 	if !r.keeps.Load() {
 		return
@@ -94,7 +94,7 @@ func (c *Channel) Kept(seq uint64, f func(peer int, m *Message)) {
 	defer r.mu.Unlock()
 	r.kept = slices.DeleteFunc(r.kept, func(k kept) bool {
 		if k.m.Seq <= seq {
-			go f(k.peer, k.m) // the caller holds locks that f may need
+			go c.config.Compare(k.peer, k.m) // the caller holds locks that Compare may need
 		}
 		return k.m.Seq <= seq
 	})
