@@ -90,6 +90,7 @@ type Config struct {
 	Debug    DebugOptions    // what is checked to find mistakes
 
 	onDevices time.Duration // limit of an operation on a device; 0: Timeout
+	tlsFiles  tlsFiles      // of the environment, where TLS is nil
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.

@@ -132,6 +132,14 @@ var variables = []setting{
 		func(c *Config) *Toggle { return &c.Recorder.DumpOnlyActive }),
 	{Setting{"COLLIGO_TUNING", nil, "text", "", "path of a table by which algorithms are picked on the CPU, as bench -tune -o writes it; the same table on all ranks"},
 		func(c *Config) bool { return c.Tuning != nil }, applyTuning},
+	{Setting{"COLLIGO_TRANSPORT", nil, "auto shm tcp", "auto", "medium between ranks; auto is shm if all are on one Linux host, else tcp"},
+		func(c *Config) bool { return c.Transport != "" || c.Open != nil }, applyTransport},
+	text("COLLIGO_INTERFACE", "name or address of the network interface for tcp; by default the one that reaches the store", func(c *Config) *string { return &c.Interface }),
+	text("COLLIGO_COMPRESSION", "s2 or zstd compresses between hosts; by default nothing does", func(c *Config) *string { return &c.Compression }),
+	tlsFile("COLLIGO_TLS_CERT", "", "path of this rank's certificate; with the next two it encrypts tcp and the store, and lets in who has a certificate of the authority alone", func(f *tlsFiles) *string { return &f.cert }),
+	tlsFile("COLLIGO_TLS_KEY", "", "path of the certificate's key", func(f *tlsFiles) *string { return &f.key }),
+	tlsFile("COLLIGO_TLS_CA", "", "path of the certificate of the job's authority", func(f *tlsFiles) *string { return &f.ca }),
+	tlsFile("COLLIGO_TLS_NAME", "job", "name that the certificates of all ranks have", func(f *tlsFiles) *string { return &f.name }),
 
 	without("TORCH_NCCL_HIGH_PRIORITY", "streams belong to backends, and their priority to the backend's options"),
 	without("TORCH_NCCL_RETHROW_CUDA_ERRORS", "errors of a device are always the group's"),
@@ -183,7 +191,12 @@ func (c *Config) settle(env bootstrap.Lookup) error {
 	if c.Debug.Level == DebugDetail && desync == 0 {
 		c.Debug.Desync = On
 	}
-	return nil
+	if c.TLS != nil {
+		return nil
+	}
+	var err error
+	c.TLS, err = c.tlsFiles.load()
+	return err
 }
 
 func dumpAliases() []string {
@@ -243,6 +256,27 @@ func path(name string, aliases []string, meaning string, field func(*Config) *st
 			*field(c) = value
 			return nil
 		}}
+}
+
+func text(name, meaning string, field func(*Config) *string) setting {
+	return path(name, nil, meaning, field)
+}
+
+func tlsFile(name, def, meaning string, field func(*tlsFiles) *string) setting {
+	return setting{Setting{name, nil, "text", def, meaning}, func(c *Config) bool { return c.TLS != nil },
+		func(c *Config, _, value string) error {
+			*field(&c.tlsFiles) = value
+			return nil
+		}}
+}
+
+func applyTransport(c *Config, _, value string) error {
+	switch value {
+	case "auto", "shm", "tcp":
+		c.Transport = value
+		return nil
+	}
+	return errors.New("want auto, shm or tcp")
 }
 
 // applyHeartbeat takes 0 for no limit, as PyTorch's tests give it.

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"crypto/tls"
 	"math"
 	"os"
 	"path/filepath"
@@ -43,8 +44,14 @@ func TestSettings(t *testing.T) {
 		want func(c *Config) any
 		is   any
 	}{
-		"own name": {map[string]string{"COLLIGO_NAN_CHECK": "Yes"}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, On},
-		"alias":    {map[string]string{"TORCH_NCCL_NAN_CHECK": "t"}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, On},
+		"own name":            {map[string]string{"COLLIGO_NAN_CHECK": "Yes"}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, On},
+		"alias":               {map[string]string{"TORCH_NCCL_NAN_CHECK": "t"}, Config{}, func(c *Config) any { return c.Debug.NaNCheck }, On},
+		"transport":           {map[string]string{"COLLIGO_TRANSPORT": "tcp"}, Config{}, func(c *Config) any { return c.Transport }, "tcp"},
+		"program's transport": {map[string]string{"COLLIGO_TRANSPORT": "tcp"}, Config{Transport: "shm"}, func(c *Config) any { return c.Transport }, "shm"},
+		"interface":           {map[string]string{"COLLIGO_INTERFACE": "eth1"}, Config{}, func(c *Config) any { return c.Interface }, "eth1"},
+		"compression":         {map[string]string{"COLLIGO_COMPRESSION": "zstd"}, Config{}, func(c *Config) any { return c.Compression }, "zstd"},
+		"no TLS":              {nil, Config{}, func(c *Config) any { return c.TLS == nil }, true},
+		"program's TLS":       {map[string]string{"COLLIGO_TLS_CERT": "/nowhere"}, Config{TLS: &tls.Config{ServerName: "own"}}, func(c *Config) any { return c.TLS.ServerName }, "own"},
 		"own name before alias": {map[string]string{"COLLIGO_FR_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Config{},
 			func(c *Config) any { return c.Recorder.Entries }, 7},
 		"first alias before second": {map[string]string{"TORCH_NCCL_TRACE_BUFFER_SIZE": "7", "TORCH_FR_BUFFER_SIZE": "8"}, Config{},
