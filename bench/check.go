@@ -1,13 +1,46 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/pg/backend"
 )
 
 // inOneProcess reports whether this process runs all ranks.
 func (o *options) inOneProcess() bool { return o.threads || o.transport == inProcess }
+
+// onNCCL reports whether NCCL carries the operations on GPUs.
+func (o *options) onNCCL() bool { return o.backend == nccl.Name || o.transport == nccl.Name }
+
+// plans names the plans whose steps NCCL carries; empty if it runs algorithms of its own.
+func (o *options) plans() string {
+	if o.transport != nccl.Name {
+		return ""
+	}
+	return cmp.Or(o.algo, nccl.PlansRing)
+}
+
+// checkTransport refuses what does not go with plans over NCCL.
+func (o *options) checkTransport() error {
+	switch {
+	case o.transport != nccl.Name:
+		return nil
+	case o.device != onCUDA:
+		return fmt.Errorf("-transport nccl: NCCL knows tensors on GPUs only; this is -device %s", o.device)
+	case o.backend == backend.Native:
+		return fmt.Errorf("-transport nccl: not with -backend %s, whose GPUs see each other's memory", o.backend)
+	case o.algo != "" && o.algo != nccl.PlansRing && o.algo != nccl.PlansTree:
+		return fmt.Errorf("-algo %s: over NCCL there are %s and %s", o.algo, nccl.PlansRing, nccl.PlansTree)
+	case o.tune || o.register:
+		return fmt.Errorf("-transport nccl: neither -tune nor -register goes with it")
+	}
+	return nil
+}
 
 // checkAll checks the flags for each number of ranks.
 func (o *options) checkAll(p process) error {
@@ -41,8 +74,8 @@ func (o *options) check(p process) error {
 		return fmt.Errorf("-markdown, and -ranks %v: only where bench starts a process for each rank", &o.rankCounts)
 	case len(o.rankCounts) > 1 && o.plot != "" && !o.markdown && !o.json:
 		return fmt.Errorf("-plot with -ranks %v: only with -markdown or -json, which bring all runs together", &o.rankCounts)
-	case !slices.Contains([]string{"auto", "shm", "tcp", inProcess}, o.transport):
-		return fmt.Errorf("-transport %s: there are auto, shm, tcp and inproc", o.transport)
+	case !slices.Contains([]string{"auto", "shm", "tcp", inProcess, nccl.Name}, o.transport):
+		return fmt.Errorf("-transport %s: there are auto, shm, tcp, inproc and nccl", o.transport)
 	case o.ranks < 1:
 		return fmt.Errorf("-ranks %d: at least one rank is needed", o.ranks)
 	case o.root < 0 || o.root >= o.ranks:
@@ -65,7 +98,7 @@ func (o *options) check(p process) error {
 	if _, err := o.cases(); err != nil {
 		return err
 	}
-	if err := o.checkDevice(); err != nil {
+	if err := errors.Join(o.checkDevice(), o.checkTransport()); err != nil {
 		return err
 	}
 	_, err := o.variants()

@@ -81,8 +81,8 @@ func (o *options) checkDevice() error {
 		return fmt.Errorf("-compare %s: it has a process for each rank, and so must colligo have", o.compare)
 	case o.isExternal():
 		return o.checkMemory(hostBytes())
-	case o.nccl != "" && o.compare == "":
-		return fmt.Errorf("-nccl %s: only -compare nccl uses it", o.nccl)
+	case o.nccl != "" && o.compare == "" && !o.onNCCL():
+		return fmt.Errorf("-nccl %s: only -compare nccl, -backend nccl and -transport nccl use it", o.nccl)
 	case o.graph < 0:
 		return fmt.Errorf("-graph %d: the number of operations is at least 1", o.graph)
 	case o.device == onCUDA && o.compare != "" && o.ranks > o.machine.devices:

@@ -24,13 +24,13 @@ type environment struct {
 	index    int           // of the device
 }
 
-// withNCCL gives the backend of that name its options.
-func (o *options) withNCCL(ctx context.Context) (context.Context, error) {
-	l, err := nccl.Open(o.nccl)
+// withNCCL gives the backend of that name its options. As a transport it carries plans, by default those of the ring.
+func (o *options) withNCCL(ctx context.Context, p process) (context.Context, error) {
+	l, err := p.library(o.nccl)
 	if err != nil {
 		return ctx, err
 	}
-	return nccl.With(ctx, nccl.Options{Driver: o.machine.driver, Library: l, Timeout: o.timeout}), nil
+	return nccl.With(ctx, nccl.Options{Driver: o.machine.driver, Library: l, Timeout: o.timeout, Plans: o.plans()}), nil
 }
 
 // openEnvironment takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of
@@ -52,8 +52,8 @@ func (o *options) openEnvironment(ctx context.Context, g *pg.Group, v *variant, 
 	}
 	s.index = local % o.machine.devices
 	ctx = peer.With(ctx, peer.Options{Driver: o.machine.driver, Rules: v.rules, Memory: int(o.heap), Timeout: o.timeout})
-	if o.backend == nccl.Name {
-		if ctx, err = o.withNCCL(ctx); err != nil {
+	if o.onNCCL() {
+		if ctx, err = o.withNCCL(ctx, p); err != nil {
 			return s, ctx, err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
 )
 
 // onSim runs the program on a simulated machine, whose kernels know sums of float32 and bfloat16.
@@ -25,9 +27,12 @@ func onSim(t *testing.T, devices int, args ...string) outcome {
 		require.NoError(t, model.RegisterReduction(sim, d, colligo.KindSum))
 	}
 	var out, errs bytes.Buffer
+	library := ncclsim.New(sim.Driver(), ncclsim.Version)
 	code := run(args, process{environ: os.Environ(), stdout: &out, stderr: &errs, began: time.Now(),
-		open:   func() (*cuda.Driver, error) { return sim.Driver(), nil },
-		setenv: func(string, string) error { return nil }})
+		open:    func() (*cuda.Driver, error) { return sim.Driver(), nil },
+		library: func(string) (*nccl.Library, error) { return library.Library() },
+		setenv:  func(string, string) error { return nil }})
+	require.NoError(t, library.Close())
 	cudasim.Check(t, sim)
 	return outcome{code, out.String(), errs.String()}
 }
@@ -57,6 +62,35 @@ func TestSimulated(t *testing.T) {
 			}
 			require.Equal(t, 4, seen["all_reduce"])
 			require.Equal(t, 1, seen["barrier"])
+		})
+	}
+}
+
+// TestSimulatedOverNCCL has NCCL carry the steps of plans, and of other operations the whole.
+func TestSimulatedOverNCCL(t *testing.T) {
+	for _, c := range [][]string{
+		{"-ranks", "2", "-threads"},
+		{"-ranks", "3", "-threads"},
+		{"-ranks", "3", "-threads", "-algo", "tree"},
+	} {
+		t.Run(strings.Join(c, " "), func(t *testing.T) {
+			o := onSim(t, 3, append(c, "all", "-transport", "nccl", "-json", "-n", "2", "-w", "1", "-b", "0", "-e", "8Ki", "-f", "8192",
+				"-d", "float32,bfloat16")...)
+			require.Zero(t, o.code, o.stderr)
+			plans := "ring"
+			if len(c) > 3 {
+				plans = "tree"
+			}
+			seen := map[string]string{}
+			for line := range strings.Lines(o.stdout) {
+				r := recordOf(t, line)
+				require.Zero(t, *r.Wrong, "%+v", r)
+				require.Equal(t, "nccl", r.Transport)
+				seen[r.Collective] = r.Algo
+			}
+			require.Equal(t, plans, seen["all_reduce"])
+			require.Equal(t, plans, seen["reduce_scatter"])
+			require.Equal(t, "nccl", seen["gather"])
 		})
 	}
 }
@@ -111,6 +145,10 @@ func TestSimulatedMisuse(t *testing.T) {
 		args []string
 	}{
 		{"-compare mpi: there is nccl", []string{"all_reduce", "-compare", "mpi"}},
+		{"NCCL knows tensors on GPUs only", []string{"all_reduce", "-transport", "nccl", "-device", "cpu"}},
+		{"not with -backend peer", []string{"all_reduce", "-transport", "nccl", "-backend", "peer"}},
+		{"over NCCL there are ring and tree", []string{"all_reduce", "-transport", "nccl", "-algo", "tiles"}},
+		{"neither -tune nor -register", []string{"all_reduce", "-transport", "nccl", "-tune"}},
 		{"these are 3 ranks and 2 GPUs", []string{"all_reduce", "-compare", "nccl", "-ranks", "3"}},
 		{"-nccl x: only -compare", []string{"all_reduce", "-nccl", "x"}},
 		{"-graph -1", []string{"all_reduce", "-graph", "-1"}},

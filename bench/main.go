@@ -27,11 +27,12 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
 )
 
 func main() {
 	os.Exit(run(os.Args[1:], process{environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
-		open: cuda.Open, setenv: os.Setenv, began: time.Now()}))
+		open: cuda.Open, library: nccl.Open, setenv: os.Setenv, began: time.Now()}))
 }
 
 // process is what the program gets from the system.
@@ -39,6 +40,7 @@ type process struct {
 	environ        []string
 	stdout, stderr io.Writer
 	open           func() (*cuda.Driver, error)
+	library        func(path string) (*nccl.Library, error)
 	setenv         func(name, value string) error // for the libraries in this process
 	began          time.Time
 }

@@ -96,7 +96,7 @@ func (o *options) flags() *flag.FlagSet {
 	f.SetOutput(io.Discard)
 	f.Var(&o.rankCounts, "ranks", "start `N` processes on this machine, or N,M,... one run after another; where RANK is set, join instead")
 	f.StringVar(&o.device, "device", "auto", "`where` the tensors are: auto, cpu or cuda")
-	f.StringVar(&o.transport, "transport", "auto", "`medium` between ranks: auto, shm, tcp, or inproc for all ranks in one process, without either")
+	f.StringVar(&o.transport, "transport", "auto", "`medium` between ranks: auto, shm, tcp, inproc for all ranks in one process, without either, or nccl: plans whose steps NCCL carries between GPUs")
 	f.BoolVar(&o.threads, "threads", false, "run all ranks in one process, each on its own GPU if there are enough")
 	f.StringVar(&o.algo, "algo", "", "`name` of the algorithm to use instead of the table's choice; see -choices")
 	f.Var(&o.heap, "heap", "`bytes` of GPU memory that each rank sets aside for exchange with its peers, at most; 0 is the usual amount")

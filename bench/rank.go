@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store"
 )
@@ -143,10 +144,17 @@ func (o *options) config(v *variant, i int) pg.Config {
 	if i > 0 {
 		c.Name = fmt.Sprintf("tune-%d", i)
 	}
-	if o.transport != inProcess {
+	switch o.transport {
+	case inProcess:
+	case nccl.Name: // between the GPUs; the ranks meet as they can
+		c.Transport = "auto"
+	default:
 		c.Transport = o.transport
 	}
-	if o.backend != "" {
+	switch {
+	case o.onNCCL():
+		c.Backends = "cpu:host,cuda:" + nccl.Name
+	case o.backend != "":
 		c.Backends = "cpu:host,cuda:" + o.backend
 	}
 	return c

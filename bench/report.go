@@ -90,8 +90,8 @@ func (s *session) newReport(g *pg.Group, at *environment, v *variant, cases []te
 
 // medium is the transport that the group uses.
 func (r *report) medium() string {
-	if r.options.transport == inProcess {
-		return inProcess
+	if t := r.options.transport; t == inProcess || t == nccl.Name {
+		return t
 	}
 	return r.group.Transport()
 }
@@ -139,7 +139,9 @@ func (r *report) algorithm(x row) string {
 	switch {
 	case x.coll == plan.Send:
 		return "pair"
-	case r.options.device == onCUDA && r.options.backend == nccl.Name && x.coll != barrier:
+	case r.options.transport == nccl.Name && nccl.Plans(r.options.plans(), x.coll):
+		return r.options.plans()
+	case r.options.device == onCUDA && r.options.onNCCL() && x.coll != barrier:
 		return nccl.Name // which picks among its own algorithms
 	case r.options.device == onCUDA && x.coll != barrier:
 		return algorithmOf(r.variant.rules, x.coll, r.options.ranks, r.options.keyOf(x.testCase, x.count, x.bytes),

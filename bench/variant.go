@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
@@ -45,7 +46,7 @@ func (o *options) variants() ([]*variant, error) {
 		return o.candidatesOnGPU()
 	case o.tune:
 		return o.candidatesOnCPU()
-	case o.algo == "":
+	case o.algo == "" || o.transport == nccl.Name:
 		return []*variant{{rules: peer.DefaultRules()}}, nil
 	case o.device == onCUDA:
 		all, err := o.oneAlgorithm(peer.DefaultRules())

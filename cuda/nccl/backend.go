@@ -27,6 +27,11 @@ type Options struct {
 	Timeout      time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
 	Driver       *cuda.Driver  // nil opens the machine's
 	Library      *Library      // nil opens the machine's
+	// Plans has collectives carried out as plans of this library: PlansRing or PlansTree. NCCL only moves what a step sends, by
+	// ncclSend and ncclRecv, and this library's kernels reduce. So the order of summation is the planner's, and there is every reduction
+	// of the CPU's. Lists of tensors, blocks, and collectives that the planners lack stay NCCL's own. The same on all ranks; empty is
+	// NCCL's own for all.
+	Plans string
 }
 
 type optionsKey struct{}
@@ -54,6 +59,7 @@ type ncclBackend struct {
 	inBlock  bool
 	blockErr error
 	scratch  scratch
+	kernels  planKernels
 
 	mu      sync.Mutex
 	main    *Comm
@@ -94,6 +100,9 @@ func (b *ncclBackend) start(ctx context.Context, d colligo.Device, first func(co
 }
 
 func (b *ncclBackend) open(ctx context.Context, d colligo.Device, first func(context.Context) (*Comm, error)) (err error) {
+	if err := b.options.checkPlans(); err != nil {
+		return err
+	}
 	driver := b.options.Driver
 	if driver == nil {
 		if driver, err = cuda.Open(); err != nil {
@@ -210,7 +219,7 @@ func (b *ncclBackend) Close() error {
 		return errors.Join(b.Drain(t), b.leave())
 	})
 	free := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
-		return errors.Join(b.scratch.free(t), b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
+		return errors.Join(b.kernels.free(t), b.scratch.free(t), b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
 	})
 	return streamorder.Brief(errors.Join(end, free, b.device.Close()))
 }

@@ -34,6 +34,7 @@ func onRanks(t *testing.T, size int, o nccl.Options, f func(r *rank) error) *ncc
 	t.Helper()
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
 	cudasim.Limit(t, devices)
+	withKernels(t, devices, o)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 10 * time.Second})
 	require.NoError(t, err)

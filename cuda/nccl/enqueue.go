@@ -16,7 +16,7 @@ import (
 // Check implements streamorder.Carrier. It refuses tensors that the device cannot reach, and reductions that the library
 // does not have.
 func (b *ncclBackend) Check(_ cuda.Thread, c *backend.Call, _ cuda.Stream) error {
-	if c.Coll.Reduces() && c.Op.Kind() != colligo.KindPremulSum {
+	if c.Coll.Reduces() && c.Op.Kind() != colligo.KindPremulSum && b.planner(c) == nil {
 		if _, _, _, err := b.library.Reduced(c.DType, c.Op.Kind()); err != nil {
 			return err
 		}
@@ -40,6 +40,9 @@ func (b *ncclBackend) Enqueue(ctx context.Context, t cuda.Thread, c *backend.Cal
 		return err
 	}
 	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
+	if planner := b.planner(c); planner != nil {
+		return b.planned(t, c, shape, planner, s)
+	}
 	switch c.Coll {
 	case plan.Barrier:
 		return b.barrier(t, s)

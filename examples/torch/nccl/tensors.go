@@ -132,9 +132,9 @@ func encode(d colligo.DType, v []float64) []byte {
 		case colligo.Float32:
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
 		case colligo.BFloat16:
-			b = binary.LittleEndian.AppendUint16(b, uint16(math.Float32bits(float32(x))>>16))
+			b = binary.LittleEndian.AppendUint16(b, colligo.BFloat16FromFloat32(float32(x)))
 		case colligo.Float16:
-			b = binary.LittleEndian.AppendUint16(b, half(x))
+			b = binary.LittleEndian.AppendUint16(b, colligo.Float16FromFloat32(float32(x)))
 		case colligo.Int64:
 			b = binary.LittleEndian.AppendUint64(b, uint64(int64(x)))
 		default:
@@ -142,15 +142,6 @@ func encode(d colligo.DType, v []float64) []byte {
 		}
 	}
 	return b
-}
-
-// half returns a number of few digits as a float16.
-func half(x float64) uint16 {
-	if x == 0 {
-		return 0
-	}
-	fraction, exponent := math.Frexp(x)
-	return uint16((exponent+14)<<10) | uint16(fraction*2048)&0x3ff
 }
 
 // wrongError is a result that is not what it is to be.
