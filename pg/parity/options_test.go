@@ -69,7 +69,7 @@ func streamsOf(t *testing.T, f func(d *cuda.Driver)) {
 	d := simulated(t, 2)
 	spied := *d
 	var first, others atomic.Int32
-	spied.StreamCreateWithPriority = func(flags uint32, priority int) (cuda.Stream, cuda.Result) {
+	spied.StreamCreateWithPriority = func(flags cuda.StreamFlags, priority int) (cuda.Stream, cuda.Result) {
 		if _, greatest, _ := d.CtxGetStreamPriorityRange(); priority == greatest {
 			first.Add(1)
 		} else {
