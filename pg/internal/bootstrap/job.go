@@ -111,6 +111,10 @@ func (j *Job) Leave() error {
 // looked which rank has given up, and given it its second chance.
 const lingering = 3 * time.Second
 
+// away is how long no other rank is connected before this rank takes them for gone. A rank whose wait was cut short has closed
+// its connection, and comes back to look for the cause.
+const away = 200 * time.Millisecond
+
 // Linger keeps the store of the default group up for a while when this rank serves it and the group has not formed. Meanwhile
 // the ranks that are connected find out what this rank knows. Unless the cause is that the time is up, ranks that are on
 // their way get the chance, too.
@@ -129,7 +133,9 @@ func (j *Job) Linger(name string, size int, cause error) {
 		_ = store.NewPrefix(storePrefix(name), j.store).Wait(ctx, all...)
 	}
 	const own = 1 // connection
-	for j.server.Clients() > own && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond)
+	for last := time.Now(); time.Since(last) < away && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		if j.server.Clients() > own {
+			last = time.Now()
+		}
 	}
 }

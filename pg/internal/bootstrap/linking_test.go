@@ -56,6 +56,8 @@ func firstCause(t *testing.T) {
 	all[2].GiveUp(gone, whole)
 	time.AfterFunc(time.Second, func() { all[3].GiveUp(errors.New("no memory"), whole) })
 	require.ErrorContains(t, all[1].FirstCause(gone, nil), "has given up: no memory")
+	told := fmt.Errorf("rank 0 reported: rank 3: %w", colligo.ErrPeerLost)
+	require.ErrorContains(t, all[1].FirstCause(told, nil), "has given up: no memory")
 }
 
 // TestDoubt counts a rank as come whose process was thought dead, while its presence counts up, and else as dead.

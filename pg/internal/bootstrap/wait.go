@@ -218,7 +218,8 @@ func (f *Formation) FirstCause(err error, broken func() error) error {
 
 // consequence reports whether a rank could not form its group because another rank went away.
 func consequence(err error) bool {
-	return errors.As(err, new(*GaveUp)) || transport.Gone(err) && !storeLost(err)
+	lost := transport.Gone(err) || errors.Is(err, colligo.ErrPeerLost) // the latter where another rank reports the loss
+	return errors.As(err, new(*GaveUp)) || lost && !storeLost(err)
 }
 
 // GaveUp is the error of a rank whose group cannot form because another rank has given up.
