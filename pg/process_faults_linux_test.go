@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/trace"
 )
@@ -119,7 +120,7 @@ func suffer(t *testing.T, program, transport, call, fault string) (longest time.
 		margin = 4 * time.Second // a sample may run on a machine that is busy with other tests
 	}
 	job := newJob(t)
-	o := order{Config: config{Transport: transport, Timeout: faultLimit, Size: 4, Init: "tcp://" + freeAddress(t, "127.0.0.1")}}
+	o := order{Config: config{Transport: transport, Timeout: faultLimit, Size: 4, Init: "tcp://" + freeport.Address(t, "127.0.0.1")}}
 	for o.Config.Rank = range 4 {
 		o.Role, o.Arg = "faulty", call+"/"+fault+"/"
 		if o.Config.Rank == victim {

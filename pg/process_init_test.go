@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
@@ -29,32 +30,32 @@ func TestMeet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "meet")
 	for name, start := range map[string]func(t *testing.T, j *job){
 		"env": func(t *testing.T, j *job) {
-			addr := freeAddress(t, "127.0.0.1")
+			addr := freeport.Address(t, "127.0.0.1")
 			for rank := range size {
 				j.start(order{Role: "check"}, launched(rank, size, addr)...)
 			}
 		},
 		"Open MPI": func(t *testing.T, j *job) {
-			_, port, _ := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
+			port := freeport.Port(t, "127.0.0.1")
 			for rank := range size {
 				j.start(order{Role: "check"}, "OMPI_COMM_WORLD_LOCAL_SIZE=4", "OMPI_COMM_WORLD_SIZE=4", "MASTER_PORT="+port,
 					fmt.Sprintf("OMPI_COMM_WORLD_RANK=%d", rank))
 			}
 		},
 		"tcp with a query": func(t *testing.T, j *job) {
-			addr := freeAddress(t, "127.0.0.1")
+			addr := freeport.Address(t, "127.0.0.1")
 			for rank := range size {
 				j.start(order{Role: "check", Config: config{Init: fmt.Sprintf("tcp://%s?rank=%d&world_size=%d", addr, rank, size)}})
 			}
 		},
 		"IPv6": func(t *testing.T, j *job) {
-			addr := freeAddress(t, "::1")
+			addr := freeport.Address(t, "::1")
 			for rank := range size {
 				j.start(order{Role: "check", Config: config{Init: "tcp://" + addr, Rank: rank, Size: size, Transport: "tcp"}})
 			}
 		},
 		"host name": func(t *testing.T, j *job) {
-			_, port, _ := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
+			port := freeport.Port(t, "127.0.0.1")
 			for rank := range size {
 				j.start(order{Role: "check", Config: config{Init: "tcp://localhost:" + port, Rank: rank, Size: size, Transport: "tcp"}})
 			}
@@ -164,7 +165,7 @@ func TestWrongSize(t *testing.T) {
 		t.Run(fmt.Sprintf("rank=%d/size=%d", c.odd, c.size), func(t *testing.T) {
 			t.Parallel()
 			j := newJob(t)
-			j.meets = freeAddress(t, "127.0.0.1")
+			j.meets = freeport.Address(t, "127.0.0.1")
 			o := order{Role: "check", Config: config{Init: "tcp://" + j.meets, Size: 5}}
 			var others []*rankProcess
 			for o.Config.Rank = range 5 {

@@ -5,18 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // patience is how long a test waits for anything of a process.
@@ -70,7 +70,7 @@ func launch(t *testing.T, size int, o order, change func(rank int, o *order)) *j
 	t.Helper()
 	j := newJob(t)
 	if o.Config.Init == "" && o.Config.StoreAt == "" {
-		j.meets = freeAddress(t, "127.0.0.1")
+		j.meets = freeport.Address(t, "127.0.0.1")
 		o.Config.Init = "tcp://" + j.meets
 	}
 	for rank := range size {
@@ -232,26 +232,6 @@ func (j *job) tidy() {
 	entries, err := os.ReadDir(j.dir)
 	require.NoError(j.t, err)
 	require.Empty(j.t, entries)
-}
-
-// nextPort counts through ports below those that the system hands out by itself. So no other job's socket can take one
-// between its choice and its use. Processes of this test begin at different places.
-var nextPort atomic.Int64
-
-// freeAddress returns an address of this host with a port that nobody listens at.
-func freeAddress(t *testing.T, host string) string {
-	t.Helper()
-	const first, ports = 20_000, 12_000
-	for range ports {
-		port := first + (int64(os.Getpid())*64+nextPort.Add(1))%ports
-		addr := net.JoinHostPort(host, fmt.Sprint(port))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			require.NoError(t, l.Close())
-			return addr
-		}
-	}
-	t.Fatalf("no free port of %s between %d and %d", host, first, first+ports)
-	return ""
 }
 
 // blamed matches whom an error is about.

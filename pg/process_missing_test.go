@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // TestNeverEnters has a rank that does not come to an operation. The others say so on one line.
@@ -44,7 +46,7 @@ func TestNeverComes(t *testing.T) {
 				t.Parallel()
 				init, says := "file://"+t.TempDir()+"/meet", fmt.Sprintf("rank %d has not come", absent)
 				if store == "tcp" {
-					init = "tcp://" + freeAddress(t, "127.0.0.1")
+					init = "tcp://" + freeport.Address(t, "127.0.0.1")
 				}
 				if store == "tcp" && absent == 0 { // nobody serves the store
 					says = "the store of rank 0 at 127.0.0.1:"
@@ -79,7 +81,7 @@ func stayAway(t *testing.T, absent int, c config, says string) {
 func TestLateForStore(t *testing.T) {
 	t.Parallel()
 	job := newJob(t)
-	o := order{Role: "check", Config: config{Init: "tcp://" + freeAddress(t, "127.0.0.1"), Size: 3}}
+	o := order{Role: "check", Config: config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Size: 3}}
 	for _, rank := range []int{2, 1, 0} {
 		o.Config.Rank = rank
 		if rank == 0 {

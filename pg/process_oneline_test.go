@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/trace"
 )
@@ -20,7 +21,7 @@ func TestOneLineEach(t *testing.T) {
 			t.Parallel()
 			needs(t, transport)
 			dir, job := t.TempDir(), newJob(t)
-			o := order{Role: "loop", Arg: "all_reduce", Config: config{Init: "tcp://" + freeAddress(t, "127.0.0.1"), Size: 5,
+			o := order{Role: "loop", Arg: "all_reduce", Config: config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Size: 5,
 				Transport: transport, Timeout: 20 * time.Second}}
 			for o.Config.Rank = range 5 {
 				job.start(o, "COLLIGO_DUMP_ON_TIMEOUT=1", "COLLIGO_FR_DUMP_TEMP_FILE="+dir+"/rank_")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -26,7 +27,7 @@ func (p *rankProcess) logged(text string) (all []string) {
 // TestSaysWhoIsMissing has a rank stay away. The others say so on one line after 5 s and on the next after 15.
 func TestSaysWhoIsMissing(t *testing.T) {
 	t.Parallel()
-	saysWhoIsMissing(t, "tcp://"+freeAddress(t, "127.0.0.1"))
+	saysWhoIsMissing(t, "tcp://"+freeport.Address(t, "127.0.0.1"))
 }
 
 // TestSaysWhoIsMissingInFile does the same with a file store. It is no subtest, since a test that takes so long is to begin first.
@@ -67,7 +68,7 @@ func TestSaysThatThereIsNoStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr := freeAddress(t, "127.0.0.1")
+			addr := freeport.Address(t, "127.0.0.1")
 			if c.serve != nil {
 				l, err := net.Listen("tcp", addr)
 				require.NoError(t, err)
@@ -108,7 +109,7 @@ func TestSaysWhatFormed(t *testing.T) {
 			t.Parallel()
 			needs(t, c.transport)
 			job := newJob(t)
-			o := order{Role: "check", Config: config{Init: "tcp://" + freeAddress(t, "127.0.0.1"), Size: 2, Transport: c.transport}}
+			o := order{Role: "check", Config: config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Size: 2, Transport: c.transport}}
 			for o.Config.Rank = range 2 {
 				job.start(o, "COLLIGO_DEBUG=INFO")
 			}
@@ -130,7 +131,7 @@ func TestSaysWhatFormed(t *testing.T) {
 func TestConnectTimeoutOfEnvironment(t *testing.T) {
 	t.Setenv("COLLIGO_CONNECT_TIMEOUT_SEC", "1")
 	began := time.Now()
-	_, err := pg.Init(t.Context(), pg.Config{Init: "tcp://" + freeAddress(t, "127.0.0.1"), Rank: 1, Size: 2})
+	_, err := pg.Init(t.Context(), pg.Config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Rank: 1, Size: 2})
 	require.ErrorContains(t, err, "cannot be reached")
 	require.Less(t, time.Since(began), 5*time.Second)
 	t.Setenv("COLLIGO_CONNECT_TIMEOUT_SEC", "soon")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // TestStatic builds a program that imports pg only, for Linux and without cgo: it asks for no dynamic linker, carries no
@@ -35,7 +37,7 @@ func TestStatic(t *testing.T) {
 		require.False(t, strings.Contains(dep.Path, "purego"), dep.Path)
 	}
 	needs(t, "shm") // from here on it has to run
-	addr := freeAddress(t, "127.0.0.1")
+	addr := freeport.Address(t, "127.0.0.1")
 	outs := make(chan string)
 	for rank := range 2 {
 		cmd := exec.Command(program)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/store"
 )
 
@@ -55,7 +56,7 @@ func pester(t *testing.T, addr string) (from []string) {
 // TestStrangersAtStore pesters the store before the group has formed and after. The group forms and works.
 func TestStrangersAtStore(t *testing.T) {
 	t.Parallel()
-	addr := freeAddress(t, "127.0.0.1")
+	addr := freeport.Address(t, "127.0.0.1")
 	j := newJob(t)
 	o := order{Role: "late", Config: config{Init: "tcp://" + addr, Size: 3}}
 	first := j.start(o)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/flight"
 )
@@ -25,7 +26,7 @@ import (
 func watchJob(t *testing.T, o order, env ...string) *job {
 	t.Helper()
 	job := newJob(t)
-	o.Config.Init, o.Config.Size = "tcp://"+freeAddress(t, "127.0.0.1"), 2
+	o.Config.Init, o.Config.Size = "tcp://"+freeport.Address(t, "127.0.0.1"), 2
 	for o.Config.Rank = range 2 {
 		job.start(o, env...)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
 
@@ -117,7 +118,7 @@ func TestWiresDiffer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			meets := "tcp://" + freeAddress(t, "127.0.0.1")
+			meets := "tcp://" + freeport.Address(t, "127.0.0.1")
 			j := launch(t, 2, order{Role: "check", Config: config{Transport: "tcp", Init: meets}}, func(rank int, o *order) {
 				if rank == 1 {
 					o.Config = c.odd

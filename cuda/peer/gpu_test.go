@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -135,14 +135,7 @@ func (r *rank) pairs(n int) error {
 // children are the commands that run TestGPUChild for each rank of a group.
 func children(t *testing.T, size int, flags ...string) (all []*exec.Cmd) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	at := freeport.Address(t, "127.0.0.1")
 	for i := range size {
 		url := fmt.Sprintf("tcp://%s?rank=%d&world_size=%d", at, i, size)
 		all = append(all, exec.CommandContext(t.Context(), os.Args[0], append(flags, "-test.run=^TestGPUChild$", "-test.v",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/freeport"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/pgtest"
 )
@@ -15,10 +16,7 @@ import (
 // TestRun trains, and reads the pages of each rank meanwhile.
 func TestRun(t *testing.T) {
 	pgtest.RunWith(t, 2, pgtest.Options{RealTime: true}, func(t *testing.T, g *pg.Group) {
-		l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
-		require.NoError(t, err)
-		address := l.Addr().String()
-		require.NoError(t, l.Close())
+		address := freeport.Address(t, "127.0.0.1")
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		page := func(name string) string {
 			answer, err := client.Get("http://" + address + "/debug/colligo/" + name)

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // byEnvironment names the variable that has a rank of a test take its files from the environment.
@@ -73,11 +74,7 @@ func job(t *testing.T, dir string, limit time.Duration, certs ...string) (outs [
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
-	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
+	port := freeport.Port(t, "127.0.0.1")
 	var ranks sync.WaitGroup
 	for rank, cert := range certs {
 		ranks.Go(func() {

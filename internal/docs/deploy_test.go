@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert/yaml"
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // deployed reads a file of the folder deploy.
@@ -202,7 +203,7 @@ func ranksOf(t *testing.T, c container, index string, size int, host string) {
 	build.Dir = root
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", said)
-	port := freePort(t)
+	port := freeport.Port(t, "127.0.0.1")
 	outs, errs := make([]string, size), make([]error, size)
 	var ranks sync.WaitGroup
 	for rank := range size {
@@ -419,15 +420,4 @@ func settingsText(t *testing.T) string {
 	require.NoError(t, err)
 	require.NoError(t, list.Wait())
 	return string(text)
-}
-
-// freePort returns a port at which nobody listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // limits of the ranks: longer than the 5 s after which a rank that waits says so, and short for a test.
@@ -45,7 +46,7 @@ type outcome struct {
 // run starts all processes, waits for them and returns what they said.
 func (f *failure) run(t *testing.T) *outcome {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.Port(t, "127.0.0.1")
 	env := append(os.Environ(), "WORLD_SIZE="+strconv.Itoa(f.size), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
 		fmt.Sprintf("COLLIGO_CONNECT_TIMEOUT_SEC=%d", limits), fmt.Sprintf("COLLIGO_TIMEOUT_SEC=%d", limits),
 		"COLLIGO_FR_DUMP_TEMP_FILE="+t.TempDir()+"/rank_")
@@ -137,15 +138,4 @@ func (o *outcome) String() string {
 		fmt.Fprintf(&b, "%5.1fs process %d: %s\n", o.ended[i].Seconds(), i, o.codes[i])
 	}
 	return b.String()
-}
-
-// freePort returns a port at which nobody listens.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if !assert.NoError(t, err) {
-		return "0"
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }

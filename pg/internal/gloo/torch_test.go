@@ -5,7 +5,6 @@ package gloo_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/freeport"
 )
 
 // job is ranks of both languages that carry out the same operations.
@@ -33,10 +34,7 @@ func (j *job) run(t *testing.T) []ended {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ops")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(j.ops, "\n")+"\n"), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	port := freeport.Port(t, "127.0.0.1")
 	if j.limit == 0 {
 		j.limit = 60 * time.Second
 	}
