@@ -133,6 +133,8 @@ func TestElements(t *testing.T) {
 	require.Equal(t, []celsius{20}, colligo.Elements[celsius](colligo.Of([]float64{20})))
 	require.PanicsWithValue(t, "colligo: elements of float32[4] cpu as a slice of int32", func() { colligo.Elements[int32](colligo.Of(x)) })
 	require.Panics(t, func() { colligo.Elements[float32](colligo.Of(x).Strided(0, []int{2}, []int{2})) })
-	require.Panics(t, func() { colligo.Elements[float32](colligo.OnDevice(colligo.Device{Kind: colligo.CUDA}, 64, 1, colligo.Float32)) })
+	require.Panics(t, func() {
+		colligo.Elements[float32](colligo.OnDevice(colligo.Device{Kind: colligo.CUDA}, 64, 1, colligo.Float32))
+	})
 	require.Panics(t, func() { colligo.Elements[float32](colligo.Tensor{}) })
 }
