@@ -75,23 +75,25 @@ func OnDevice(dev Device, addr uintptr, count int, d DType, shape ...int) Tensor
 	if dev.Index != int(int32(dev.Index)) {
 		panic(fmt.Sprintf("colligo: OnDevice: there is no device %v", dev))
 	}
-	t := fromMemory(nil, count, d, shape)
-	t.kind, t.index, t.addr = dev.Kind, int32(dev.Index), addr
-	return t
+	return Tensor{addr: addr, kind: dev.Kind, index: int32(dev.Index), dtype: d, count: count, layout: layoutOf(count, d, shape)}
 }
 
 func fromMemory(p unsafe.Pointer, count int, d DType, shape []int) Tensor {
+	return Tensor{mem: p, dtype: d, count: count, layout: layoutOf(count, d, shape)}
+}
+
+// layoutOf returns the layout of so many contiguous elements of a shape, and checks all three.
+func layoutOf(count int, d DType, shape []int) *layout {
 	if !d.Valid() || count < 0 {
 		panic(fmt.Sprintf("colligo: tensor of %d elements of %v", count, d))
 	}
-	t := Tensor{mem: p, dtype: d, count: count}
-	if len(shape) > 0 {
-		if product(shape) != count {
-			panic(fmt.Sprintf("colligo: shape %v has %d elements, the memory has %d", shape, product(shape), count))
-		}
-		t.layout = &layout{shape: append([]int(nil), shape...)}
+	if len(shape) == 0 {
+		return nil
 	}
-	return t
+	if product(shape) != count {
+		panic(fmt.Sprintf("colligo: shape %v has %d elements, the memory has %d", shape, product(shape), count))
+	}
+	return &layout{shape: append([]int(nil), shape...)}
 }
 
 func product(shape []int) int {
