@@ -100,7 +100,8 @@ func (a *Array[T]) staged(t Thread, slice []T, f func(h *Host, part []byte, at P
 	return err
 }
 
-// Free gives the memory back. It waits until the device is idle. A second Free does nothing.
+// Free gives the memory back. It waits until the device is idle, with the danger that Thread.Free has where ranks of one process
+// share the device. A second Free does nothing.
 func (a *Array[T]) Free(t Thread) error {
 	at := a.at
 	if at == 0 {

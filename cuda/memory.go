@@ -15,7 +15,9 @@ func (t Thread) Alloc(bytes int) (Pointer, error) {
 	return 0, fmt.Errorf("%w (%d bytes)", t.check("cuMemAlloc", r), bytes)
 }
 
-// Free gives back memory of Alloc. It waits until the device is idle.
+// Free gives back memory of Alloc. It waits until the device is idle, and the driver's other calls for the device may wait for
+// it. Where ranks of one process share a device, that can be a deadlock: the work may need a call of the rank that frees. So no rank
+// frees there while another has an operation pending.
 func (t Thread) Free(p Pointer) error { return t.check("cuMemFree", t.driver.MemFree(p)) }
 
 // MemoryInfo returns the device's free and total memory in bytes.
