@@ -103,10 +103,14 @@ type runs struct {
 	tracker backend.Tracker // the backend, nil if it is none
 }
 
-// The first and the longest pause between two looks.
+// A pause between two looks is short at first, and doubles up to longPause while nothing moves. A look costs driver calls, which keep
+// the callers' launches waiting. So it also doubles, up to busyPause, while each look finds busyLook operations over or more. Then a
+// millisecond does not tell their ends apart.
 const (
 	shortPause = time.Millisecond
+	busyPause  = 16 * time.Millisecond
 	longPause  = 50 * time.Millisecond
+	busyLook   = 64
 )
 
 // Open makes the watchdog look after the devices of a group.
@@ -262,9 +266,7 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 			return
 		case <-timer.C:
 		}
-		if pause = min(2*pause, longPause); d.look(false) || d.inHurry() {
-			pause = shortPause
-		}
+		pause = nextPause(pause, d.look(false), d.inHurry())
 		d.tellStalled(time.Now())
 		if late := d.deadlines.late(time.Now(), d.group.Freed); late != nil && d.group.Err() == nil {
 			d.group.Late(late)
@@ -274,6 +276,17 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 		}
 		timer.Reset(pause)
 	}
+}
+
+// nextPause returns the pause after a look that found some operations over.
+func nextPause(pause time.Duration, over int, hurry bool) time.Duration {
+	switch {
+	case hurry, over > 0 && over < busyLook:
+		return shortPause
+	case over > 0:
+		return min(2*pause, busyPause)
+	}
+	return min(2*pause, longPause)
 }
 
 func (d *Devices) inHurry() bool {
@@ -293,18 +306,19 @@ func (d *Devices) idle() bool {
 	return !d.looking
 }
 
-// look concludes the operations that are over at the head of each queue; with last, also the ones that never will be.
-func (d *Devices) look(last bool) (moved bool) {
+// look concludes the operations that are over at the head of each queue; with last, also the ones that never will be. It returns
+// their number.
+func (d *Devices) look(last bool) (over int) {
 	d.eyes.Lock()
 	defer d.eyes.Unlock()
 	for q := range d.queues {
 		for n := len(d.batch); n == len(d.batch); {
 			n = d.concludeSome(d.some(q), last)
 			d.drop(q, n)
-			moved = moved || n > 0
+			over += n
 		}
 	}
-	return moved
+	return over
 }
 
 // concludeSome concludes the operations before the first that is not over, and returns how many those were.

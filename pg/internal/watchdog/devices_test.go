@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/internal/oplog"
@@ -45,8 +47,31 @@ func BenchmarkLook(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if d.look(false) || d.deadlines.late(time.Now(), d.group.Freed) != nil {
+		if d.look(false) > 0 || d.deadlines.late(time.Now(), d.group.Freed) != nil {
 			b.Fatal("something is done or late")
 		}
+	}
+}
+
+// TestNextPause has looks follow soon after one that found few operations over, and later in a busy group and an idle one.
+func TestNextPause(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pause time.Duration
+		over  int
+		hurry bool
+		want  time.Duration
+	}{
+		{longPause, 1, false, shortPause},
+		{longPause, busyLook - 1, false, shortPause},
+		{shortPause, busyLook, false, 2 * shortPause},
+		{busyPause, 10_000, false, busyPause},
+		{longPause, 10_000, false, busyPause},
+		{busyPause, 10_000, true, shortPause},
+		{shortPause, 0, false, 2 * shortPause},
+		{longPause, 0, false, longPause},
+		{longPause, 0, true, shortPause},
+	} {
+		require.Equal(t, c.want, nextPause(c.pause, c.over, c.hurry), "%+v", c)
 	}
 }
