@@ -34,7 +34,7 @@ func (g *Group) dup(ctx context.Context, limit time.Duration) (*Group, error) {
 	defer cancel()
 	g.job.Join()
 	n := newGroup(g.job, c, bootstrap.Member{Name: name, Rank: g.rank, Ranks: g.ranks}, backend.Selection{colligo.CPU: backend.CPU})
-	if err := bootstrap.Because(ctx, n.join(ctx, g.brokenBy)); err != nil {
+	if err := bootstrap.Because(ctx, n.join(ctx, opening{broken: g.brokenBy})); err != nil {
 		n.forming.GiveUp(err, clip)
 		n.handler.end()
 		return nil, errors.Join(fmt.Errorf("%s: rank %d of %d: %w", name, g.rank, g.size, err), g.job.Leave())

@@ -22,8 +22,16 @@ type opening struct {
 	barrier bool
 	// broken returns why the ranks cannot come, nil while they can. It counts until the links are open.
 	broken func() error
+	// leaving is called before the links of a rank end for which the group does not form. It may be nil.
+	leaving func()
 	// split makes the backend of the device to which the group is bound, if another group's backend is split for it.
 	split splitter
+}
+
+func (how *opening) leave() {
+	if how.leaving != nil {
+		how.leaving()
+	}
 }
 
 // open makes a group: agrees with the other ranks through the store, and links with them. The context bounds all of it. The
@@ -33,7 +41,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 	selected, err := c.backends()
 	g := newGroup(j, c, m, selected)
 	if err == nil {
-		err = j.Explain(g.join(ctx, how.broken))
+		err = j.Explain(g.join(ctx, how))
 	}
 	if err != nil {
 		g.forming.GiveUp(err, clip)
@@ -50,6 +58,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 	g.job.monitor.add(&g.handler)
 	sayFormed(ctx, g)
 	if err := g.settleIn(ctx, how); err != nil {
+		how.leave()
 		g.fail(err, true)
 		if m.Default {
 			j.Linger(m.Name, g.size, err)
@@ -121,15 +130,15 @@ func (c *Config) wants(size int, selected backend.Selection) bootstrap.Wants {
 	return w
 }
 
-// join links this rank with the others. Until its links are open it also fails when broken returns an error.
-func (g *Group) join(ctx context.Context, broken func() error) error {
+// join links this rank with the others. Until its links are open it also fails when the ranks cannot come.
+func (g *Group) join(ctx context.Context, how opening) error {
 	if speaksTorch(g) {
 		return (*onTorch)(g).join(ctx)
 	}
 	if g.size == 1 {
 		return nil
 	}
-	mesh, err := link(ctx, g, broken)
+	mesh, err := link(ctx, g, how.broken)
 	if err != nil {
 		return err
 	}
@@ -137,6 +146,7 @@ func (g *Group) join(ctx context.Context, broken func() error) error {
 	// Nobody may leave, and take the store along, before everybody is linked.
 	defer g.forming.SayWaiting(ctx, func() []int { return g.control.Behind() })()
 	if err := g.run(&op.Own{Context: ctx}, g.call().Barrier(colligo.Device{})); err != nil {
+		how.leave()
 		return errors.Join(err, mesh.Close())
 	}
 	return nil

@@ -112,7 +112,7 @@ func openShrunk(ctx context.Context, g *Group, e *bootstrap.Epoch, members []int
 	ctx, cancel := context.WithTimeoutCause(ctx, c.ConnectTimeout, errConnect)
 	defer cancel()
 	m := e.Member(members)
-	n, err := open(ctx, g.job, c, m, opening{barrier: true, broken: func() error {
+	n, err := open(ctx, g.job, c, m, opening{barrier: true, leaving: e.GoOn, broken: func() error {
 		if peer := e.Lost(members); peer != colligo.NoRank {
 			return diagnose.WithClass(fmt.Errorf("rank %d of group %s was lost meanwhile", peer, g.name), colligo.ErrPeerLost)
 		}

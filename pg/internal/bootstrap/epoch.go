@@ -75,6 +75,8 @@ func (f *Formation) find(global int) int {
 //  2. A rank whose Shrink ended with an error enters itself as out, in the epoch at which it was.
 //  3. A rank that closed the old group does not come to the first try. To a later one it may come, for the try before may have
 //     gone well for it. Then it is on its way from the group of that try.
+//  4. A rank for which the old group never formed, though it did for others, has left it for its next try. Before its links with the old
+//     group ended, it said so there in the store. So it is awaited, though the old group has lost it.
 type Epoch struct {
 	Name     string // of the new group
 	old      *Formation
@@ -133,6 +135,7 @@ const membersKey = "members"
 
 func hereKey(global int) string { return fmt.Sprintf("here/%d", global) }
 func outKey(global int) string  { return fmt.Sprintf("out/%d", global) }
+func nextKey(global int) string { return fmt.Sprintf("next/%d", global) }
 
 // Settle is called when the new group has formed. It removes this rank's keys. The decision stays for late ranks until rank
 // 0 closes the group.
@@ -158,10 +161,30 @@ func (e *Epoch) Out() {
 	e.old.job.LeaveBehind(e.store, []string{key})
 }
 
+// GoOn says in the store that this rank goes on to the next try though this one went well for some. It must be called before the rank's
+// links with the new group end.
+func (e *Epoch) GoOn() {
+	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
+	defer cancel()
+	if err := e.store.Set(ctx, nextKey(e.old.self()), nil); err != nil {
+		e.old.log.Debug("could not say in the store that this rank tries again", "group", e.Name, "rank", e.old.Rank, "error", err)
+	}
+}
+
+// goesOn reports whether a rank has left the old group, which never formed for it, to form the next one.
+func (e *Epoch) goesOn(ctx context.Context, global int) (bool, error) {
+	next, err := e.old.Store.Check(ctx, nextKey(global))
+	if err != nil || !next {
+		return false, err
+	}
+	out, err := e.old.Store.Check(ctx, outKey(global))
+	return !out, err
+}
+
 // AbandonMembers leaves more keys behind, because the members could not link: the decision, and the keys of ranks that
 // have departed.
 func (e *Epoch) AbandonMembers() {
-	keys := []string{hereKey(e.old.self()), membersKey}
+	keys := []string{hereKey(e.old.self()), nextKey(e.old.self()), membersKey}
 	for _, peer := range e.old.Departed.peers() {
 		keys = append(keys, hereKey(e.old.Ranks[peer]))
 	}
@@ -208,18 +231,22 @@ func (e *Epoch) rollCall(ctx context.Context, expected []int) (here []int, await
 			dead, doubt = e.doubt(global, beat)
 		}
 		doubtful = doubtful || doubt
+		comes := false
 		switch {
 		case came && !dead && !doubt:
 			here = append(here, global)
-		case came || died || gone && e.before == nil:
+		case came:
+		case died || gone && e.before == nil:
+			comes, err = e.goesOn(ctx, global)
 		default:
-			out, err := e.out(ctx, global)
-			if err != nil {
-				return nil, nil, false, unreachable(err)
-			}
-			if !out {
-				awaited = append(awaited, hereKey(global))
-			}
+			comes, err = e.out(ctx, global)
+			comes = !comes
+		}
+		if err != nil {
+			return nil, nil, false, unreachable(err)
+		}
+		if comes {
+			awaited = append(awaited, hereKey(global))
 		}
 	}
 	return here, awaited, doubtful, nil

@@ -164,3 +164,45 @@ func epochs(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
+
+// TestGoOn has group "0@1" form for rank 0 alone, which loses all others. Rank 1 has gone on from "0" to the next try. Rank 2 has said
+// so and then given up, rank 3 has closed the group, and rank 4 has died.
+func TestGoOn(t *testing.T) {
+	for _, lost := range []error{transport.ErrGoodbye, transport.ErrLost} {
+		synctest.Test(t, func(t *testing.T) { goOn(t, lost) })
+	}
+}
+
+func goOn(t *testing.T, lost error) {
+	ranks := []int{0, 1, 2, 3, 4}
+	all, _ := formations(t, store.NewHash(), len(ranks))
+	tries := make([]*Epoch, len(ranks))
+	for r := range ranks {
+		tries[r] = all[r].NextEpoch()
+	}
+	tries[1].GoOn()
+	tries[2].GoOn()
+	tries[2].Out()
+	m := tries[0].Member(ranks)
+	formed := NewFormation(all[0].job, m, Wants{Open: given}, slog.New(slog.DiscardHandler))
+	formed.Departed.Add(1, lost)
+	formed.Departed.Add(2, lost)
+	formed.Departed.Add(3, transport.ErrGoodbye)
+	formed.Departed.Add(4, transport.ErrLost)
+	all[1].Departed.Add(0, transport.ErrGoodbye)
+	for _, r := range ranks[2:] {
+		all[1].Departed.Add(r, transport.ErrLost)
+	}
+	members := make([][]int, 2)
+	for _, err := range each(2, func(r int) (err error) {
+		old := []*Formation{&formed, all[1]}[r]
+		time.Sleep(time.Duration(r) * time.Second)
+		e := old.NextEpoch()
+		require.Equal(t, "0@2", e.Name)
+		members[r], err = e.Meet(t.Context(), ranks, time.Minute)
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, [][]int{{0, 1}, {0, 1}}, members)
+}
