@@ -7,6 +7,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // member says which rank of which group this is.
@@ -35,14 +36,22 @@ func (m *member) renumbered() []int {
 	return nil
 }
 
-// explain wraps the cause of a failed call in who called what.
+// explain wraps the cause of a failed call in who called what. It names the peer of a transport's error, which knows only this
+// group's ranks.
 func (m *member) explain(o *op.Op, at op.Seq, cause error, second bool) error {
+	peer := colligo.NoRank
 	var known *colligo.OpError
-	if errors.As(cause, &known) && !second {
+	var ended *abortion
+	var link *transport.PeerError
+	switch {
+	case errors.As(cause, &known) && !second:
 		return cause
+	case known != nil || errors.As(cause, &ended): // which may be about another group, whose ranks have other numbers
+	case errors.As(cause, &link):
+		peer = link.Peer
 	}
 	return &colligo.OpError{Ranks: m.renumbered(), Group: m.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: m.rank,
-		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+		Peer: peer, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
 }
 
 // sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
