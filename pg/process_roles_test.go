@@ -51,6 +51,9 @@ func (c *config) forPG(p *process) (pg.Config, error) {
 			if _, err := p.hear(); err != nil {
 				return nil, err
 			}
+			if c.Medium == "shm" {
+				return openWithFew(c.Medium, 0)(ctx, tc)
+			}
 			return tcp.Open(ctx, tc)
 		}
 	}

@@ -1,0 +1,190 @@
+package pg_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// The rows and columns of the table of faults while groups form.
+var (
+	formings      = []string{"init", "new group", "split", "subgroup", "shrink", "regroup"}
+	formingFaults = []string{"killed", "stopped", "delayed", "never comes"}
+)
+
+func init() { roles["forms"] = forms }
+
+// forms makes a group of three of four ranks when told, or goes on with those that are left. As "subgroup" it sums in a group that it
+// has made before.
+func forms(p *process, g *pg.Group, what string) error {
+	ctx, sub := context.Background(), g
+	var err error
+	if what == "subgroup" {
+		if sub, err = g.NewGroup(ctx, []int{1, 2, 3}); err != nil {
+			return err
+		}
+	}
+	if err := p.tell("ready", "", nil); err != nil {
+		return err
+	}
+	if _, err := p.hear(); err != nil {
+		return err
+	}
+	if err := p.tell("told", "", nil); err != nil {
+		return err
+	}
+	switch what {
+	case "new group":
+		sub, err = g.NewGroup(ctx, []int{1, 2, 3})
+	case "split":
+		sub, err = g.SplitByColor(ctx, min(g.Rank(), 1), 0, pg.GroupOptions{})
+	case "subgroup":
+		if sub.IsMember() {
+			err = sub.AllReduce(ctx, colligo.Of(make([]float32, 1000)), colligo.Sum)
+		}
+	case "shrink":
+		sub, err = g.Shrink(ctx)
+	case "regroup":
+		sub, err = pg.Regroup(ctx, g)
+	}
+	if err != nil {
+		if what == "subgroup" {
+			_ = sub.Close() // says the same
+		}
+		return err
+	}
+	if err := p.tell("formed", fmt.Sprint(sub.Ranks()), nil); err != nil || sub == g || !sub.IsMember() {
+		return err
+	}
+	return sub.Close()
+}
+
+// TestFaultsForming has rank 2 of four end, stand still, come late or never, while a group forms or the others go on without it. A rank
+// that comes late is waited for. Else the others go on without it where they can, and where they cannot all of them know within the
+// limit which rank it was.
+func TestFaultsForming(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	cells := map[string]string{}
+	t.Cleanup(func() {
+		if !*everyFault {
+			return
+		}
+		for _, transport := range []string{"shm", "tcp"} {
+			text := fmt.Sprintf("%-12s%-12s%-12s%-12s%-12s", transport, "killed", "stopped", "delayed", "never comes")
+			for _, row := range formings {
+				text += fmt.Sprintf("\n%-12s", row)
+				for _, fault := range formingFaults {
+					text += fmt.Sprintf("%-12s", cells[transport+row+fault])
+				}
+			}
+			t.Log("longest time until the others knew, or went on, where the limit is ", faultLimit, "\n", text)
+		}
+	})
+	for i, row := range formings {
+		for j, fault := range formingFaults {
+			for k, transport := range []string{"shm", "tcp"} {
+				if !*everyFault && (i+5*j+3*k)%11 != 3 {
+					continue
+				}
+				t.Run(fmt.Sprintf("forming=%s/fault=%s/transport=%s", row, fault, transport), func(t *testing.T) {
+					t.Parallel()
+					needs(t, transport)
+					took := sufferForming(t, transport, row, fault)
+					mu.Lock()
+					defer mu.Unlock()
+					cells[transport+row+fault] = took.Round(10 * time.Millisecond).String()
+				})
+			}
+		}
+	}
+}
+
+// sufferForming runs one cell and returns when the last of the others knew.
+func sufferForming(t *testing.T, transport, row, fault string) (longest time.Duration) {
+	const victim = 2
+	o := order{Role: "forms", Arg: row, Config: config{Transport: transport, Timeout: faultLimit, ConnectTimeout: faultLimit}}
+	if row == "init" { // then it is held when it has said that it is there
+		o.Role, o.Config.Medium, o.Config.Transport = "check", transport, "auto"
+	}
+	job := launch(t, 4, o, func(rank int, o *order) { o.Config.Held = row == "init" && rank == victim })
+	late := job.procs[victim]
+	if row == "init" {
+		late.next("held")
+	} else {
+		job.all("init")
+		job.all("ready")
+	}
+	began := time.Now()
+	switch fault {
+	case "killed":
+		require.NoError(t, late.cmd.Process.Kill())
+	case "stopped":
+		require.NoError(t, late.cmd.Process.Signal(syscall.SIGSTOP))
+	case "delayed":
+		go func() {
+			time.Sleep(faultLimit / 2)
+			late.say("go")
+		}()
+	}
+	for rank, p := range job.procs {
+		if row != "init" && rank != victim {
+			p.say("go")
+		}
+	}
+	for rank, p := range job.procs {
+		if rank == victim && fault != "delayed" {
+			continue
+		}
+		longest = max(longest, outcome(t, p, row, fault, began))
+	}
+	require.Less(t, longest, faultLimit+4*time.Second) // the others may be busy with other tests
+	if fault == "killed" {
+		require.Less(t, longest, faultLimit, "a rank's death is known at once")
+	}
+	return longest
+}
+
+// outcome holds what a rank other than the victim reports to what it should.
+func outcome(t *testing.T, p *rankProcess, row, fault string, began time.Time) time.Duration {
+	if row != "init" {
+		began = p.next("told").When
+	}
+	first := "done"
+	goesOn := fault == "delayed" || row == "shrink" || row == "regroup" || row == "subgroup" && p.name == "process 0"
+	switch {
+	case row == "init":
+		first = "init"
+	case goesOn:
+		first = "formed"
+	}
+	r := p.next(first)
+	took := r.When.Sub(began)
+	t.Logf("%s after %v: %s%s", p.name, took.Round(time.Millisecond), r.Text, r.Err)
+	switch {
+	case !goesOn:
+		require.Contains(t, r.Err, map[bool]string{false: "rank 2", true: "global 2"}[row == "subgroup"])
+	case row == "init":
+		require.Empty(t, r.Err)
+		require.Empty(t, p.next("done").Err)
+	default:
+		if row == "shrink" || row == "regroup" {
+			require.Equal(t, map[bool]string{false: "[0 1 3]", true: "[0 1 2 3]"}[fault == "delayed"], r.Text)
+		}
+		require.Empty(t, p.next("done").Err)
+	}
+	if row == "init" && !goesOn {
+		p.exits()
+	} else {
+		p.ends()
+	}
+	return took
+}
