@@ -63,8 +63,8 @@ func following(t *testing.T) (*Group, *[]WorkInfo) {
 	return g, &heard
 }
 
-// calls gives a call its number in the order and hands it to a backend.
-func (g *Group) calls(b backend.Backend, coll plan.Coll, p backend.Pending) {
+// numbered gives a call of a group its number in the order and hands it to a backend.
+func numbered(g *Group, b backend.Backend, coll plan.Coll, p backend.Pending) {
 	o := &op.Op{Coll: coll, Size: 2, Peer: 1}
 	g.state.mu.Lock()
 	g.number(o, 0)
@@ -91,10 +91,10 @@ func TestFollowWorks(t *testing.T) {
 		g, heard := following(t)
 		m := &machine{}
 		for i := range uint64(1000) {
-			g.calls(m, plan.Barrier, &job{m: m, n: i + 1, took: time.Millisecond})
+			numbered(g, m, plan.Barrier, &job{m: m, n: i + 1, took: time.Millisecond})
 		}
 		stuck := &machine{}
-		g.calls(stuck, plan.Send, &job{m: stuck, n: 1})
+		numbered(g, stuck, plan.Send, &job{m: stuck, n: 1})
 		for done := range uint64(10) {
 			m.done.Store(100 * (done + 1))
 			settle()
@@ -116,7 +116,7 @@ func TestFollowCalls(t *testing.T) {
 		g, heard := following(t)
 		m, mute := &tracked{}, &machine{}
 		for range 3 {
-			g.calls(m, plan.Barrier, nil)
+			numbered(g, m, plan.Barrier, nil)
 		}
 		settle()
 		require.Empty(t, *heard)
@@ -124,7 +124,7 @@ func TestFollowCalls(t *testing.T) {
 		settle()
 		require.Len(t, *heard, 2)
 		require.Equal(t, []flight.State{flight.Completed, flight.Completed, flight.Scheduled}, states(g))
-		g.calls(mute, plan.Recv, nil)
+		numbered(g, mute, plan.Recv, nil)
 		settle()
 		require.Len(t, *heard, 3)
 		require.Equal(t, OpRecv, (*heard)[2].Op)
@@ -137,8 +137,8 @@ func TestFollowBlock(t *testing.T) {
 		g, heard := following(t)
 		m := &machine{}
 		g.devices.watch.Hold()
-		g.calls(m, plan.Barrier, nil)
-		g.calls(m, plan.Barrier, nil)
+		numbered(g, m, plan.Barrier, nil)
+		numbered(g, m, plan.Barrier, nil)
 		settle()
 		g.devices.watch.Release(&job{m: m, n: 1})
 		settle()
@@ -154,9 +154,9 @@ func TestFollowToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, heard := following(t)
 		m, graph := &tracked{}, &machine{err: backend.ErrCaptured}
-		g.calls(m, plan.Barrier, nil)
-		g.calls(m, plan.Barrier, nil)
-		g.calls(graph, plan.Send, &job{m: graph})
+		numbered(g, m, plan.Barrier, nil)
+		numbered(g, m, plan.Barrier, nil)
+		numbered(g, graph, plan.Send, &job{m: graph})
 		settle()
 		m.done.Store(1)
 		end := errors.New("the end")
