@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -70,18 +71,9 @@ func (e *events) late(o *op.Op, device string) error {
 }
 
 // lateWithTorch fails the group because an operation took too long. Ranks of PyTorch cannot be asked where they are, so the error names
-// those that the operation waits for. On a device these are all that take part in it.
+// those that the operation waits for.
 func (e *events) lateWithTorch(o *op.Op) error {
-	g := e.g
-	var peers []int
-	switch {
-	case o.OnCPU():
-		peers = g.host.Waiting(o)
-	case o.P2P():
-		peers = []int{int(o.Peer)}
-	default:
-		peers = slices.DeleteFunc(bootstrap.AllRanks(g.size), func(r int) bool { return r == g.rank })
-	}
+	g, peers := e.g, e.awaited(o)
 	err := fmt.Errorf("not over after %v, waits for %s", o.Limit.Round(time.Millisecond), ranklist.Text(peers))
 	cause := error(&suspected{diagnose.WithClass(err, colligo.ErrTimeout), peers})
 	at := o.Seq
@@ -94,24 +86,40 @@ func (e *events) lateWithTorch(o *op.Op) error {
 	return err
 }
 
+// awaited returns the peers that an operation waits for. On a device these are all that take part in it.
+func (e *events) awaited(o *op.Op) []int {
+	switch {
+	case o.OnCPU():
+		return e.g.host.Waiting(o)
+	case o.P2P():
+		return []int{int(o.Peer)}
+	}
+	return slices.DeleteFunc(bootstrap.AllRanks(e.g.size), func(r int) bool { return r == e.g.rank })
+}
+
 // lateCall describes an operation for package diagnose, which has the peers' answers.
 func (e *events) lateCall(o *op.Op, got diagnose.Snapshots) *diagnose.Operation {
 	g := e.g
 	d := &diagnose.Operation{Rank: g.rank, Size: g.size, Coll: o.Coll, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(g.id)),
 		After: min(o.Limit, time.Since(o.Clocked())).Round(time.Millisecond).String(), Device: !o.OnCPU(), Peer: int(o.Peer), Tag: int(o.Tag),
 		Left: g.forming.Departed.Left(), Global: g.renumbered()}
+	e.remember(d, got)
+	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
+		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
+	}
+	return d
+}
+
+// remember adds the calls that this rank has gone on from, where a peer is in one of them.
+func (e *events) remember(d *diagnose.Operation, got diagnose.Snapshots) {
 	for _, s := range got {
-		if call, ok := g.control.Progress.At(s.Seq); ok && s.Seq < d.Seq {
+		if call, ok := e.g.control.Progress.At(s.Seq); ok && s.Seq < d.Seq {
 			if d.Past == nil {
 				d.Past = map[uint64]string{}
 			}
 			d.Past[s.Seq] = host.Describe(call)
 		}
 	}
-	if o.Coll == plan.Recv && !d.Device { // of a receive on a device another goroutine may own the unexpected messages
-		d.Unexpected = g.host.Unexpected(d.Peer, diagnose.MostNamed)
-	}
-	return d
 }
 
 // logDesync logs one line for each peer: where it is, or that it does not answer.
@@ -133,10 +141,51 @@ func (e *events) logDesync(got diagnose.Snapshots) {
 // Late implements host.Group and watchdog.Group.
 func (e *events) Late(o *op.Op) { _ = e.late(o, "") }
 
-// Stalled implements host.Group and watchdog.Group: it tells the peers what this rank has called in a collective that stands still. Most mismatches show in a frame; this
-// finds those in which nobody looks at the link that carries the odd one.
+// silence is how long an operation waits before its rank says for what. It is below 5 s by what the peers take to answer.
+const silence = 4 * time.Second
+
+// Stalled implements host.Group and watchdog.Group: it tells the peers what this rank has called in a collective that stands still.
+// Most mismatches show in a frame; this finds those in which nobody looks at the link that carries the odd one. Later it also has the
+// user told for what the operation waits.
 func (e *events) Stalled(o *op.Op) {
-	e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
+	if !o.P2P() {
+		e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
+	}
+	if time.Since(o.Clocked()) >= silence {
+		e.sayWait(o)
+	}
+}
+
+// sayWait logs for what an operation waits, unless it is over when the peers have answered. It is a warning, but for a receive from any
+// rank, as of a service that nobody asks anything.
+func (e *events) sayWait(o *op.Op) {
+	g, d := e.g, e.lateCall(o, nil)
+	d.After = time.Since(o.Clocked()).Round(time.Second).String()
+	about, what := d.Seq, []any{"group", g.name, "rank", g.rank, "op", d.Coll.String()}
+	if o.P2P() {
+		about = 0
+	} else {
+		what = append(what, "seq", o.Seq.Number())
+	}
+	say := func(level slog.Level, why string) {
+		g.log.Log(context.Background(), level, "an operation waits", append(what, "cause", why)...)
+	}
+	if speaksTorch(g) {
+		say(slog.LevelWarn, fmt.Sprintf("after %s it waits for %s", d.After, ranklist.Text(e.awaited(o))))
+		return
+	}
+	g.control.Survey(about, func(got diagnose.Snapshots) {
+		own := g.control.Standing()
+		if g.Err() != nil || own.Over(d) {
+			return
+		}
+		e.remember(d, got)
+		level := slog.LevelWarn
+		if d.Coll == plan.Recv && d.Peer == diagnose.AnyPeer && len(d.Unexpected) == 0 {
+			level = slog.LevelInfo
+		}
+		say(level, diagnose.Explain(d, own, got).Line)
+	})
 }
 
 // compare holds what a peer has called against what this rank called with the same number, as soon as it has come that far.

@@ -33,7 +33,6 @@ type failure struct {
 	during    func(t *testing.T, port string)
 	waits     map[int]string // by rank: pattern of what has been said soon
 	ends      map[int]string // by rank: pattern of what has been said at the end
-	silent    bool           // nothing is said before the limit of the operation is over: a gap that is known
 }
 
 // TestFailures makes all of them, several at a time whatever the number of processors is: most of their time is waiting.
@@ -80,7 +79,7 @@ func (f *failure) check(t *testing.T, o *outcome) {
 		require.Regexp(t, pattern, o.until(rank, time.Hour), "rank %d:\n%v", rank, o)
 	}
 	for i, p := range f.processes {
-		if o.ended[i] > soon && !f.silent && p.role != "stopped" {
+		if o.ended[i] > soon && p.role != "stopped" {
 			require.NotEmpty(t, o.until(p.rank, soon), "rank %d waits in silence:\n%v", p.rank, o)
 		}
 	}

@@ -3,6 +3,10 @@ package parity
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,5 +112,66 @@ func TestFileStoreCheck(t *testing.T) {
 	}
 	for range 2 {
 		require.NoError(t, <-done)
+	}
+}
+
+// heard is what ranks log.
+type heard struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (h *heard) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.Write(b)
+}
+
+// String implements fmt.Stringer.
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+// TestSaysForWhatItWaits has rank 0 wait for rank 1, which joins a collective late, or sends late. Within 5 seconds rank 0 says so, once
+// on each medium.
+func TestSaysForWhatItWaits(t *testing.T) {
+	for _, c := range []struct{ name, said string }{
+		{"collective", `op=all_reduce seq=2 cause="rank 1 has not entered after 4s; rank 0 waits; rank 1 has nothing pending, last completed #1"`},
+		{"message", `op=recv cause="nothing from rank 1 with tag 0 after 4s; rank 1 has nothing pending, last completed #1"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			beside(t)
+			var log heard
+			var media atomic.Int32
+			t.Cleanup(func() {
+				require.Equal(t, int(media.Load()), strings.Count(log.String(), c.said), log.String())
+			})
+			o := options{waits: true, config: func(_ int, c *pg.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) }}
+			eachWith(t, 2, o, func(r *rank) {
+				x := full(r, 10, float32(1))
+				r.summed()
+				call := func() error { return r.AllReduce(r.ctx, x, colligo.Sum) }
+				if c.name == "message" {
+					call = func() error { return r.Recv(r.ctx, x, 1, 0) }
+					if r.Rank() == 1 {
+						call = func() error { return r.Send(r.ctx, x, 0, 0) }
+					}
+					require.NoError(r.t, call()) // which links the two
+				}
+				if r.Rank() == 0 {
+					media.Add(1)
+				} else {
+					time.Sleep(6 * time.Second)
+				}
+				require.NoError(r.t, call())
+				if r.Rank() == 0 && r.gpu != nil {
+					time.Sleep(6 * time.Second) // the simulator lets no call wait for so long
+				}
+				r.summed()
+			})
+		})
 	}
 }

@@ -39,6 +39,7 @@ type Channel struct {
 	mesh      atomic.Pointer[transport.Mesh]
 	handlers  map[Kind]func(peer int, m *Message)
 	queries   queries
+	surveying atomic.Bool // a survey is under way
 	checks    checks
 	barrier   barrier
 }

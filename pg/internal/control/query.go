@@ -93,8 +93,8 @@ func (qs *queries) stir() {
 	}
 }
 
-// Ask asks all peers where they are, and what they have called as the collective with a sequence number, 0 for none. It returns the answers, by rank, when all have come, when the group has failed, and at
-// the latest after Patience.
+// Ask asks all peers where they are, and what they have called as the collective with a sequence number, 0 for none. It returns the
+// answers, by rank, when all have come, when the group has failed, and at the latest after Patience.
 func (c *Channel) Ask(seq uint64) diagnose.Snapshots {
 	q := c.Expect()
 	expected := c.config.Size - 1
@@ -112,6 +112,18 @@ func (c *Channel) Ask(seq uint64) diagnose.Snapshots {
 		}
 	}
 	return q.End()
+}
+
+// Survey asks all peers as Ask does, and calls f with the answers on a goroutine of its own. It does nothing while an earlier survey is
+// under way, or if the channel does not send.
+func (c *Channel) Survey(seq uint64, f func(diagnose.Snapshots)) {
+	if c.mesh.Load() == nil || !c.surveying.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer c.surveying.Store(false)
+		f(c.Ask(seq))
+	}()
 }
 
 // Here is which collective this rank has entered last, and what is pending.

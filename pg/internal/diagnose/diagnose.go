@@ -11,6 +11,7 @@ package diagnose
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -37,6 +38,18 @@ type Snapshot struct {
 	From []int         // peers from which it waits for bytes
 	Sent map[int]int64 // bytes that it has handed over, by peer
 	Got  map[int]int64 // bytes that have arrived, by peer
+}
+
+// Over reports whether the rank of a snapshot is through with an operation of its own.
+func (s Snapshot) Over(o *Operation) bool {
+	pending := s.Recvs
+	switch {
+	case !o.pair():
+		return s.Done >= o.Seq
+	case o.Coll == plan.Send:
+		pending = s.Sends
+	}
+	return len(pending) < MostNamed && !slices.Contains(pending, o.Peer)
 }
 
 // Snapshots holds what ranks have answered, by rank. A rank that has not answered is absent.

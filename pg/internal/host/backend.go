@@ -31,7 +31,7 @@ type Group interface {
 	Late(o *op.Op)
 	// Called returns a collective that this rank has entered, while it is remembered.
 	Called(at op.Seq) (transport.Call, bool)
-	// Stalled hears that a collective has stood still for some time.
+	// Stalled hears that a collective, or the oldest message, has stood still for some time.
 	Stalled(o *op.Op)
 }
 
@@ -73,7 +73,8 @@ type Backend struct {
 	active     []*op.Op // collectives in order; only the first advances
 	room       []*op.Op // empty, with the memory of the longest active
 	messages   []*Message
-	due        time.Time // before it no message is late; see duePairs
+	due        time.Time    // before it no message is late; see dueMessages
+	longest    pendingSince // of the oldest message
 	run        collective
 	cut        cut
 	plans      planCache

@@ -11,8 +11,15 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
-// stalled is how long a collective stands still before the group hears of it.
+// stalled is how long a collective, or the oldest message, stands still before the group hears of it. It hears of it again after twice
+// the time, and so on.
 const stalled = 2 * time.Second
+
+// pendingSince is when a message began to wait.
+type pendingSince struct {
+	since time.Time // when it began
+	tell  time.Time // when the group hears of it next
+}
 
 // nearest returns the earliest deadline of all pending operations, and sets deadlines not yet known. Where a peer or the
 // group has ended, it returns until when to wait for news of the cause.
@@ -48,6 +55,9 @@ func (b *Backend) nearest() time.Time {
 	}
 	if due := b.dueMessages(); !due.IsZero() {
 		earlier(due)
+	}
+	if tell := b.longest.tell; !tell.IsZero() {
+		earlier(tell)
 	}
 	return first
 }
@@ -86,6 +96,7 @@ func (b *Backend) expired() bool {
 		}
 	}
 	if late == nil {
+		b.tellStanding(now)
 		late, cause = b.expiredMessage(now)
 	}
 	if l := b.lost.Load(); l != nil && now.Sub(l.at) >= Drain {
@@ -179,7 +190,9 @@ func (b *Backend) dueMessages() time.Time {
 		b.noteDue(b.messages[i].Deadline())
 	}
 	if len(b.messages) == 0 {
-		b.due = time.Time{}
+		b.due, b.longest = time.Time{}, pendingSince{}
+	} else {
+		b.oldest()
 	}
 	return b.due
 }
@@ -189,6 +202,23 @@ func (b *Backend) noteDue(deadline time.Time) {
 	if b.due.IsZero() || deadline.Before(b.due) {
 		b.due = deadline
 	}
+}
+
+// oldest notes which message has been pending for longest. dueMessages has just set the clocks of all.
+func (b *Backend) oldest() {
+	if since := b.messages[0].Clocked(); since != b.longest.since {
+		b.longest = pendingSince{since, since.Add(stalled)}
+	}
+}
+
+// tellStanding tells the group of the oldest message if that stands still.
+func (b *Backend) tellStanding(now time.Time) {
+	s := &b.longest
+	if len(b.messages) == 0 || s.tell.IsZero() || now.Before(s.tell) || b.messages[0].Clocked() != s.since {
+		return
+	}
+	s.tell = now.Add(now.Sub(s.since))
+	b.Group.Stalled(b.messages[0].Op)
 }
 
 // expiredMessage returns a send or receive that is late or whose context was cancelled, with that cause.

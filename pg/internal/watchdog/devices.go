@@ -22,7 +22,7 @@ type Group interface {
 	Late(o *op.Op)
 	// Freed hears that an asynchronous operation is over, so that its time may go to others.
 	Freed(o *op.Op)
-	// Stalled hears that a collective like o has stood still for some time.
+	// Stalled hears that an operation like o has stood still for some time.
 	Stalled(o *op.Op)
 	// Passed hears that the devices are through with the collectives up to a place.
 	Passed(at op.Seq)
@@ -48,7 +48,7 @@ type Devices struct {
 	stop      chan struct{}
 	gone      chan struct{}
 
-	standing standing // of the goroutine that looks
+	standing [3]standing // by queue; of the goroutine that looks
 
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.

@@ -7,28 +7,31 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// stalled is how long a collective is the oldest before the group hears of it, as on the CPU.
+// stalled is how long an operation is the oldest of its queue before the group hears of it, as on the CPU.
 const stalled = 2 * time.Second
 
-// standing is the oldest collective on devices.
+// standing is the oldest operation of a queue.
 type standing struct {
 	number uint64
 	since  time.Time
 	tell   time.Time // when the group hears of it next
 }
 
-// tellStalled tells the group of a collective that stands still: after 2 seconds, and then ever more rarely. It is called by the
-// goroutine that looks.
+// tellStalled tells the group of operations that stand still: after 2 seconds, and then ever more rarely. It is called by the goroutine
+// that looks.
 func (d *Devices) tellStalled(now time.Time) {
-	s, o := &d.standing, d.oldest(plan.AllReduce)
-	switch {
-	case o == nil || d.group.Err() != nil:
-		s.number = 0
-	case o.Number != s.number:
-		*s = standing{o.Number, now, now.Add(stalled)}
-	case !now.Before(s.tell):
-		s.tell = now.Add(now.Sub(s.since))
-		d.group.Stalled(o)
+	for q, coll := range [...]plan.Coll{plan.AllReduce, plan.Send, plan.Recv} { // by queueOf
+		s, o := &d.standing[q], d.oldest(coll)
+		switch {
+		case o == nil || d.group.Err() != nil:
+			*s = standing{}
+		case o.Number != s.number || s.since.IsZero():
+			*s = standing{o.Number, now, now.Add(stalled)}
+		case !now.Before(s.tell):
+			s.tell = now.Add(now.Sub(s.since))
+			o.Clock(s.since)
+			d.group.Stalled(o)
+		}
 	}
 }
 
