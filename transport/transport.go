@@ -43,6 +43,19 @@ type Link interface {
 	MaxFrame() int
 }
 
+// ZeroCopier is a Link that can leave a payload in its place until the peer has read it. The medium must let the peer read this
+// process's memory. The field calls that a rendezvous or zero-copy send.
+type ZeroCopier interface {
+	// MaxZeroCopy returns the most bytes of one SendZeroCopy, a multiple of 64. It is 0 while the peer cannot read.
+	MaxZeroCopy() int
+	// SendZeroCopy offers a frame as Send does, and returns true once the peer has read the payload. Until then p stays as it is, and
+	// the caller offers the same frame again. The peer may see it as several frames, which carry the same header but for h.Len.
+	SendZeroCopy(h *Header, p []byte) (bool, error)
+	// Withdraw ends the peers' use of payloads that they have not read. It is called before a caller gives up a frame that it has
+	// offered. The link is then good for nothing but Close.
+	Withdraw()
+}
+
 // Mesh is all links of one rank in one group.
 type Mesh interface {
 	// Link returns the link to a peer; the rank itself has none.

@@ -4,6 +4,10 @@
 // header and then stores the slot's turn. The receiver polls the turn of the slot it expects. A message of 8 bytes is
 // therefore one cache line that crosses once. Reductions read straight from the slot and write straight into the next one.
 //
+// A caller can also leave a payload in its place, where the system lets ranks read each other's memory (process_vm_readv). The line
+// then has the payload's address, see zerocopy_linux.go. That saves a copy and costs a system call. It is faster where cores share
+// no cache, and slower where they do.
+//
 // The ranks meet over sockets in Linux's abstract namespace. After the handshake of package transport, each passes the
 // descriptor of its segment. Then the socket is the control channel, whose end tells of a peer's death. A rank whose Open
 // fails tells the ranks that it is linked with why, and theirs fails too.
@@ -19,6 +23,8 @@
 //  4. A rank that is about to sleep says so in its segment and then has all links looked at once more. A sender stores the
 //     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost.
 //  5. A rank maps of a peer's segment only the first page (the doorbell) and the rings from itself to that peer.
+//  6. Bytes from a sender's memory count only if the sender still offers them after the read. The token tells that they are of the
+//     process that made the link.
 //
 // A lane has 8 slots of 128 KiB by default. A segment is at most 256 MiB for any number of ranks and lanes, as long as slots
 // of 1 KiB allow that. Pages that no frame has used take no memory. Config.FrameBytes and Config.Slots overrule that limit.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/bits"
 	"net"
-	"os"
 	"runtime"
 	"time"
 
@@ -16,16 +15,18 @@ import (
 
 // A hello is what each side sends after the handshake, with the descriptor of its segment beside it. It is magic (8 bytes),
 // then size, lanes, slots, frame and page (4 bytes each, little-endian), and four zero bytes. The set of CPUs on which the
-// rank may run comes last.
+// rank may run follows. A token, and the address at which the rank's memory has it (8 bytes), come last.
 const (
-	helloMagic = 0x316d6873676c63 // "clgshm1"
+	helloMagic = 0x326d6873676c63 // "clgshm2"
 	cpuBytes   = 128
-	helloSize  = 32 + cpuBytes
+	helloSize  = 32 + cpuBytes + tokenBytes + 8
 )
 
 type hello struct {
 	layout layout
 	cpus   [cpuBytes]byte
+	token  token
+	at     uint64 // address of the token in the rank's memory
 }
 
 func (h *hello) encode() []byte {
@@ -36,24 +37,29 @@ func (h *hello) encode() []byte {
 		le.PutUint32(b[8+4*i:], uint32(v))
 	}
 	copy(b[32:], h.cpus[:])
+	copy(b[32+cpuBytes:], h.token[:])
+	le.PutUint64(b[helloSize-8:], h.at)
 	return b
 }
 
-// decode compares a peer's hello with this rank's own layout and returns the peer's CPUs.
-func decode(b []byte, own layout) (cpus [cpuBytes]byte, err error) {
+// decode compares a peer's hello with this rank's own layout.
+func decode(b []byte, own layout) (h hello, err error) {
 	le := binary.LittleEndian
 	if got := le.Uint64(b); got != helloMagic {
-		return cpus, fmt.Errorf("its hello begins with %#x, not %#x: another version of this library?", got, uint64(helloMagic))
+		return h, fmt.Errorf("its hello begins with %#x, not %#x: another version of this library?", got, uint64(helloMagic))
 	}
 	var theirs [5]int
 	for i := range theirs {
 		theirs[i] = int(le.Uint32(b[8+4*i:]))
 	}
 	if want := own.numbers(); theirs != want {
-		return cpus, fmt.Errorf("its segment has size, lanes, slots, frame and page %v, this rank's %v", theirs, want)
+		return h, fmt.Errorf("its segment has size, lanes, slots, frame and page %v, this rank's %v", theirs, want)
 	}
-	copy(cpus[:], b[32:])
-	return cpus, nil
+	h.layout = own
+	copy(h.cpus[:], b[32:])
+	copy(h.token[:], b[32+cpuBytes:])
+	h.at = le.Uint64(b[helloSize-8:])
+	return h, nil
 }
 
 func (l *layout) numbers() [5]int { return [5]int{l.size, l.lanes, l.slots, l.frame, l.page} }
@@ -68,17 +74,6 @@ func ownCPUs() (cpus [cpuBytes]byte) {
 		}
 	}
 	return cpus
-}
-
-// ownProcess says whether the other end of a connection is held by this process.
-func ownProcess(conn *net.UnixConn) bool {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var peer *unix.Ucred
-	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	return failed == nil && err == nil && int(peer.Pid) == os.Getpid()
 }
 
 // swap exchanges hellos and segments over a connection on which the handshake is done. The caller owns the descriptor

@@ -22,7 +22,7 @@ const (
 // layout says where things are in a segment. All ranks of a group must have the same one.
 //
 //	page 0                the doorbell
-//	one region per peer   taken counts (one line per lane), slot lines (lane by lane), padding to a page, payloads
+//	one region per peer   credit (one line per lane), slot lines (lane by lane), padding to a page, payloads
 type layout struct {
 	size, lanes, slots, frame int
 	page                      int
@@ -79,9 +79,17 @@ func (l *layout) offset(owner, sender int) int64 {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
+// credit is the line of a lane that the receiver writes and the sender reads.
+type credit struct {
+	taken  atomic.Uint64 // frames that the receiver has given back
+	unread atomic.Uint64 // number of the last frame that was to be read in the sender's memory and could not be
+	got    atomic.Uint64 // bytes that were read of that frame
+	reads  atomic.Uint32 // of lane 0: not 0 once the receiver has seen that it can read the sender's memory
+}
+
 // ring is one lane's part of a mapped region. Sender and receiver have the same view of it.
 type ring struct {
-	taken *atomic.Uint64 // frames that the receiver has given back
+	*credit
 	lines []line
 	body  []byte // slots times frame bytes
 	frame int
@@ -92,9 +100,9 @@ func (l *layout) ring(region []byte, lane int) ring {
 	first := (l.lanes + lane*l.slots) * lineSize
 	body := l.bodies() + lane*l.slots*l.frame
 	return ring{
-		taken: (*atomic.Uint64)(unsafe.Pointer(&region[lane*lineSize])),
-		lines: unsafe.Slice((*line)(unsafe.Pointer(&region[first])), l.slots),
-		body:  region[body : body+l.slots*l.frame : body+l.slots*l.frame],
-		frame: l.frame,
+		credit: (*credit)(unsafe.Pointer(&region[lane*lineSize])),
+		lines:  unsafe.Slice((*line)(unsafe.Pointer(&region[first])), l.slots),
+		body:   region[body : body+l.slots*l.frame : body+l.slots*l.frame],
+		frame:  l.frame,
 	}
 }

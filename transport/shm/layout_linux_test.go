@@ -57,7 +57,7 @@ func TestRegionsDoNotOverlap(t *testing.T) {
 		for lane := range l.lanes {
 			r := l.ring(region, lane)
 			require.Zero(t, uintptr(unsafe.Pointer(&r.body[0]))%64-uintptr(unsafe.Pointer(&all[0]))%64)
-			claim(unsafe.Slice((*byte)(unsafe.Pointer(r.taken)), lineSize))
+			claim(unsafe.Slice((*byte)(unsafe.Pointer(r.credit)), lineSize))
 			claim(unsafe.Slice((*byte)(unsafe.Pointer(&r.lines[0])), lineSize*l.slots))
 			claim(r.body)
 		}

@@ -17,6 +17,9 @@ type link struct {
 	door   *door // the peer's
 	ending atomic.Pointer[ending]
 	maps   [][]byte // what of the peer's segment is mapped
+
+	readable   bool // the peer has said that it can read this rank's memory
+	unreadable bool // it could not, in one frame at least
 }
 
 // ending is why a link is over.
@@ -113,6 +116,13 @@ func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
 	if !r.have || dst != nil && len(dst) != int(r.head.Len) {
 		panic(fmt.Sprintf("shm: Body on lane %d into %d bytes: have frame %t of %d bytes", lane, len(dst), r.have, r.head.Len))
 	}
+	if r.remote.left > 0 {
+		p, ok := r.fetch(dst)
+		if !ok {
+			l.door.knock() // it is to be sent by way of the slots, or was withdrawn
+		}
+		return p, ok, nil
+	}
 	p, err := r.payload()
 	if err != nil {
 		return nil, false, l.broken(lane, err)
@@ -130,8 +140,10 @@ func (l *link) Release(lane int) {
 	if e := l.ending.Load(); e != nil && !e.drain || !r.have {
 		return
 	}
-	r.giveBack()
-	l.door.knock()
+	if !r.nextPart() {
+		r.giveBack()
+		l.door.knock()
+	}
 }
 
 // MaxFrame implements transport.Link.

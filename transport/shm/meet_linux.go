@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,8 +24,9 @@ type meeting struct {
 	results  chan met
 	wg       sync.WaitGroup
 
-	mu       sync.Mutex // guards stranger and attach
-	stranger error      // the last dialer that was not let in
+	mu         sync.Mutex // guards stranger, unreadable and attach
+	stranger   error      // the last dialer that was not let in
+	unreadable []int      // peers whose memory cannot be read
 }
 
 // met is a peer that is linked, or the reason why the group cannot form.
@@ -48,7 +50,7 @@ func (m *mesh) meet(ctx context.Context, fd int) error {
 		return fmt.Errorf("shm: %w", err)
 	}
 	t := &meeting{m: m, fd: fd, listener: listener, results: make(chan met, m.c.Size)}
-	t.own = hello{layout: m.layout, cpus: ownCPUs()}
+	t.own = hello{layout: m.layout, cpus: ownCPUs(), token: *m.token, at: addressOf(m.token[:])}
 	if err := m.c.Rendezvous.Set(ctx, key(m.c.Rank), []byte(HostID()+"\n"+address)); err != nil {
 		listener.Close()
 		return fmt.Errorf("shm: rank %d publishes its address: %w", m.c.Rank, err)
@@ -90,7 +92,19 @@ func (t *meeting) collect(ctx context.Context) error {
 		t.m.patience.company = t.m.patience.company || r.company
 	}
 	t.m.patience.share(t.m.c.Size > count(&cpus))
+	t.sayUnreadable()
 	return nil
+}
+
+// sayUnreadable says once for the mesh that payloads are copied twice.
+func (t *meeting) sayUnreadable() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.unreadable) > 0 {
+		slices.Sort(t.unreadable)
+		t.m.log.Info("the system lets this rank not read the memory of peers (process_vm_readv): their long payloads are copied twice",
+			"group", t.m.c.Name, "rank", t.m.c.Rank, "peers", t.unreadable)
+	}
 }
 
 // missing says which ranks have not come, and which strangers came instead.
@@ -211,15 +225,20 @@ func (t *meeting) link(ctx context.Context, peer int, conn *net.UnixConn) (cpus 
 		return cpus, err
 	}
 	defer unix.Close(fd)
-	if cpus, err = decode(theirs, t.m.layout); err != nil {
+	h, err := decode(theirs, t.m.layout)
+	if err != nil {
 		return cpus, err
 	}
 	if err := checkSegment(fd, t.m.layout.segment()); err != nil {
 		return cpus, err
 	}
+	reads := openPeerMemory(processOf(conn), h.token, h.at)
 	t.mu.Lock() // a peer that comes twice at a time must find itself here
 	defer t.mu.Unlock()
-	return cpus, t.m.attach(peer, fd)
+	if reads == nil {
+		t.unreadable = append(t.unreadable, peer)
+	}
+	return h.cpus, t.m.attach(peer, fd, reads)
 }
 
 // report hands a result over, or drops it when nobody listens any more.

@@ -23,6 +23,7 @@ type mesh struct {
 	door     *door   // the own
 	control  *transport.Control
 	fail     context.CancelCauseFunc // ends Open; without effect when the group has formed
+	token    *token                  // of this rank, for peers that read its memory
 	patience patience
 	missed   *receiver // the frame that was looked for last, and had not come
 	misses   int       // so many were looked for since the last wait
@@ -67,7 +68,7 @@ func Open(ctx context.Context, c *transport.Config) (transport.Mesh, error) {
 
 // newMesh maps the own segment.
 func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
-	m := &mesh{layout: l, log: c.Log, links: make([]*link, l.size)}
+	m := &mesh{layout: l, log: c.Log, links: make([]*link, l.size), token: newToken()}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -99,8 +100,9 @@ func newLink(peer int, l *layout, region []byte) *link {
 	return k
 }
 
-// attach maps what concerns this rank of a peer's segment and makes the sending half of the link.
-func (m *mesh) attach(peer, fd int) error {
+// attach maps what concerns this rank of a peer's segment and makes the sending half of the link. Reads is the peer's memory, nil if
+// it cannot be read.
+func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 	k, l := m.links[peer], &m.layout
 	if k.maps != nil {
 		return errors.New("has come twice")
@@ -118,6 +120,10 @@ func (m *mesh) attach(peer, fd int) error {
 	k.door = (*door)(unsafe.Pointer(&first[0]))
 	for lane := range k.out {
 		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum}
+		k.in[lane].remote.memory = reads
+	}
+	if reads != nil {
+		k.in[0].reads.Store(1)
 	}
 	return nil
 }
@@ -157,6 +163,7 @@ func (m *mesh) Close() (err error) {
 		for _, l := range m.links {
 			if l != nil {
 				l.ending.Store(&ending{err: transport.ErrClosed})
+				l.Withdraw()
 			}
 		}
 		m.closed.Store(true)

@@ -17,6 +17,7 @@ type receiver struct {
 	verified bool   // its checksum has been compared
 	head     transport.Header
 	scratch  [transport.HeaderSize]byte
+	remote   remote // of a frame at hand that lies in the sender's memory
 }
 
 // look takes the next frame's header if its turn has come.
@@ -25,10 +26,14 @@ func (r *receiver) look() (bool, error) {
 	if turn := l.turn.Load(); turn != r.released+1 {
 		return false, r.stale(turn)
 	}
-	if err := l.read(&r.head, r.lane, r.frame); err != nil {
+	place, err := l.read(&r.head, r.lane, r.frame, r.remote.most())
+	if err != nil {
 		return false, err
 	}
 	r.have, r.verified = true, r.head.Flags&transport.FlagChecksum == 0
+	if place == inSender {
+		r.remote.begin(&r.head, binary.LittleEndian.Uint64(l.tail[:]), r.frame)
+	}
 	return true, nil
 }
 
@@ -48,7 +53,7 @@ func (r *receiver) stale(turn uint64) error {
 	if slots := uint64(len(r.lines)); r.released >= slots {
 		before = r.released + 1 - slots
 	}
-	if turn == before {
+	if turn == before || turn == (r.released+1)|withdrawn {
 		return nil
 	}
 	return fmt.Errorf("%w: turn %d in a slot that waits for %d", transport.ErrCorrupt, turn, r.released+1)

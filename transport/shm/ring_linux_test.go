@@ -78,7 +78,7 @@ func TestPrefixOfASlot(t *testing.T) {
 func TestUnpublishedSlotIsNoFrame(t *testing.T) {
 	out, in := pair(t, nil)
 	copy(out.Slot(0, 256), "half written")
-	out.out[0].lines[0].write(&transport.Header{Len: 256})
+	out.out[0].lines[0].write(&transport.Header{Len: 256}, inSlot)
 	h, err := in.Head(0)
 	require.NoError(t, err)
 	require.Nil(t, h)

@@ -17,6 +17,7 @@ type sender struct {
 	summed  bool
 	copied  transport.Header // the header with its flag, when summed
 	scratch [transport.HeaderSize]byte
+	offer   offered
 }
 
 // room says whether the next slot is free. The taken count, on a line that the receiver writes, is read only when by the
@@ -54,7 +55,12 @@ func (s *sender) put(h *transport.Header, p []byte) {
 		h = &s.copied
 		binary.LittleEndian.PutUint32(l.tail[:], sum(h, p, &s.scratch))
 	}
-	l.write(h)
+	l.write(h, inSlot)
+	s.publish(l)
+}
+
+// publish stores the turn of the slot that put or offer has filled.
+func (s *sender) publish(l *line) {
 	s.sent++
 	l.turn.Store(s.sent)
 	if s.at++; s.at == len(s.lines) {
