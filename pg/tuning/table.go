@@ -21,6 +21,8 @@ func Default() []Rule {
 		{Coll: plan.Reduce, MaxBytes: 64 << 10, Algo: "binomial"},
 		{Coll: plan.AllGather, MaxSize: 4, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllGather, MaxBytes: 64 << 10, Algo: "doubling"},
+		{Coll: plan.AllToAll, Medium: "shm", MinSize: 3, Cores: Crowded, MaxBytes: 1 << 20, Algo: "rotation"},
+		{Coll: plan.AllToAll, Medium: "shm", MinSize: 3, Cores: Crowded, MaxBytes: 4 << 20, Algo: "rotation_zero_copy"},
 		{Coll: plan.ReduceScatter, MaxBytes: 64 << 10, Algo: "halving"},
 	}
 }

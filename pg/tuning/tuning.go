@@ -65,26 +65,35 @@ type named struct {
 	planner plan.Planner
 }
 
+// zeroCopy ends the name of an algorithm whose payloads stay in their place until the peer has read them, where the medium can do that.
+// That saves one of two copies, and takes a system call and the wait for the peer.
+const zeroCopy = "_zero_copy"
+
+// ZeroCopy reports whether an algorithm leaves payloads in their place.
+func ZeroCopy(algo string) bool { return strings.HasSuffix(algo, zeroCopy) }
+
 // planners lists the planners of each collective; the last fits every shape and is taken where no rule fits.
 func planners(c plan.Coll) []named {
 	switch c {
 	case plan.AllReduce:
 		return []named{{"direct", tree.DirectAllReduce}, {"halving_doubling", tree.HalvingDoublingAllReduce}, {"circulant", tree.CirculantAllReduce},
-			{"double_tree", tree.DoubleTreeAllReduce}, {"ring", ring.AllReduce}}
+			{"double_tree", tree.DoubleTreeAllReduce}, {"ring" + zeroCopy, ring.AllReduce}, {"ring", ring.AllReduce}}
 	case plan.Broadcast:
-		return []named{{"binomial", tree.BinomialBroadcast}, {"double_tree", tree.DoubleTreeBroadcast}, {"chain", ring.Broadcast}}
+		return []named{{"binomial", tree.BinomialBroadcast}, {"double_tree", tree.DoubleTreeBroadcast},
+			{"chain" + zeroCopy, ring.Broadcast}, {"chain", ring.Broadcast}}
 	case plan.Reduce:
 		return []named{{"binomial", tree.BinomialReduce}, {"double_tree", tree.DoubleTreeReduce}, {"chain", ring.Reduce}}
 	case plan.AllGather:
-		return []named{{"direct", tree.DirectAllGather}, {"doubling", tree.DoublingAllGather}, {"ring", ring.AllGather}}
+		return []named{{"direct", tree.DirectAllGather}, {"doubling", tree.DoublingAllGather},
+			{"direct" + zeroCopy, tree.DirectAllGather}, {"ring" + zeroCopy, ring.AllGather}, {"ring", ring.AllGather}}
 	case plan.ReduceScatter:
-		return []named{{"halving", tree.HalvingReduceScatter}, {"ring", ring.ReduceScatter}}
+		return []named{{"halving", tree.HalvingReduceScatter}, {"ring" + zeroCopy, ring.ReduceScatter}, {"ring", ring.ReduceScatter}}
 	case plan.AllToAll:
-		return []named{{"rotation", ring.AllToAll}}
+		return []named{{"rotation" + zeroCopy, ring.AllToAll}, {"rotation", ring.AllToAll}}
 	case plan.Gather:
-		return []named{{"binomial", tree.BinomialGather}}
+		return []named{{"binomial" + zeroCopy, tree.BinomialGather}, {"binomial", tree.BinomialGather}}
 	case plan.Scatter:
-		return []named{{"binomial", tree.BinomialScatter}}
+		return []named{{"binomial" + zeroCopy, tree.BinomialScatter}, {"binomial", tree.BinomialScatter}}
 	case plan.Barrier:
 		return []named{{"dissemination", tree.Dissemination}}
 	}

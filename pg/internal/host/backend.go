@@ -78,7 +78,7 @@ type Backend struct {
 	run        collective
 	cut        cut
 	plans      planCache
-	last       *plan.Plan // the plan that was taken last, and its key: a program's next call is often the same
+	last       planned // the plan that was taken last, and its key: a program's next call is often the same
 	lastKey    planKey
 	scratch    []byte
 	packing    op.Room
@@ -142,7 +142,10 @@ func (b *Backend) Use(mesh transport.Mesh, crowded bool) {
 			b.links[peer] = mesh.Link(peer)
 		}
 	}
-	b.port.links = b.links
+	b.port.links, b.port.zero = b.links, make([]transport.ZeroCopier, b.Size)
+	for peer, l := range b.links {
+		b.port.zero[peer], _ = l.(transport.ZeroCopier)
+	}
 }
 
 // Medium names the medium of the mesh, "none" for a group of one rank.

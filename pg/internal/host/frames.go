@@ -14,9 +14,12 @@ import (
 // every frame that it takes with the call.
 type port struct {
 	links []transport.Link
+	zero  []transport.ZeroCopier // by peer, nil where the link is none
 	call  transport.Call
 	shape *plan.Shape
-	head  [transport.MaxLanes]transport.Header
+
+	zeroCopy bool // long payloads stay in their place until the peer has read them
+	head     [transport.MaxLanes]transport.Header
 }
 
 // Mismatch is the error when a peer's frame belongs to another call.
@@ -52,7 +55,31 @@ func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
 	if p.shape.Coll == plan.AllToAll {
 		h.Call.Count = uint64(p.shape.PartLen(peer))
 	}
+	if !p.zeroCopy || len(b) < zeroCopyBytes {
+		return p.links[peer].Send(h, b)
+	}
+	return p.sendLong(peer, h, b)
+}
+
+// zeroCopyBytes is from where on a payload is worth a system call in place of a copy. In groups so large that a frame holds less, all
+// payloads are copied.
+const zeroCopyBytes = 16 << 10
+
+// sendLong leaves a payload where it is until the peer has read it, where the link can do that.
+func (p *port) sendLong(peer int, h *transport.Header, b []byte) (bool, error) {
+	if z := p.zero[peer]; z != nil && len(b) <= z.MaxZeroCopy() {
+		return z.SendZeroCopy(h, b)
+	}
 	return p.links[peer].Send(h, b)
+}
+
+// withdraw gives up payloads that peers have not read.
+func (p *port) withdraw() {
+	for _, z := range p.zero {
+		if z != nil {
+			z.Withdraw()
+		}
+	}
 }
 
 // Arrived implements engine.Port.
@@ -80,7 +107,13 @@ func (p *port) Body(peer, lane int, dst []byte) ([]byte, bool, error) {
 func (p *port) Release(peer, lane int) { p.links[peer].Release(p2pLane + 1 + lane) }
 
 // MaxFrame implements engine.Port.
-func (p *port) MaxFrame(peer int) int { return p.links[peer].MaxFrame() }
+func (p *port) MaxFrame(peer int) int {
+	n := p.links[peer].MaxFrame()
+	if z := p.zero[peer]; z != nil && p.zeroCopy && n >= zeroCopyBytes {
+		n = max(n, z.MaxZeroCopy())
+	}
+	return n
+}
 
 // Describe prints a call as "all_reduce #17 (1024 float32 elements, sum)". The first call after #17 without a number of its
 // own is printed as "barrier #17.1", and a call of a block with its signature.

@@ -204,6 +204,7 @@ func (b *Backend) end(o *op.Op, err error) {
 
 // endAll completes everything with the group's error.
 func (b *Backend) endAll() {
+	b.port.withdraw()
 	cause := b.Group.Err()
 	for i, o := range b.active {
 		b.end(o, b.ownError(o, cause))

@@ -56,12 +56,12 @@ func (f *frames) Begin(o *op.Op) (Start, error) {
 		return Start{}, err
 	}
 	o.Identify(&b.port.call, b.ID)
-	b.port.shape = &p.Shape
+	b.port.shape, b.port.zeroCopy = &p.Shape, p.zeroCopy
 	var k engine.Kernel
 	if kernel := o.Kernel(); kernel != nil {
 		k = kernel
 	}
-	return Start{Plan: p, Port: &b.port, Kernel: k, Weight: weight}, nil
+	return Start{Plan: p.Plan, Port: &b.port, Kernel: k, Weight: weight}, nil
 }
 
 // Message implements Wire.
