@@ -44,7 +44,7 @@ const (
 	notTraced  = "is not traced by the Python compiler"
 	float8Sums = "sums of float8 are refused there, and are defined here: the result is asserted"
 	onCPU      = "tensors of the processes are on the CPU"
-	states     = "an operation that hangs is not completed; whether it is started or scheduled is asserted for the CPU in pg, TestTraceWhileStuck and TestTraceWhileActive"
+	states     = "as there on devices; on the CPU, where every operation is timed, one that hangs is started also without timing"
 	objectsCPU = "objects travel by the CPU on all media; on devices, where Config.ObjectDevice says so, they are tested in pg/object"
 	exitCode   = "the watchdog ends the process with pg.ExitCode, not by SIGABRT, in a mode that has to be asked for; on devices the ranks are of one process and live on"
 )
