@@ -45,7 +45,6 @@ const (
 	float8Sums = "sums of float8 are refused there, and are defined here: the result is asserted"
 	onCPU      = "tensors of the processes are on the CPU"
 	states     = "as there on devices; on the CPU, where every operation is timed, one that hangs is started also without timing"
-	objectsCPU = "objects travel by the CPU on all media; on devices, where Config.ObjectDevice says so, they are tested in pg/object"
 	exitCode   = "the watchdog ends the process with pg.ExitCode, not by SIGABRT, in a mode that has to be asked for; on devices the ranks are of one process and live on"
 )
 
@@ -96,7 +95,6 @@ var differs = map[string]string{
 	"TestDDPComplexParams":                          noModel,
 	"TestOnCompletionHookBroadcast":                 "durations are at least 0, there more: virtual time stands still",
 	"TestOnCompletionHookWithDDP":                   noModel,
-	"TestOnCompletionHookAllGatherObject":           objectsCPU,
 	"TestNCCLErrorsNonblocking":                     "the work stays pending until the group is aborted; there a thread that calls another one hangs",
 	"TestNCCLErrorsBlockingCleanExit":               onCPU,
 	"TestNCCLErrorsBlockingNonzeroExit":             onCPU,
@@ -123,10 +121,6 @@ var differs = map[string]string{
 	"TestScatterWorkWaitGPU":                        notTraced,
 	"TestAllToAllWorkWaitGPU":                       notTraced,
 	"TestConsecutiveCommWorkWaitGPU":                notTraced,
-	"TestGatherObjectSubgroup":                      objectsCPU,
-	"TestSendRecvObjectListSubgroup":                objectsCPU,
-	"TestBroadcastObjectListSubgroup":               objectsCPU,
-	"TestScatterObjectListSubgroup":                 objectsCPU,
 	"TestDDPSetSparseMetadata":                      noModel + "; the result is asserted, there a refusal by NCCL is as good",
 	"TestShort":                                     "the dump is looked at as a value; its pickle and JSON are tested in pg/flight",
 	"TestLong":                                      "the dump is looked at as a value; its pickle and JSON are tested in pg/flight",
