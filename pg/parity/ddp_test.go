@@ -56,7 +56,8 @@ type trained struct {
 	*ddp.Reducer
 }
 
-// train makes parameters of float32 and their reducer. The third has a bucket of its own.
+// train makes parameters of float32 and their reducer. Buckets have 40 bytes where the options do not say: the third of the layers has
+// one of its own.
 func (r *rank) train(o ddp.Options, shapes ...[]int) *trained {
 	m := &trained{rank: r}
 	for i, shape := range shapes {
@@ -67,10 +68,12 @@ func (r *rank) train(o ddp.Options, shapes ...[]int) *trained {
 		g := full(r, n, float32(0)).Strided(0, shape, rowMajor(shape))
 		m.params = append(m.params, ddp.Parameter{Name: fmt.Sprintf("layer%d.weight", i), Grad: g})
 	}
-	if r.gpu != nil {
+	if r.gpu != nil && o.Memory == nil {
 		o.Memory = deviceMemory{r}
 	}
-	o.FirstBucketBytes, o.BucketBytes = 40, 40
+	if o.FirstBucketBytes == 0 {
+		o.FirstBucketBytes, o.BucketBytes = 40, 40
+	}
 	var err error
 	m.Reducer, err = ddp.New(r.ctx, r.Group, m.params, o)
 	require.NoError(r.t, err)

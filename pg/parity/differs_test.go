@@ -120,7 +120,7 @@ var differs = map[string]string{
 	"TestScatterWorkWaitGPU":                        notTraced,
 	"TestAllToAllWorkWaitGPU":                       notTraced,
 	"TestConsecutiveCommWorkWaitGPU":                notTraced,
-	"TestDDPSetSparseMetadata":                      noModel + "; the result is asserted, there a refusal by NCCL is as good",
+	"TestDDPSetSparseMetadata":                      noModel + "; the result is asserted, there a refusal by NCCL is as good; on devices sparse gradients are refused where SetSparseRows has not told their rows",
 	"TestShort":                                     "the dump is looked at as a value; its pickle and JSON are tested in pg/flight",
 	"TestLong":                                      "the dump is looked at as a value; its pickle and JSON are tested in pg/flight",
 	"TestTraceWhileActive":                          states,
