@@ -270,33 +270,6 @@ func channelsLast(shape []int) []int {
 	return []int{shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]}
 }
 
-// TestGradLayout1DeviceModule1ReplicaPerProcess keeps the strides of gradients, in the buckets too.
-func TestGradLayout1DeviceModule1ReplicaPerProcess(t *testing.T) {
-	views(t, func(t *testing.T, view bool) {
-		each(t, 2, func(r *rank) {
-			shape := []int{2, 3, 4, 5}
-			data := full(r, 120, float32(0))
-			g := data.Strided(0, shape, channelsLast(shape))
-			red, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "conv", Grad: g}}, ddp.Options{BucketView: view, Memory: r.memory()})
-			require.NoError(r.t, err)
-			for range 3 {
-				require.Equal(r.t, channelsLast(shape), red.Buckets()[0].Grads[0].Strides())
-				to, own, want := data, make([]float32, 120), make([]float32, 120)
-				if view {
-					to = red.Buckets()[0].Buffer
-				}
-				for i := range own {
-					own[i], want[i] = float32(i*(r.Rank()+1)), float32(i)*1.5
-				}
-				r.set(to, own)
-				require.NoError(r.t, red.Ready(r.ctx, 0))
-				require.NoError(r.t, red.Finish(r.ctx))
-				require.Equal(r.t, want, values[float32](r, to), "in the order of memory")
-			}
-		})
-	})
-}
-
 // TestParamLayoutMismatchError has ranks with other strides than rank 0's named.
 func TestParamLayoutMismatchError(t *testing.T) {
 	each(t, 2, func(r *rank) {

@@ -3,7 +3,6 @@ package parity
 import (
 	"fmt"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,13 +59,7 @@ func (m *images) holds(what string, x colligo.Tensor, f func(k int) float64) {
 	for k := range v {
 		v[k] = f(k)
 	}
-	b := make([]byte, x.Size())
-	if m.gpu == nil {
-		copy(b, unsafe.Slice((*byte)(x.Pointer()), x.Size()))
-	} else {
-		m.download(b, x)
-	}
-	require.Equal(m.t, typed(&rank{}, m.dtype, v).CPUBytes(), b, "%s of %v", what, m.dtype)
+	require.Equal(m.t, typed(&rank{}, m.dtype, v).CPUBytes(), m.read(x), "%s of %v", what, m.dtype)
 }
 
 // TestDense gives every kind of collective, and messages, images whose channels lie next to one another: to CPU ranks, to kernels
