@@ -39,12 +39,18 @@ var ends = map[string]func(g *pg.Group){
 	"other cases":  func(g *pg.Group) { <-time.After(opTimeout + time.Second) }, // it does nothing at all
 }
 
-// programs are what processes do besides.
-var programs = map[string]func(t *testing.T, g *pg.Group){
-	"drop":          dropGroup,
-	"timeout dumps": lateDumps,
-	"stuck dumps":   stuckDumps,
-	"errors dump":   errorsDump,
+// program is what two processes do besides.
+type program struct {
+	run     func(t *testing.T, g *pg.Group)
+	timeout time.Duration // of operations; 0 is the default
+}
+
+var programs = map[string]program{
+	"drop":          {dropGroup, time.Second},
+	"file store":    {leaveAlone, 0},
+	"timeout dumps": {lateDumps, time.Second},
+	"stuck dumps":   {stuckDumps, time.Second},
+	"errors dump":   {errorsDump, time.Second},
 }
 
 func kill(s os.Signal) {
@@ -56,21 +62,21 @@ func kill(s os.Signal) {
 	select {}
 }
 
-// TestChild is one rank of three, in a process of its own.
+// TestChild is one rank of three, or of two that run a program, in a process of its own.
 func TestChild(t *testing.T) {
 	if *childEnd == "" {
 		t.Skip("other tests run this in processes")
 	}
-	program := programs[*childEnd]
+	program, ok := programs[*childEnd]
 	size, config := 3, pg.Config{Timeout: 10 * time.Second}
-	if program != nil {
-		size, config = 2, pg.Config{Timeout: time.Second}
+	if ok {
+		size, config = 2, pg.Config{Timeout: program.timeout}
 	}
 	config.Init = fmt.Sprintf("file://%s/store?rank=%d&world_size=%d", *childDir, *childRank, size)
 	g, err := pg.Init(t.Context(), config)
 	require.NoError(t, err)
-	if program != nil {
-		program(t, g)
+	if ok {
+		program.run(t, g)
 		return
 	}
 	defer g.Close()

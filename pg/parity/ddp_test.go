@@ -56,7 +56,8 @@ type trained struct {
 	*ddp.Reducer
 }
 
-// train makes parameters of float32 and their reducer. The third has a bucket of its own.
+// train makes parameters of float32 and their reducer. Buckets have 40 bytes where the options do not say: the third of the layers has
+// one of its own.
 func (r *rank) train(o ddp.Options, shapes ...[]int) *trained {
 	m := &trained{rank: r}
 	for i, shape := range shapes {
@@ -67,10 +68,12 @@ func (r *rank) train(o ddp.Options, shapes ...[]int) *trained {
 		g := full(r, n, float32(0)).Strided(0, shape, rowMajor(shape))
 		m.params = append(m.params, ddp.Parameter{Name: fmt.Sprintf("layer%d.weight", i), Grad: g})
 	}
-	if r.gpu != nil {
+	if r.gpu != nil && o.Memory == nil {
 		o.Memory = deviceMemory{r}
 	}
-	o.FirstBucketBytes, o.BucketBytes = 40, 40
+	if o.FirstBucketBytes == 0 {
+		o.FirstBucketBytes, o.BucketBytes = 40, 40
+	}
 	var err error
 	m.Reducer, err = ddp.New(r.ctx, r.Group, m.params, o)
 	require.NoError(r.t, err)
@@ -265,33 +268,6 @@ func TestPassDefaultPG(t *testing.T) {
 // channelsLast returns the strides of an image tensor whose channels lie next to one another.
 func channelsLast(shape []int) []int {
 	return []int{shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]}
-}
-
-// TestGradLayout1DeviceModule1ReplicaPerProcess keeps the strides of gradients, in the buckets too.
-func TestGradLayout1DeviceModule1ReplicaPerProcess(t *testing.T) {
-	views(t, func(t *testing.T, view bool) {
-		each(t, 2, func(r *rank) {
-			shape := []int{2, 3, 4, 5}
-			data := full(r, 120, float32(0))
-			g := data.Strided(0, shape, channelsLast(shape))
-			red, err := ddp.New(r.ctx, r.Group, []ddp.Parameter{{Name: "conv", Grad: g}}, ddp.Options{BucketView: view, Memory: r.memory()})
-			require.NoError(r.t, err)
-			for range 3 {
-				require.Equal(r.t, channelsLast(shape), red.Buckets()[0].Grads[0].Strides())
-				to, own, want := data, make([]float32, 120), make([]float32, 120)
-				if view {
-					to = red.Buckets()[0].Buffer
-				}
-				for i := range own {
-					own[i], want[i] = float32(i*(r.Rank()+1)), float32(i)*1.5
-				}
-				r.set(to, own)
-				require.NoError(r.t, red.Ready(r.ctx, 0))
-				require.NoError(r.t, red.Finish(r.ctx))
-				require.Equal(r.t, want, values[float32](r, to), "in the order of memory")
-			}
-		})
-	})
 }
 
 // TestParamLayoutMismatchError has ranks with other strides than rank 0's named.

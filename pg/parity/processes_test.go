@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,6 +26,35 @@ func TestDestructBeforeTerminatePG(t *testing.T) {
 		require.Zero(t, p.code, "rank %d:\n%s", rank, p.out)
 	}
 	each(t, 2, func(r *rank) { r.summed() }) // and groups that the harness closes
+}
+
+// leaveAlone does nothing with a group for a while whose ranks have met in a file.
+func leaveAlone(t *testing.T, g *pg.Group) {
+	require.Equal(t, []int{*childRank, 2}, []int{g.Rank(), g.Size()})
+	time.Sleep(2 * time.Second) // for many looks into the file
+	require.NoError(t, errors.Join(g.Err(), g.Barrier(t.Context()), g.Close()))
+}
+
+// TestFileStoreCheck has the variables of the suite that it follows, and besides those with which all that there is watches the group.
+func TestFileStoreCheck(t *testing.T) {
+	beside(t)
+	for name, env := range map[string][]string{
+		"unwatched": {"TORCH_NCCL_ASYNC_ERROR_HANDLING=0", "TORCH_NCCL_ENABLE_MONITORING=0", "TORCH_NCCL_DUMP_ON_TIMEOUT=1",
+			"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=0"},
+		"watched": {"TORCH_NCCL_ENABLE_MONITORING=1", "TORCH_NCCL_DUMP_ON_TIMEOUT=1", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=60",
+			"TORCH_NCCL_COORD_CHECK_MILSEC=10", "TORCH_NCCL_PROPAGATE_ERROR=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside(t)
+			dir := t.TempDir()
+			for rank, p := range processes(t, 2, "file store", dir, append(env, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE="+filepath.Join(dir, "trace_"))...) {
+				require.Zero(t, p.code, "rank %d:\n%s", rank, p.out)
+			}
+			dumps, err := filepath.Glob(filepath.Join(dir, "trace_*"))
+			require.NoError(t, err)
+			require.Empty(t, dumps, "nothing was late")
+		})
+	}
 }
 
 // alone has rank 0 call a second all-reduce, of which its watchdog ends the process.

@@ -38,13 +38,14 @@ type rank struct {
 type arena struct {
 	mu    sync.Mutex
 	begin cuda.Pointer
+	size  int // arenaBytes if 0
 	used  int
 	host  *cuda.Host
 }
 
 const (
 	arenaBytes = 8 << 20
-	hostBytes  = 1 << 20
+	hostBytes  = 1 << 20 // larger tensors are copied in parts
 )
 
 // options change how the ranks of a test are made.
@@ -55,6 +56,7 @@ type options struct {
 	onlyDevices bool // it exists there only
 	noSim       bool // it needs real time
 	waits       bool // it waits more than it works, so its media run at once
+	arena       int  // bytes of a rank's memory on its device, arenaBytes if 0
 	noNCCL      bool // a message comes first whose other end never comes: NCCL makes the communicator of the two ranks then, and waits
 }
 
@@ -158,7 +160,7 @@ func (o *options) onDevices(t *testing.T, n int, d *cuda.Driver, devices int, f 
 	pgtest.RunWith(t, n, run, func(t *testing.T, g *pg.Group) {
 		dev, err := d.Device(g.Rank() % devices)
 		require.NoError(t, err)
-		r := &rank{Group: g, t: t, gpu: dev, driver: d, arena: &arena{}}
+		r := &rank{Group: g, t: t, gpu: dev, driver: d, arena: &arena{size: o.arena}}
 		r.settle()
 		r.enter(func(th cuda.Thread) error {
 			r.Stream, err = th.NewStream(0)
@@ -180,8 +182,11 @@ func (r *rank) enter(f func(cuda.Thread) error) {
 
 // settle takes the rank's memory.
 func (r *rank) settle() {
+	if r.arena.size == 0 {
+		r.arena.size = arenaBytes
+	}
 	r.enter(func(th cuda.Thread) (err error) {
-		if r.begin, err = th.Alloc(arenaBytes); err == nil {
+		if r.begin, err = th.Alloc(r.arena.size); err == nil {
 			r.host, err = th.AllocHost(hostBytes)
 		}
 		return err
@@ -220,7 +225,7 @@ func (r *rank) onDevice(t colligo.Tensor) colligo.Tensor {
 	r.mu.Lock()
 	at := r.begin + cuda.Pointer(r.used)
 	r.used += (t.Size() + 255) &^ 255
-	if r.used > arenaBytes {
+	if r.used > r.arena.size {
 		panic("parity: the arena is too small")
 	}
 	r.mu.Unlock()
@@ -234,14 +239,13 @@ func (r *rank) upload(to colligo.Tensor, b []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.enter(func(th cuda.Thread) error {
-		if len(b) == 0 {
-			return nil
-		}
-		copy(r.host.Bytes, b)
-		if err := th.Copy(cuda.Pointer(to.Addr()), r.host.Device, len(b), r.Stream); err != nil {
-			return err
-		}
-		return th.Synchronize(r.Stream)
+		return r.inParts(b, func(at cuda.Pointer, part []byte) error {
+			copy(r.host.Bytes, part)
+			if err := th.Copy(cuda.Pointer(to.Addr())+at, r.host.Device, len(part), r.Stream); err != nil {
+				return err
+			}
+			return th.Synchronize(r.Stream)
+		})
 	})
 }
 
@@ -250,18 +254,46 @@ func (r *rank) download(b []byte, from colligo.Tensor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.enter(func(th cuda.Thread) error {
-		if len(b) == 0 {
+		return r.inParts(b, func(at cuda.Pointer, part []byte) error {
+			if err := th.Copy(r.host.Device, cuda.Pointer(from.Addr())+at, len(part), r.Stream); err != nil {
+				return err
+			}
+			if err := th.Synchronize(r.Stream); err != nil {
+				return err
+			}
+			copy(part, r.host.Bytes)
 			return nil
-		}
-		if err := th.Copy(r.host.Device, cuda.Pointer(from.Addr()), len(b), r.Stream); err != nil {
-			return err
-		}
-		if err := th.Synchronize(r.Stream); err != nil {
-			return err
-		}
-		copy(b, r.host.Bytes)
-		return nil
+		})
 	})
+}
+
+// inParts calls f for parts of a tensor's bytes that the pinned memory takes, with where they begin.
+func (r *rank) inParts(b []byte, f func(at cuda.Pointer, part []byte) error) error {
+	for at := 0; at < len(b); at += hostBytes {
+		if err := f(cuda.Pointer(at), b[at:min(at+hostBytes, len(b))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write copies bytes to the memory of a tensor that is dense, in whatever order of its dimensions. read returns them.
+func (r *rank) write(to colligo.Tensor, b []byte) {
+	if r.gpu != nil {
+		r.upload(to, b)
+		return
+	}
+	copy(unsafe.Slice((*byte)(to.Pointer()), to.Size()), b)
+}
+
+func (r *rank) read(from colligo.Tensor) []byte {
+	b := make([]byte, from.Size())
+	if r.gpu != nil {
+		r.download(b, from)
+	} else {
+		copy(b, unsafe.Slice((*byte)(from.Pointer()), from.Size()))
+	}
+	return b
 }
 
 // values returns what a tensor holds once the rank's stream has come so far.

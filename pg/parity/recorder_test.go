@@ -114,24 +114,28 @@ func TestTraceWhileAllWorksRetired(t *testing.T) {
 func TestTraceWhileActive(t *testing.T) {
 	for _, active := range []bool{true, false} {
 		t.Run(fmt.Sprintf("only_active=%v", active), func(t *testing.T) {
-			each(t, 2, func(r *rank) {
+			timings(t, 2, options{}, func(r *rank, timing bool) {
 				a := r.matrix()
 				r.waited(r.AllReduceAsync(r.ctx, a, colligo.Sum))
 				require.NoError(r.t, r.WaitPending(r.ctx))
 				if r.Rank() == 0 {
 					r.hearAll()
-					es := r.Dump(flight.DumpOptions{Entries: true, OnlyActive: active}).Entries
-					require.Equal(r.t, !active, len(collectivesOf(es)) == 1, "%v", es)
-					require.Empty(r.t, collectivesOf(r.Dump(flight.DumpOptions{Entries: true, OnlyActive: true}).Entries))
+					es := collectivesOf(r.Dump(flight.DumpOptions{Entries: true, OnlyActive: active}).Entries)
+					if active {
+						require.Empty(r.t, es)
+					} else {
+						require.Len(r.t, es, 1)
+						require.Equal(r.t, []any{"nccl:all_reduce", uint64(1), flight.Completed}, []any{es[0].Name, es[0].Seq, es[0].State})
+					}
 					r.waited(r.AllReduceAsync(r.ctx, a, colligo.Sum))
 					return
 				}
 				w := r.AllReduceAsync(r.ctx, a, colligo.Sum)
+				r.stuckAt(2, timing)
 				es := collectivesOf(r.Dump(flight.DumpOptions{Entries: true, OnlyActive: active}).Entries)
 				require.Len(r.t, es, map[bool]int{true: 1, false: 2}[active])
 				stuck := es[len(es)-1]
-				require.Equal(r.t, "nccl:all_reduce", stuck.Name)
-				require.NotEqual(r.t, flight.Completed, stuck.State)
+				require.Equal(r.t, []any{"nccl:all_reduce", uint64(2), r.hung(timing)}, []any{stuck.Name, stuck.Seq, stuck.State})
 				require.Zero(r.t, stuck.DiscoveredCompleted)
 				require.False(r.t, stuck.Retired)
 				r.tell()
@@ -139,6 +143,20 @@ func TestTraceWhileActive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stuckAt waits until collective n of the rank is recorded in the state of an operation that waits for its peer. It returns the record,
+// and that of another state if 10 seconds have passed: a device may need a moment to begin.
+func (r *rank) stuckAt(n int, timing bool) (e flight.Entry) {
+	for range 10_000 {
+		if es := collectivesOf(r.entries()); len(es) == n {
+			if e = es[n-1]; e.State == r.hung(timing) {
+				break
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return e
 }
 
 // collectivesOf leaves out messages.
@@ -153,7 +171,7 @@ func collectivesOf(all []flight.Entry) (es []flight.Entry) {
 
 // TestTraceWhileStuck dumps while an operation hangs that one rank does not call: from another goroutine, for the caller waits.
 func TestTraceWhileStuck(t *testing.T) {
-	timings(t, 2, options{}, func(r *rank, _ bool) {
+	timings(t, 2, options{}, func(r *rank, timing bool) {
 		a := r.matrix()
 		r.waited(r.AllReduceAsync(r.ctx, a, colligo.Sum))
 		require.NoError(r.t, r.WaitPending(r.ctx))
@@ -167,20 +185,14 @@ func TestTraceWhileStuck(t *testing.T) {
 		}
 		seen := make(chan flight.Entry, 1)
 		go func() {
-			for {
-				if es := collectivesOf(r.entries()); len(es) == 2 {
-					seen <- es[1]
-					r.tell() // so that rank 0 goes on
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
+			seen <- r.stuckAt(2, timing)
+			r.tell() // so that rank 0 goes on
 		}()
 		r.waited(r.AllReduceAsync(r.ctx, a, colligo.Sum))
 		stuck := <-seen
-		require.Equal(r.t, []any{"nccl:all_reduce", uint64(2)}, []any{stuck.Name, stuck.Seq})
-		require.NotEqual(r.t, flight.Completed, stuck.State)
+		require.Equal(r.t, []any{"nccl:all_reduce", uint64(2), r.hung(timing)}, []any{stuck.Name, stuck.Seq, stuck.State})
 		require.Zero(r.t, stuck.DiscoveredCompleted)
+		require.False(r.t, stuck.Retired)
 	})
 }
 

@@ -2,7 +2,6 @@ package parity
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -84,34 +83,6 @@ func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
 				require.ErrorContains(t, err, value)
 			})
 		}
-	}
-}
-
-// TestFileStoreCheck leaves a group alone for a while whose ranks met in a file, with all that watches it.
-func TestFileStoreCheck(t *testing.T) {
-	beside(t)
-	path := t.TempDir() + "/store"
-	config := func(i int, c *pg.Config) {
-		*c = pg.Config{Init: "file://" + path, Rank: i, Size: 2, Transport: c.Transport,
-			Watchdog: pg.WatchdogOptions{Monitor: pg.On, Propagate: pg.On, CoordCheck: 10 * time.Millisecond, Heartbeat: time.Minute}}
-	}
-	done := make(chan error, 2)
-	runs(t, byItself)
-	for i := range 2 {
-		go func() {
-			var c pg.Config
-			config(i, &c)
-			g, err := pg.Init(t.Context(), c)
-			if err == nil {
-				require.Equal(t, []int{i, 2}, []int{g.Rank(), g.Size()})
-				time.Sleep(2 * time.Second) // for many looks into the file
-				err = errors.Join(g.Err(), g.Barrier(t.Context()), g.Close())
-			}
-			done <- err
-		}()
-	}
-	for range 2 {
-		require.NoError(t, <-done)
 	}
 }
 
