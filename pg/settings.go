@@ -55,8 +55,8 @@ func (s Setting) String() string {
 // Settings returns every variable that Init reads besides those of launchers. A field of Config that the program has set
 // comes before its variable. A value that cannot be read is an error of Init.
 //
-// At the end come variables of PyTorch that have no meaning here, without a kind. They are ignored, and so are all that are
-// not listed. No twin: PyTorch's documentation lists its variables.
+// At the end come variables of PyTorch and NCCL that Init does not read, without a kind. Nor does it read any that are not
+// listed. No twin: PyTorch's documentation lists its variables.
 func Settings() []Setting {
 	all := make([]Setting, len(variables))
 	for i := range variables {
@@ -149,11 +149,13 @@ var variables = []setting{
 	without("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "there is no C++ stack"),
 	without("TORCH_FR_CPP_STACK", "there is no C++ stack"),
 	without("TORCH_NCCL_TRACE_CPP_STACK", "the older name of TORCH_FR_CPP_STACK"),
-	without("TORCH_NCCL_USE_COMM_NONBLOCKING", "groups form within Init and NewGroup, which a context can end; no call of a backend waits for its peers"),
-	without("TORCH_NCCL_NONBLOCKING_TIMEOUT", "Config.ConnectTimeout is the limit of forming"),
-	without("NCCL_DEBUG", "of NCCL's library; here COLLIGO_DEBUG and Config.Log say what is logged"),
-	without("NCCL_DEBUG_FILE", "of NCCL's library; here Config.Log says where logs go"),
-	without("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "sends and receives have links of their own"),
+	without("TORCH_NCCL_USE_COMM_NONBLOCKING", "where NCCL carries operations, nccl.With says by Config.NonBlocking whether its calls return before they are through; "+
+		"where GPUs do not reach each other, they always do"),
+	without("TORCH_NCCL_NONBLOCKING_TIMEOUT", "NCCL's calls that return early are awaited no longer than an operation may take, by Config.Timeout or Options.Timeout of nccl.With"),
+	unread("NCCL_DEBUG", "where NCCL carries operations, its library reads this and all of its other variables; COLLIGO_DEBUG and Config.Log say what is logged here"),
+	unread("NCCL_DEBUG_FILE", "as NCCL_DEBUG; Config.Log says where logs go that are written here"),
+	without("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "there is no such warning; by NCCL, messages of a group that is bound to a device "+
+		"wait for its collectives where other ranks are PyTorch's, else they have communicators of their own"),
 }
 
 // settle takes what the program has left open from the environment, and else from the table's defaults.
@@ -205,6 +207,11 @@ func dumpAliases() []string {
 
 func without(name, why string) setting {
 	return setting{Setting: Setting{Name: name, Meaning: "no meaning here: " + why}}
+}
+
+// unread is a variable that Init does not read, and another library does.
+func unread(name, by string) setting {
+	return setting{Setting: Setting{Name: name, Meaning: "not read here: " + by}}
 }
 
 var (

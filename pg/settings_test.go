@@ -183,6 +183,23 @@ func TestSettingsNamed(t *testing.T) {
 	}
 }
 
+// TestSettingsOfNCCL says of a variable that NCCL's own library reads it, and where its twins of PyTorch are that Init does not read.
+func TestSettingsOfNCCL(t *testing.T) {
+	meanings := map[string]string{}
+	for _, s := range Settings() {
+		meanings[s.Name] = s.Meaning
+	}
+	for name, want := range map[string]string{
+		"NCCL_DEBUG":                      "not read here: where NCCL carries operations, its library reads this",
+		"NCCL_DEBUG_FILE":                 "not read here: as NCCL_DEBUG",
+		"TORCH_NCCL_USE_COMM_NONBLOCKING": "nccl.With says by Config.NonBlocking",
+		"TORCH_NCCL_NONBLOCKING_TIMEOUT":  "no longer than an operation may take",
+		"TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "wait for its collectives",
+	} {
+		require.Contains(t, meanings[name], want, name)
+	}
+}
+
 // TestSettingsTable holds the printed table against itself.
 func TestSettingsTable(t *testing.T) {
 	seen := map[string]bool{}
