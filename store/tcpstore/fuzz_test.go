@@ -28,7 +28,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, cut int) { inPieces(t, Torch2, data, cut) })
 }
 
-// FuzzServerTorch113 is FuzzServer in the dialect of PyTorch 1.13. A request that only later versions have ends the connection,
+// FuzzServerTorch113 feeds a session bytes in the dialect of PyTorch 1.13, as FuzzServer does. A request that only later versions have ends the connection,
 // and whatever follows it stores nothing.
 func FuzzServerTorch113(f *testing.F) {
 	var all []byte

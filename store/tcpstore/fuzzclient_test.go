@@ -114,8 +114,8 @@ var clientCalls = []struct {
 	}},
 }
 
-// FuzzClient has a server say anything to a client, in both dialects, in pieces of a length: over its first connection, and
-// over one that waits use. Nothing panics or hangs. A result is what the server has said, and holds no more. After other errors than
+// FuzzClient has a server say anything to a client, in both dialects and in pieces of a length. It does so over the first
+// connection, and over one that waits use. Nothing panics or hangs. A result is what the server has said, and holds no more. After other errors than
 // that there is no such thing, the client is of no more use.
 func FuzzClient(f *testing.F) {
 	values := reply{}.bytes([]byte("first")).bytes(nil)

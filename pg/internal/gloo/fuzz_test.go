@@ -151,8 +151,8 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// FuzzPayloads has a peer of a group of two ranks put anything into the payloads of a call: the numbers that a sparse all_reduce and
-// object collectives begin with, indices, pickled objects, the ranks' numbers of a monitored barrier. The peer keeps to the protocol
+// FuzzPayloads has a peer of a group of two ranks put anything into the payloads of a call. These are the sizes that begin a sparse
+// all_reduce and object collectives, indices, pickled objects, and the numbers of a monitored barrier. The peer keeps to the protocol
 // otherwise. The call ends with a result that can be or an error, soon, and the rank asks for no more than Config.MaxObject allows.
 // When it refuses the size of what is to come, its group ends, for the peer goes on.
 func FuzzPayloads(f *testing.F) {
