@@ -46,8 +46,11 @@ func sizesOverGloo(ctx context.Context, g *pg.Group, s *Tensor, _ error) ([]int,
 		switch {
 		case !slices.Equal(theirs[:2*dims], own[:2*dims]):
 			return nil, &mismatch{fmt.Errorf("rank %d has a tensor of sizes %v, this rank one of %v", r, theirs[:2*dims], own[:2*dims])}
-		case n < 0 || n > limit/row:
-			return nil, fmt.Errorf("rank %d announces %d rows; MaxObject is %s", r, n, colligo.FormatBytes(limit))
+		case n < 0 || n > limit/row: // the others go on with calls that this rank cannot join
+			err := fmt.Errorf("rank %d announces %d rows; MaxObject is %s", r, n, colligo.FormatBytes(limit))
+			_, worded := word(Tensor{}, err)
+			pg.Fail(g, worded)
+			return nil, err
 		}
 		limit -= n * row
 		counts[r] = int(n)

@@ -3,8 +3,10 @@ package gloo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -14,26 +16,29 @@ const (
 	maxStrangers  = 256             // connections at a time that have not introduced themselves
 )
 
-// acceptor takes connections of the new dialect until every peer has one.
+// acceptor takes connections at one listener until each of its peers has one: all peers in the new dialect, one peer in the old.
+// Strangers' connections are dropped, and the next are taken.
 type acceptor struct {
-	l      net.Listener
-	rank   int
-	secure func(ctx context.Context, conn net.Conn) (net.Conn, error)
-	log    func(msg string, args ...any)
-	all    sync.WaitGroup
-	turns  chan struct{}
-	ctx    context.Context
-	cancel context.CancelFunc
+	l        net.Listener
+	identify func(net.Conn) (peer int, err error)
+	secure   func(ctx context.Context, conn net.Conn) (net.Conn, error)
+	log      func(msg string, args ...any)
+	all      sync.WaitGroup
+	turns    chan struct{}
+	ctx      context.Context
+	cancel   context.CancelFunc
 
-	mu     sync.Mutex
-	came   []net.Conn // by peer, that nothing has taken
-	seen   []bool     // by peer
-	arrive chan struct{}
-	wake   func() // of the mesh, once there is one
+	mu      sync.Mutex
+	came    []net.Conn // by peer, that nothing has taken
+	seen    []bool     // by peer
+	dropped error      // why the last stranger was
+	arrive  chan struct{}
+	wake    func() // of the mesh, once there is one
 }
 
-func newAcceptor(l net.Listener, f *forming) *acceptor {
-	a := &acceptor{l: l, rank: f.Rank, came: make([]net.Conn, f.Size), seen: make([]bool, f.Size), arrive: make(chan struct{}),
+// newAcceptor takes connections of so many peers. The function identifies the peer that a connection is from.
+func (f *forming) newAcceptor(l net.Listener, peers int, identify func(net.Conn) (int, error)) *acceptor {
+	a := &acceptor{l: l, identify: identify, came: make([]net.Conn, peers), seen: make([]bool, peers), arrive: make(chan struct{}),
 		turns: make(chan struct{}, maxStrangers), log: f.log.Warn}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.secure = f.admission()
@@ -60,27 +65,31 @@ func (a *acceptor) run() {
 	}
 }
 
-// admit reads the introduction of a connection. Strangers are dropped.
+// admit keeps a connection for the peer that it is from. Strangers are dropped.
 func (a *acceptor) admit(conn net.Conn) {
 	stop := context.AfterFunc(a.ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
 	conn.SetDeadline(time.Now().Add(introduceTime)) // a connection that takes none has failed already
 	from := conn.RemoteAddr()
-	peer, err := a.introduced(conn)
+	peer, err := a.identify(conn)
 	secured := conn
 	if err == nil {
 		secured, err = a.secure(a.ctx, conn)
 	}
-	if err != nil {
-		a.log("connection dropped", "from", from, "err", err)
-		conn.Close()
-		return
+	over := !stop() // from here on the acceptor's end sets no deadline of the connection
+	if err == nil {
+		err = secured.SetDeadline(time.Time{})
 	}
-	secured.SetDeadline(time.Time{})
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ctx.Err() != nil || a.came[peer] != nil || a.seen[peer] {
-		secured.Close()
+	if err == nil && a.seen[peer] {
+		err = errTwice
+	}
+	if over = over || a.ctx.Err() != nil; err != nil || over {
+		if err != nil && !(over && errors.Is(err, os.ErrDeadlineExceeded)) { // else nothing is known of it
+			a.dropped = fmt.Errorf("a connection from %v was dropped: %w", from, err)
+			a.log("connection dropped", "from", from, "err", err)
+		}
+		conn.Close()
 		return
 	}
 	a.came[peer], a.seen[peer] = secured, true
@@ -91,21 +100,24 @@ func (a *acceptor) admit(conn net.Conn) {
 	}
 }
 
-var errStranger = errors.New("not the number of a peer")
+var (
+	errStranger = errors.New("not the number of a peer")
+	errTwice    = errors.New("the peer has a connection")
+)
 
 // introduced reads which peer a connection is from.
-func (a *acceptor) introduced(conn net.Conn) (int, error) {
+func (f *forming) introduced(conn net.Conn) (int, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		return 0, err
 	}
-	return a.peerOf(b[:])
+	return peerOf(b[:], f.Rank, f.Size)
 }
 
 // peerOf reads the number by which a peer introduces itself: its rank, as this rank has published.
-func (a *acceptor) peerOf(b []byte) (int, error) {
+func peerOf(b []byte, rank, size int) (int, error) {
 	id := le.Uint64(b)
-	if id >= uint64(len(a.came)) || int(id) == a.rank {
+	if id >= uint64(size) || int(id) == rank {
 		return 0, errStranger
 	}
 	return int(id), nil
@@ -124,7 +136,9 @@ func (a *acceptor) wait(ctx context.Context, peer int, lazy bool) (net.Conn, err
 		select {
 		case <-arrive:
 		case <-ctx.Done():
-			return nil, errors.Join(errNotDialled, context.Cause(ctx))
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return nil, errors.Join(errNotDialled, a.dropped, context.Cause(ctx))
 		}
 	}
 }

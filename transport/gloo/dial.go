@@ -15,9 +15,10 @@ const (
 	dialPause = 100 * time.Millisecond
 )
 
-// dial connects to a peer's listener, which is there before its address is published. A refusal is tried again a few times.
-func (f *forming) dial(a address) (conn net.Conn, err error) {
-	d := net.Dialer{KeepAlive: -1} // as Gloo has it
+// dial connects to a peer's listener, which is there before its address is published. A refusal is tried again a few times. Without
+// an address to dial from the system chooses one.
+func (f *forming) dial(a address, from net.Addr) (conn net.Conn, err error) {
+	d := net.Dialer{KeepAlive: -1, LocalAddr: from} // as Gloo has it
 	for try := range dialTries {
 		if conn, err = d.DialContext(f.ctx, "tcp", a.target()); err == nil || f.ctx.Err() != nil {
 			return conn, err
@@ -79,7 +80,7 @@ func candidates(ctx context.Context, c *Config) ([]netip.Addr, error) {
 		name = "localhost"
 	}
 	all, _ := addressesOf(ctx, name) // a host that does not know its own name is as good as one without
-	return append(all, netip.AddrFrom4([4]byte{127, 0, 0, 1})), nil
+	return append(all, loopback), nil
 }
 
 // addressesOf returns the addresses of an address, an interface or a host name.

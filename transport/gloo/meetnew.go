@@ -20,7 +20,7 @@ func (f *forming) meetNew() error {
 	if err != nil {
 		return err
 	}
-	f.accept = newAcceptor(l, f)
+	f.accept = f.newAcceptor(l, f.Size, f.introduced)
 	info := rankInfo{host: hostName(), address: own, ids: make([]uint64, f.Size)}
 	for r := range info.ids {
 		info.ids[r] = uint64(r)
@@ -62,7 +62,7 @@ func (f *forming) linkNew(peer int, own address) error {
 	if info.ids != nil {
 		id = info.ids[f.Rank]
 	}
-	conn, err := f.dial(info.address)
+	conn, err := f.dial(info.address, nil)
 	if err != nil {
 		return err
 	}

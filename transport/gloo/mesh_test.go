@@ -371,7 +371,7 @@ func TestLazyPeer(t *testing.T) {
 	require.Equal(t, "abc", string(got))
 }
 
-// TestStrangers has others than peers connect while a group forms, and after.
+// TestStrangers has others than peers connect while a group forms.
 func TestStrangers(t *testing.T) {
 	s := store.NewHash()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
