@@ -91,6 +91,7 @@ type Config struct {
 
 	onDevices time.Duration // limit of an operation on a device; 0: Timeout
 	tlsFiles  tlsFiles      // of the environment, where TLS is nil
+	gloo      glooDevice    // of the environment, where TLS is nil
 }
 
 // withDefaults fills what was left zero and refuses what cannot be.

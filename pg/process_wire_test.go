@@ -1,49 +1,16 @@
 package pg_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/internal/freeport"
+	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
-
-// certificates writes a key and a certificate for this host that is its own authority, and returns their folder.
-func certificates(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
-		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: cert},
-		"key.pem":  {Type: "PRIVATE KEY", Bytes: secret},
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
-	}
-	return dir
-}
 
 // TestWire runs groups over every kind of wire that Config offers.
 func TestWire(t *testing.T) {
@@ -69,7 +36,7 @@ func TestWire(t *testing.T) {
 				needs(t, "shm") // the loopback interface of Linux
 			}
 			if c.Certificates != "" {
-				c.Certificates = certificates(t)
+				c.Certificates = pg.Certificates(t)
 			}
 			for _, p := range launch(t, 4, order{Role: "check", Config: c}, nil).procs {
 				p.succeeds()
@@ -81,7 +48,7 @@ func TestWire(t *testing.T) {
 // TestTLSIsTLS looks at what goes over the store's port, and keeps out who does not speak TLS or has no certificate.
 func TestTLSIsTLS(t *testing.T) {
 	t.Parallel()
-	c := config{Transport: "tcp", Certificates: certificates(t)}
+	c := config{Transport: "tcp", Certificates: pg.Certificates(t)}
 	j := launch(t, 2, order{Role: "late", Config: c}, nil)
 	j.all("init")
 	conn, err := tls.Dial("tcp", j.meets, &tls.Config{InsecureSkipVerify: true})

@@ -140,6 +140,11 @@ var variables = []setting{
 	tlsFile("COLLIGO_TLS_KEY", "", "path of the certificate's key", func(f *tlsFiles) *string { return &f.key }),
 	tlsFile("COLLIGO_TLS_CA", "", "path of the certificate of the job's authority", func(f *tlsFiles) *string { return &f.ca }),
 	tlsFile("COLLIGO_TLS_NAME", "job", "name that the certificates of all ranks have", func(f *tlsFiles) *string { return &f.name }),
+	{Setting{glooTransport, nil, "TCP TCP_TLS", "TCP", "of groups with the backend gloo: TCP_TLS encrypts the links between ranks, but not the store; it needs the next three, and counts where neither " +
+		"Config.TLS nor the files before are set"}, func(c *Config) bool { return c.TLS != nil }, applyGlooTransport},
+	glooFile(glooKey, "path of the key of this rank's certificate", func(f *tlsFiles) *string { return &f.key }),
+	glooFile(glooCert, "path of this rank's certificate", func(f *tlsFiles) *string { return &f.cert }),
+	glooFile(glooCA, "path of the certificate of the job's authority", func(f *tlsFiles) *string { return &f.ca }),
 
 	without("TORCH_NCCL_HIGH_PRIORITY", "streams belong to backends, and their priority to the backend's options"),
 	without("TORCH_NCCL_RETHROW_CUDA_ERRORS", "errors of a device are always the group's"),
@@ -275,6 +280,19 @@ func tlsFile(name, def, meaning string, field func(*tlsFiles) *string) setting {
 			*field(&c.tlsFiles) = value
 			return nil
 		}}
+}
+
+func glooFile(name, meaning string, field func(*tlsFiles) *string) setting {
+	return setting{Setting{name, nil, "text", "", meaning}, func(c *Config) bool { return c.TLS != nil },
+		func(c *Config, _, value string) error {
+			*field(&c.gloo.tlsFiles) = value
+			return nil
+		}}
+}
+
+func applyGlooTransport(c *Config, _, value string) error {
+	c.gloo.transport = value
+	return nil // another value matters to a group over Gloo alone
 }
 
 func applyTransport(c *Config, _, value string) error {

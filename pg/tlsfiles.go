@@ -3,7 +3,6 @@ package pg
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 )
@@ -20,21 +19,63 @@ func (f *tlsFiles) load() (*tls.Config, error) {
 	if f.cert+f.key+f.ca == "" {
 		return nil, nil
 	}
+	return f.read("COLLIGO_TLS_CERT", "COLLIGO_TLS_KEY", "COLLIGO_TLS_CA")
+}
+
+// read reads the files, whose variables have the given names.
+func (f *tlsFiles) read(cert, key, ca string) (*tls.Config, error) {
 	if f.cert == "" || f.key == "" || f.ca == "" {
-		return nil, errors.New("pg: TLS needs all of COLLIGO_TLS_CERT, COLLIGO_TLS_KEY and COLLIGO_TLS_CA")
+		return nil, fmt.Errorf("pg: TLS needs all of %s, %s and %s", cert, key, ca)
 	}
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 	if err != nil {
-		return nil, fmt.Errorf("pg: COLLIGO_TLS_CERT and COLLIGO_TLS_KEY: %w", err)
+		return nil, fmt.Errorf("pg: %s and %s: %w", cert, key, err)
 	}
 	authority, err := os.ReadFile(f.ca)
 	if err != nil {
-		return nil, fmt.Errorf("pg: COLLIGO_TLS_CA: %w", err)
+		return nil, fmt.Errorf("pg: %s: %w", ca, err)
 	}
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("pg: COLLIGO_TLS_CA: %s has no certificate", f.ca)
+		return nil, fmt.Errorf("pg: %s: %s has no certificate", ca, f.ca)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: trusted, ClientCAs: trusted,
 		ClientAuth: tls.RequireAndVerifyClientCert, ServerName: f.name, MinVersion: tls.VersionTLS13}, nil
+}
+
+// The variables by which PyTorch chooses the transport of Gloo.
+const (
+	glooTransport = "GLOO_DEVICE_TRANSPORT"
+	glooCert      = "GLOO_DEVICE_TRANSPORT_TCP_TLS_CERT"
+	glooKey       = "GLOO_DEVICE_TRANSPORT_TCP_TLS_PKEY"
+	glooCA        = "GLOO_DEVICE_TRANSPORT_TCP_TLS_CA_FILE"
+)
+
+// glooDevice is what these variables say. They count for groups over Gloo alone.
+type glooDevice struct {
+	transport string
+	tlsFiles
+}
+
+// load makes the configuration of links in a job of PyTorch, nil where they are plain. As in Gloo a peer shows a certificate of the
+// authority, and no side looks at the name in it.
+func (d *glooDevice) load() (*tls.Config, error) {
+	if d.transport != "TCP_TLS" {
+		return nil, nil
+	}
+	c, err := d.read(glooCert, glooKey, glooCA)
+	if err != nil {
+		return nil, err
+	}
+	c.InsecureSkipVerify = true // of the name alone: VerifyConnection takes the check of the chain over
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		opts := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: x509.NewCertPool(),
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		for _, between := range state.PeerCertificates[1:] {
+			opts.Intermediates.AddCert(between)
+		}
+		_, err := state.PeerCertificates[0].Verify(opts)
+		return err
+	}
+	return c, nil
 }

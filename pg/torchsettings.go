@@ -33,6 +33,9 @@ func (c *Config) settleTorch() error {
 		return fmt.Errorf("pg: Torch: %w", err)
 	}
 	c.Torch = v.String()
+	if err := c.settleGlooDevice(s); err != nil {
+		return err
+	}
 	device := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(k colligo.DeviceKind) bool { return k == colligo.CPU })
 	switch {
 	case len(device) > 1 || len(device) == 1 && s[device[0]] != backend.NCCL:
@@ -47,6 +50,21 @@ func (c *Config) settleTorch() error {
 		return errors.New("pg: debug level DETAIL compares calls over links that ranks of PyTorch do not have")
 	}
 	return nil
+}
+
+// settleGlooDevice takes TLS from PyTorch's variables where a group is over Gloo and nothing else gives it.
+func (c *Config) settleGlooDevice(s backend.Selection) error {
+	if !overGloo(s) || c.TLS != nil {
+		return nil
+	}
+	switch c.gloo.transport {
+	case "", "TCP", "TCP_TLS":
+	default:
+		return fmt.Errorf("pg: environment variable %s is %q: want TCP or TCP_TLS", glooTransport, c.gloo.transport)
+	}
+	var err error
+	c.TLS, err = c.gloo.load()
+	return err
 }
 
 // torch returns what ranks of PyTorch expect of the store, nil where there are none.
