@@ -130,6 +130,8 @@ func (c *Comm) learn() error {
 	l := c.library
 	err := errors.Join(l.check("ncclCommUserRank", l.table.CommUserRank(c.handle, &rank), c.handle),
 		l.check("ncclCommCount", l.table.CommCount(c.handle, &size), c.handle))
+	c.asking.Lock() // Dump may ask meanwhile
+	defer c.asking.Unlock()
 	c.rank, c.size = int(rank), int(size)
 	return err
 }
