@@ -16,7 +16,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// shared compiles the library of testdata for a version, loads it by Open, and returns it with a function for the calls that it has seen.
+// shared compiles the library of testdata for a version, loads it by Open, and returns it. The function tells the calls that it has seen.
 func shared(t *testing.T, version int, suffix string) (*Library, func() string) {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
