@@ -51,6 +51,9 @@ func (s *seam) Transport() string { return s.g.Transport() }
 // Timeout implements backend.Host.
 func (s *seam) Timeout() time.Duration { return s.g.limits.onDevices() }
 
+// ConnectTimeout implements backend.Host.
+func (s *seam) ConnectTimeout() time.Duration { return s.g.config.ConnectTimeout }
+
 // Log implements backend.Host.
 func (s *seam) Log() *slog.Logger { return s.g.log }
 

@@ -22,6 +22,12 @@ func init() { backend.Register(colligo.CUDA, Name, open) }
 // Options say how a group's backend is made. The zero value is the default.
 type Options struct {
 	Config Config // of the communicators; the same on all ranks
+	// Blocking has calls of the library return when they are through only. A rank then waits without a limit for one that does not come
+	// while a communicator forms. Without it communicators do not block, from NCCL 2.14 on, and are given up after the group's
+	// ConnectTimeout. Newer libraries begin a thread for each launch then, so that calls cost more.
+	Blocking bool
+	// HighPriority puts asynchronous operations before the program's own work on the device. c10d: is_high_priority_stream.
+	HighPriority bool
 	// RanksPerRoot is how many ranks of a communicator meet by one identity; 0 is 128. The same on all ranks.
 	RanksPerRoot int
 	Timeout      time.Duration // how long an operation may stay unfinished before the group fails; the group's if 0
@@ -118,6 +124,7 @@ func (b *ncclBackend) open(ctx context.Context, d colligo.Device, first func(con
 		return err
 	}
 	b.Order = streamorder.New(b.device, b.rank, b.size, b)
+	b.Order.Usual = !b.options.HighPriority
 	b.check = devmem.NewChecker(driver, b.device)
 	return streamorder.OnDevice(b.device, func(t cuda.Thread) error { return b.openOn(ctx, t, first) })
 }
@@ -194,10 +201,25 @@ func (b *ncclBackend) abort() error {
 	return streamorder.OnDevice(b.device, func(cuda.Thread) error {
 		var errs []error
 		for _, c := range b.comms() {
-			errs = append(errs, c.Abort())
+			errs = append(errs, b.drop(c))
 		}
 		return errors.Join(errs...)
 	})
+}
+
+// longestAbort bounds how long a rank waits for the library to abort a communicator.
+const longestAbort = 30 * time.Second
+
+// drop aborts a communicator. If the library does not return, a goroutine stays with it.
+func (b *ncclBackend) drop(c *Comm) error {
+	limit, done := min(b.limit(), longestAbort), make(chan error, 1)
+	go func() { done <- streamorder.OnDevice(b.device, func(cuda.Thread) error { return c.Abort() }) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("nccl: ncclCommAbort has not returned after %v (NCCL version %s, %s)", limit, b.library.Version(), b.library.Path)
+	}
 }
 
 // Close ends pending operations and gives everything back. Operations get some time to end; after a failure none waits.

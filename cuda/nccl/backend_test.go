@@ -346,27 +346,6 @@ func TestNoReduction(t *testing.T) {
 	require.Equal(t, nccl.Max, op)
 }
 
-// TestVersions gates functions, fields and types by the library's version.
-func TestVersions(t *testing.T) {
-	devices := cudasim.New(cudasim.Config{Devices: 1})
-	cudasim.Limit(t, devices)
-	defer devices.Close()
-	old, err := ncclsim.New(devices.Driver(), 21000).Library()
-	require.NoError(t, err)
-	require.Equal(t, "2.10.0", old.Version())
-	_, err = old.NewComm(new(nccl.UniqueID), 0, 1, nccl.Config{NonBlocking: true})
-	require.EqualError(t, err, "nccl: ncclConfig_t.blocking needs NCCL 2.14.0 or newer (NCCL version 2.10.0, simulated)\n"+
-		"nccl: ncclCommInitRankConfig needs NCCL 2.14.0 or newer (NCCL version 2.10.0, simulated)")
-	_, err = old.MemAlloc(64)
-	require.EqualError(t, err, "nccl: ncclMemAlloc needs NCCL 2.19.0 or newer (NCCL version 2.10.0, simulated)")
-	_, _, _, err = old.Reduced(colligo.Float8E5M2, colligo.KindSum)
-	require.ErrorContains(t, err, "need NCCL 2.24.0 or newer")
-	as, per := old.Moved(colligo.Float8E5M2)
-	require.Equal(t, nccl.Uint8, as)
-	require.Equal(t, 1, per)
-	require.Equal(t, "2.4.8", nccl.FormatVersion(2408))
-}
-
 // TestErrors has a call fail, and the library meet an error in the background.
 func TestErrors(t *testing.T) {
 	for name, hurt := range map[string]func(s *ncclsim.Sim){

@@ -154,12 +154,15 @@ func (f functions) bindMoves(t *Table) {
 	t.Bcast = func(p cuda.Pointer, n int, d DType, root int, c CommHandle, s cuda.Stream) Result {
 		return call(bcast, uintptr(p), uintptr(n), uintptr(d), word(root), uintptr(c), uintptr(s))
 	}
-	send, recv := f["ncclSend"], f["ncclRecv"]
-	t.Send = func(in cuda.Pointer, n int, d DType, peer int, c CommHandle, s cuda.Stream) Result {
-		return call(send, uintptr(in), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
+	if send := f["ncclSend"]; send != 0 {
+		t.Send = func(in cuda.Pointer, n int, d DType, peer int, c CommHandle, s cuda.Stream) Result {
+			return call(send, uintptr(in), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
+		}
 	}
-	t.Recv = func(out cuda.Pointer, n int, d DType, peer int, c CommHandle, s cuda.Stream) Result {
-		return call(recv, uintptr(out), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
+	if recv := f["ncclRecv"]; recv != 0 {
+		t.Recv = func(out cuda.Pointer, n int, d DType, peer int, c CommHandle, s cuda.Stream) Result {
+			return call(recv, uintptr(out), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
+		}
 	}
 }
 

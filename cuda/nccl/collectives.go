@@ -96,14 +96,20 @@ func (c *Comm) Broadcast(in, out cuda.Pointer, count int, d colligo.DType, root 
 	return c.enqueued("ncclBroadcast", c.library.table.Broadcast(in, out, count*per, dt, root, c.handle, s))
 }
 
-// Send enqueues ncclSend of count elements.
+// Send enqueues ncclSend of count elements. Since 2.7.
 func (c *Comm) Send(in cuda.Pointer, count int, d colligo.DType, to int, s cuda.Stream) error {
+	if l := c.library; l.table.Send == nil || l.version < messagesSince {
+		return l.has("ncclSend", false)
+	}
 	dt, per := c.library.Moved(d)
 	return c.enqueued("ncclSend", c.library.table.Send(in, count*per, dt, to, c.handle, s))
 }
 
-// Recv enqueues ncclRecv of count elements.
+// Recv enqueues ncclRecv of count elements. Since 2.7.
 func (c *Comm) Recv(out cuda.Pointer, count int, d colligo.DType, from int, s cuda.Stream) error {
+	if l := c.library; l.table.Recv == nil || l.version < messagesSince {
+		return l.has("ncclRecv", false)
+	}
 	dt, per := c.library.Moved(d)
 	return c.enqueued("ncclRecv", c.library.table.Recv(out, count*per, dt, from, c.handle, s))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -130,6 +131,8 @@ func (c *Comm) learn() error {
 	l := c.library
 	err := errors.Join(l.check("ncclCommUserRank", l.table.CommUserRank(c.handle, &rank), c.handle),
 		l.check("ncclCommCount", l.table.CommCount(c.handle, &size), c.handle))
+	c.asking.Lock() // Dump may ask meanwhile
+	defer c.asking.Unlock()
 	c.rank, c.size = int(rank), int(size)
 	return err
 }
@@ -161,6 +164,9 @@ func (c *Comm) AsyncError() error {
 	return err
 }
 
+// background takes the place of a function in errors that the library has met in the background.
+const background = "in the background"
+
 // poll asks how the communicator stands. One that is aborted has an error.
 func (c *Comm) poll() (busy bool, err error) {
 	c.asking.Lock()
@@ -175,7 +181,7 @@ func (c *Comm) poll() (busy bool, err error) {
 	if async == InProgress {
 		return true, nil
 	}
-	return false, c.library.check("in the background", async, c.handle)
+	return false, c.library.check(background, async, c.handle)
 }
 
 var errAborted = errors.New("nccl: the communicator was aborted")
@@ -183,10 +189,16 @@ var errAborted = errors.New("nccl: the communicator was aborted")
 // Settle returns when the calls of a communicator that does not block are through, or with their error. It looks every
 // millisecond at most, until the context ends.
 func (c *Comm) Settle(ctx context.Context) error {
+	return c.settle(ctx, func() error { return nil })
+}
+
+// settle returns early when failed has an error, too.
+func (c *Comm) settle(ctx context.Context, failed func() error) error {
 	if !c.nonBlocking {
 		return nil
 	}
-	for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+	pause := 10 * time.Microsecond
+	for polls := 0; ; polls++ {
 		busy, err := c.poll()
 		switch {
 		case err != nil:
@@ -196,6 +208,14 @@ func (c *Comm) Settle(ctx context.Context) error {
 		case !busy:
 			return nil
 		}
+		if polls < quickPolls { // a launch takes less time than a sleep
+			runtime.Gosched()
+			continue
+		}
+		if err := failed(); err != nil {
+			return fmt.Errorf("nccl: the communicator is in progress: %w", err)
+		}
+		pause = min(2*pause, time.Millisecond)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("nccl: the communicator is in progress: %w", context.Cause(ctx))
@@ -203,6 +223,9 @@ func (c *Comm) Settle(ctx context.Context) error {
 		}
 	}
 }
+
+// quickPolls is how often a communicator is asked before the first sleep.
+const quickPolls = 64
 
 // nonBlockingLimit is c10d's.
 const nonBlockingLimit = 30 * time.Minute

@@ -39,7 +39,7 @@ func (b *ncclBackend) keep(c *Comm, err error) error {
 		return err
 	}
 	if b.aborted {
-		return errors.Join(b.Failure.Err(), err, c.Abort())
+		return errors.Join(b.Failure.Err(), err, b.drop(c))
 	}
 	b.main, c.Limit = c, b.limit()
 	return err
@@ -52,18 +52,38 @@ func (b *ncclBackend) join(ctx context.Context, name string, rank, size int) (*C
 	if err != nil {
 		return nil, fmt.Errorf("the identity of communicator %s: %w", name, err)
 	}
-	c, err := b.library.NewComm(id, rank, size, b.options.Config)
+	c, err := b.library.NewComm(id, rank, size, b.config())
 	if err != nil {
 		return nil, err
 	}
-	return c, b.settle(ctx, c)
+	return b.settled(ctx, c)
+}
+
+// config returns the configuration of communicators. They do not block where the library can do so.
+func (b *ncclBackend) config() Config {
+	c := b.options.Config
+	c.NonBlocking = c.NonBlocking || !b.options.Blocking && b.library.version >= configSince
+	return c
+}
+
+// settled returns a communicator when it has formed. One that has not within ConnectTimeout, or before the group fails, is aborted.
+func (b *ncclBackend) settled(ctx context.Context, c *Comm) (*Comm, error) {
+	if err := b.settle(ctx, c); err != nil {
+		return nil, errors.Join(err, b.drop(c))
+	}
+	return c, nil
 }
 
 // settle waits for a communicator that is made in the background.
 func (b *ncclBackend) settle(ctx context.Context, c *Comm) error {
-	limited, cancel := context.WithTimeout(ctx, b.limit())
+	limit := b.group.ConnectTimeout()
+	limited, cancel := context.WithTimeoutCause(ctx, limit, colligo.ErrTimeout)
 	defer cancel()
-	return c.Settle(limited)
+	err := c.settle(limited, b.group.Err)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the communicator of %d ranks has not formed after %v (ConnectTimeout): a rank has not come to it: %w", c.size, limit, err)
+	}
+	return err
 }
 
 // key is where the identity of a communicator lies. PyTorch's ranks have a part of the store for nothing else.
@@ -142,11 +162,11 @@ func (b *ncclBackend) joinScalable(ctx context.Context) (*Comm, error) {
 		}
 		ids[i] = *id
 	}
-	c, err := b.library.NewCommScalable(ids, b.rank, b.size, b.options.Config)
+	c, err := b.library.NewCommScalable(ids, b.rank, b.size, b.config())
 	if err != nil {
 		return nil, err
 	}
-	return c, b.settle(ctx, c)
+	return b.settled(ctx, c)
 }
 
 func (b *ncclBackend) rootKey(i int) string { return b.key(fmt.Sprintf("UniqueNCCLID:%d", i)) }
@@ -168,7 +188,7 @@ func (b *ncclBackend) pair(ctx context.Context, peer int) (c *Comm, me int, err 
 	defer b.mu.Unlock()
 	b.pairs[peer], c.Limit = c, b.limit()
 	if b.aborted {
-		return nil, me, errors.Join(b.Failure.Err(), c.Abort())
+		return nil, me, errors.Join(b.Failure.Err(), b.drop(c))
 	}
 	return c, me, nil
 }
@@ -180,11 +200,12 @@ func (b *ncclBackend) Split(ctx context.Context, h backend.Host, color, key int)
 	if err := b.Failure.Err(); err != nil {
 		return nil, err
 	}
-	config := b.options.Config
+	config := b.config()
 	var part *ncclBackend
 	if h != nil {
 		part = newBackend(ctx, h, b.options)
-		config = part.options.Config
+		part.library = b.library
+		config = part.config()
 	}
 	split := func(ctx context.Context) (*Comm, error) {
 		if err := b.communicate(ctx); err != nil {
@@ -194,7 +215,10 @@ func (b *ncclBackend) Split(ctx context.Context, h backend.Host, color, key int)
 		if err != nil || c == nil {
 			return nil, errors.Join(err, b.settle(ctx, b.main))
 		}
-		return c, errors.Join(b.settle(ctx, b.main), b.settle(ctx, c))
+		if err := b.settle(ctx, b.main); err != nil {
+			return nil, errors.Join(err, b.drop(c))
+		}
+		return b.settled(ctx, c)
 	}
 	if h == nil {
 		return nil, streamorder.OnDevice(b.device, func(cuda.Thread) error {
@@ -223,6 +247,19 @@ func (b *ncclBackend) asyncError() error {
 		}
 	}
 	return nil
+}
+
+// blameCall names the lost rank in front of an error that the library has met in the background while a call waited for it. The peer is
+// that of a message, else -1.
+func (b *ncclBackend) blameCall(peer int, err error) error {
+	var e *Error
+	if err == nil || errors.Is(err, colligo.ErrPeerLost) || !errors.As(err, &e) || e.Function != background {
+		return err
+	}
+	if peer >= 0 {
+		return blame(fmt.Sprintf("rank %d", peer), err)
+	}
+	return blame(b.others(), err)
 }
 
 // blame names the lost rank in front of an error of the network.

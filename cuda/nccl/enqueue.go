@@ -31,8 +31,13 @@ func (b *ncclBackend) Enqueue(ctx context.Context, t cuda.Thread, c *backend.Cal
 		return b.blockErr
 	}
 	if c.Coll == plan.Send || c.Coll == plan.Recv {
-		return b.message(ctx, c, s)
+		return b.blameCall(c.Peer, b.message(ctx, c, s))
 	}
+	return b.blameCall(-1, b.collective(ctx, t, c, s))
+}
+
+// collective enqueues a call that is no message.
+func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.Call, s cuda.Stream) error {
 	if c.Coll == plan.Barrier && b.torch == nil {
 		return nil // its Pending marks the end of the operations before; the ranks meet elsewhere
 	}
@@ -248,7 +253,7 @@ func (b *ncclBackend) BeginBlock([]backend.Call) (together bool) {
 // EndBlock implements streamorder.Carrier.
 func (b *ncclBackend) EndBlock(cuda.Thread, cuda.Stream) error {
 	b.inBlock = false
-	return b.main.GroupEnd()
+	return b.blameCall(-1, b.main.GroupEnd())
 }
 
 // DropBlock implements streamorder.Carrier.

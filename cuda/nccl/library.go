@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -11,8 +12,12 @@ type Library struct {
 	Path string
 
 	table   Table
-	version int // as ncclGetVersion has it
+	version int // with two digits for the minor part, also before 2.9
+	suffix  func() string
 }
+
+// oldest is the oldest version that is taken: the first one that can abort, and tell of errors in the background.
+const oldest = 20400
 
 // New returns a library of a table that is loaded already. The path is for errors.
 func New(path string, t Table) (*Library, error) {
@@ -21,21 +26,56 @@ func New(path string, t Table) (*Library, error) {
 	if r := t.GetVersion(&v); r != Success {
 		return nil, fmt.Errorf("nccl: ncclGetVersion of %s: %v", path, r)
 	}
-	l.version = int(v)
+	if l.version = grown(int(v)); l.version < oldest {
+		return nil, fmt.Errorf("nccl: NCCL %s is older than %s (%s)", FormatVersion(l.version), FormatVersion(oldest), path)
+	}
 	return l, nil
+}
+
+// grown returns a version number of ncclGetVersion as one that grows. Before 2.9 the numbers had a digit less for the minor part.
+func grown(v int) int {
+	if v < 10000 {
+		return v/1000*10000 + v%1000
+	}
+	return v
 }
 
 // Version returns the library's version, such as "2.28.9".
 func (l *Library) Version() string { return FormatVersion(l.version) }
 
-// VersionCode returns the library's version as a number that grows, such as 22809.
+// VersionCode returns the library's version as a number that grows, such as 22809, or 20408 for 2.4.8.
 func (l *Library) VersionCode() int { return l.version }
 
-// FormatVersion prints a version number of ncclGetVersion. Before 2.9 the numbers had a digit less for the minor part.
-func FormatVersion(v int) string {
-	if v < 10000 {
-		return fmt.Sprintf("%d.%d.%d", v/1000, v%1000/100, v%100)
+// VersionSuffix returns what the library's makers have put behind the version's numbers, such as "rc1". It is empty for releases, and
+// where nothing tells. The library has no function for it: it is taken from the text that the library logs at its start.
+//
+// c10d: the fourth part of torch.cuda.nccl.version().
+func (l *Library) VersionSuffix() string {
+	if l.suffix == nil {
+		return ""
 	}
+	return l.suffix()
+}
+
+// suffixIn returns what lies between a version and the version of CUDA in a text that has both, such as the file of a library.
+func suffixIn(text []byte, version string) string {
+	_, after, found := bytes.Cut(text, []byte("NCCL version "+version))
+	if !found {
+		return ""
+	}
+	suffix, _, ended := bytes.Cut(after[:min(len(after), longestSuffix)], []byte("+cuda"))
+	if !ended || bytes.ContainsFunc(suffix, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return string(suffix)
+}
+
+// longestSuffix is how many bytes behind a version are looked at.
+const longestSuffix = 64
+
+// FormatVersion prints a version number of ncclGetVersion or of VersionCode.
+func FormatVersion(v int) string {
+	v = grown(v)
 	return fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)
 }
 

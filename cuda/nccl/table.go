@@ -66,9 +66,12 @@ type Table struct {
 	GroupEnd      func() Result
 }
 
-// since says from which version on the library has a function; functions without an entry are in every version.
+// messagesSince is the version from which on the library has messages.
+const messagesSince = 20700
+
+// since says from which version on the library has a function. Functions without an entry are in every version from oldest on.
 var since = map[string]int{
-	"ncclSend": 20703, "ncclRecv": 20703,
+	"ncclSend": messagesSince, "ncclRecv": messagesSince,
 	"ncclRedOpCreatePreMulSum": 21100, "ncclRedOpDestroy": 21100,
 	"ncclGetLastError":       21300,
 	"ncclCommInitRankConfig": 21400, "ncclCommFinalize": 21400,

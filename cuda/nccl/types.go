@@ -6,7 +6,7 @@ import (
 	"github.com/colligo-go/colligo"
 )
 
-// The element types of the library, and the version from which on it reduces float8.
+// The element types of the library, and the versions from which on it has some of them, and the average.
 const (
 	Int8 DType = iota
 	Uint8
@@ -21,7 +21,9 @@ const (
 	Float8E4M3
 	Float8E5M2
 
-	float8Since = 22400
+	bfloat16Since = 21000
+	avgSince      = 21000
+	float8Since   = 22400
 )
 
 // The reductions of the library.
@@ -43,10 +45,21 @@ var ops = map[colligo.OpKind]Op{colligo.KindSum: Sum, colligo.KindProd: Prod, co
 // Moved returns the element type as which the library moves elements, and how many of it an element is. Types that it does not
 // have, such as complex numbers, are moved as bytes.
 func (l *Library) Moved(d colligo.DType) (as DType, per int) {
-	if dt, ok := dtypes[d]; ok && (dt < Float8E4M3 || l.version >= float8Since) {
+	if dt, ok := dtypes[d]; ok && l.version >= dt.since() {
 		return dt, 1
 	}
 	return Uint8, d.Size()
+}
+
+// since returns the version from which on the library has an element type.
+func (dt DType) since() int {
+	switch dt {
+	case BFloat16:
+		return bfloat16Since
+	case Float8E4M3, Float8E5M2:
+		return float8Since
+	}
+	return 0
 }
 
 // Reduced returns the element type and the reduction as which the library reduces, and how many elements of it one element
@@ -77,8 +90,11 @@ func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int,
 			return 0, 0, 0, fmt.Errorf("nccl: no element type for %v", d)
 		}
 	}
-	if as >= Float8E4M3 && l.version < float8Since {
-		return 0, 0, 0, fmt.Errorf("nccl: reductions of %v need NCCL %s or newer (NCCL version %s)", d, FormatVersion(float8Since), l.Version())
+	if l.version < as.since() {
+		return 0, 0, 0, fmt.Errorf("nccl: reductions of %v need NCCL %s or newer (NCCL version %s)", d, FormatVersion(as.since()), l.Version())
+	}
+	if op == Avg && l.version < avgSince {
+		return 0, 0, 0, fmt.Errorf("nccl: AVG requires NCCL 2.10+ (NCCL version %s)", l.Version())
 	}
 	return as, per, op, nil
 }

@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"cuda/internal/streamorder": {"", "cuda", "pg/backend", "plan"},
 	"cuda/nccl": {"", "cuda", "cuda/internal/devmem", "cuda/internal/streamorder", "kernels", "kernels/ptx", "pg/backend",
 		"plan", "ring", "tree"},
-	"cuda/nccl/ncclsim":   {"", "cuda", "cuda/nccl", "kernels"},
+	"cuda/nccl/ncclsim":   {"", "cuda", "cuda/cudasim", "cuda/nccl", "kernels"},
 	"cuda/internal/apart": {"", "cuda", "cuda/internal/streamorder", "cuda/nccl", "cuda/staged", "pg/backend", "plan"},
 	"cuda/peer": {"", "cuda", "cuda/internal/apart", "cuda/internal/devmem", "cuda/internal/streamorder", "cuda/peer/internal/symheap", "cuda/staged", "kernels",
 		"kernels/ptx", "plan", "ring", "pg/backend"},

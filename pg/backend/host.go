@@ -19,6 +19,8 @@ type Host interface {
 	Transport() string
 	// Timeout is the limit of an operation whose context has no deadline.
 	Timeout() time.Duration
+	// ConnectTimeout is the limit of the ranks' finding one another.
+	ConnectTimeout() time.Duration
 	// Log is the group's logger.
 	Log() *slog.Logger
 	// Err returns the group's first error, nil while it works.

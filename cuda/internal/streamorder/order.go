@@ -37,6 +37,8 @@ type Order struct {
 	// Watched and Settled are told when the watchdog records its event behind a queue, and when that event has happened. Both
 	// may be nil, and are called with the order's lock held.
 	Watched, Settled func(Queue)
+	// Usual gives the streams the priority of the program's own, instead of the highest. It is set before Open.
+	Usual bool
 
 	device     *cuda.Device
 	carrier    Carrier

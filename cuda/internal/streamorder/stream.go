@@ -14,7 +14,8 @@ type Stream struct {
 	Made  bool
 }
 
-// Make makes a stream unless it is there already. Operations go before the caller's own work. Order.Close gives it back.
+// Make makes a stream unless it is there already. Operations go before the caller's own work, unless
+// Order.Usual says otherwise. Order.Close gives the stream back.
 func (o *Order) Make(t cuda.Thread, s *Stream) error {
 	if s.Made {
 		return nil
@@ -22,6 +23,9 @@ func (o *Order) Make(t cuda.Thread, s *Stream) error {
 	_, greatest, err := t.Priorities()
 	if err != nil {
 		return err
+	}
+	if o.Usual {
+		greatest = 0
 	}
 	if s.Stream, err = t.NewStream(greatest); err != nil {
 		return err

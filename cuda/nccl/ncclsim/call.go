@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/kernels"
 )
@@ -86,13 +87,11 @@ func (x *call) scaled() ([]byte, error) {
 type group struct {
 	depth int
 	calls []*call
+	made  []*comm // which wait for their peers in the end
 }
 
 func (s *Sim) groupStart() nccl.Result {
-	at, r := s.driver.CtxGetCurrent()
-	if r != cuda.Success {
-		return nccl.UnhandledCudaError
-	}
+	at := cudasim.ThreadID()
 	if s.groups[at] == nil {
 		s.groups[at] = &group{}
 	}
@@ -101,7 +100,7 @@ func (s *Sim) groupStart() nccl.Result {
 }
 
 func (s *Sim) groupEnd() nccl.Result {
-	at, _ := s.driver.CtxGetCurrent()
+	at := cudasim.ThreadID()
 	g := s.groups[at]
 	if g == nil {
 		return nccl.InvalidUsage
@@ -110,31 +109,58 @@ func (s *Sim) groupEnd() nccl.Result {
 		return nccl.Success
 	}
 	delete(s.groups, at)
-	if r := s.launch(g.calls); r != nccl.Success || len(g.calls) == 0 {
+	for _, c := range g.made {
+		s.complete(c)
+	}
+	var first *comm
+	if len(g.calls) > 0 {
+		first = g.calls[0].comm
+	}
+	if s.hang("ncclGroupEnd", first) {
+		return nccl.InProgress
+	}
+	if first != nil && first.aborted {
+		return nccl.InternalError
+	}
+	if r := s.launch(g.calls); r != nccl.Success {
 		return r
 	}
-	return g.calls[0].comm.background()
+	result := nccl.Success
+	for _, x := range g.calls {
+		if r := x.comm.background(); r != nccl.Success {
+			result = r
+		}
+	}
+	return result
 }
 
 // submit takes a call: into the group that is open, or at once. The caller holds s.mu.
 func (s *Sim) submit(x *call) nccl.Result {
 	c := x.comm
-	if c.progress > 0 { // the call before is not through
+	if c.progress > 0 || c.stuck { // the call before is not through
 		return nccl.InvalidArgument
 	}
-	switch x.kind {
-	case send:
+	captured, err := s.captured(x)
+	if err != nil {
+		return nccl.UnhandledCudaError
+	}
+	at := x.lane()
+	switch {
+	case captured:
+		c.captured[at]++
+		s.captures[c.rank]++
+		x.number = capturedBit | c.captured[at]<<32
+	case x.kind == send:
 		c.sends[x.root]++
 		x.number = c.sends[x.root]
-	case recv:
+	case x.kind == recv:
 		c.recvs[x.root]++
 		x.number = c.recvs[x.root]
 	default:
 		c.collectives++
 		x.number = c.collectives
 	}
-	at, _ := s.driver.CtxGetCurrent()
-	if g := s.groups[at]; g != nil {
+	if g := s.groups[cudasim.ThreadID()]; g != nil {
 		g.calls = append(g.calls, x)
 		return nccl.Success
 	}
@@ -142,6 +168,17 @@ func (s *Sim) submit(x *call) nccl.Result {
 		return r
 	}
 	return c.background()
+}
+
+// lane returns the pair of ranks of a message. Collectives have one for all.
+func (x *call) lane() lane {
+	switch x.kind {
+	case send:
+		return lane{from: x.comm.rank, to: x.root}
+	case recv:
+		return lane{from: x.root, to: x.comm.rank}
+	}
+	return lane{from: -1, to: -1}
 }
 
 // background is the result of a launch. A communicator that does not block has to be asked for a while then.
@@ -185,16 +222,10 @@ func (s *Sim) enqueue(calls []*call, stream cuda.Stream) error {
 		return err
 	}
 	defer t.Leave()
-	bytes := dataAt
-	for _, x := range calls {
-		bytes += up(x.ins) + up(x.outs) + alignment
-	}
-	page, err := t.AllocHost(bytes)
+	page, err := s.page(t, calls)
 	if err != nil {
 		return err
 	}
-	s.pages[calls[0].comm.device] = append(s.pages[calls[0].comm.device], page)
-	clear(page.Bytes[:dataAt])
 	at := dataAt
 	take := func(n int) ([]byte, cuda.Pointer) {
 		b, p := page.Bytes[at:at+n:at+n], page.Device+cuda.Pointer(at)
@@ -219,15 +250,45 @@ func (s *Sim) enqueue(calls []*call, stream cuda.Stream) error {
 	if err == nil {
 		err = t.Wait32(stream, page.Device+computedAt, 1)
 	}
+	captured := calls[0].number&capturedBit != 0
+	if captured && err == nil { // for the next launch
+		err = t.Write32(stream, page.Device+computedAt, 0)
+	}
 	for _, x := range calls {
 		if x.outs > 0 && err == nil {
 			err = t.Copy(x.out, x.outAt, x.outs, stream)
 		}
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case captured:
+		s.running.Go(func() { s.replay(calls, page) })
+	default:
 		s.running.Go(func() { s.carry(calls, page) })
 	}
 	return err
+}
+
+// page takes pinned memory for a launch. The caller holds s.mu.
+func (s *Sim) page(t cuda.Thread, calls []*call) (*cuda.Host, error) {
+	bytes := dataAt
+	for _, x := range calls {
+		bytes += up(x.ins) + up(x.outs) + alignment
+	}
+	before, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed)
+	if err != nil {
+		return nil, err
+	}
+	page, err := t.AllocHost(bytes)
+	if _, err2 := t.ExchangeCaptureMode(before); err == nil {
+		err = err2
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.pages[t.Device] = append(s.pages[t.Device], page)
+	clear(page.Bytes[:dataAt])
+	return page, nil
 }
 
 func up(n int) int { return (n + alignment - 1) / alignment * alignment }
@@ -242,7 +303,14 @@ func (s *Sim) carry(calls []*call, page *cuda.Host) {
 		}
 		time.Sleep(20 * time.Microsecond)
 	}
+	s.meet(calls)
+	atomic.StoreUint32(computed, 1)
+}
+
+// meet has calls whose inputs are here meet those of the peers.
+func (s *Sim) meet(calls []*call) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, x := range calls {
 		s.publish(x)
 	}
@@ -255,8 +323,6 @@ func (s *Sim) carry(calls []*call, page *cuda.Host) {
 			x.output = make([]byte, len(x.output))
 		}
 	}
-	s.mu.Unlock()
-	atomic.StoreUint32(computed, 1)
 }
 
 func (s *Sim) gaveUp(calls []*call) bool {
@@ -266,7 +332,7 @@ func (s *Sim) gaveUp(calls []*call) bool {
 }
 
 func anyAborted(calls []*call) bool {
-	return slices.ContainsFunc(calls, func(x *call) bool { return x.comm.aborted })
+	return slices.ContainsFunc(calls, func(x *call) bool { return x.comm.aborted || x.comm.released })
 }
 
 // publish lets the peers' calls see one. The caller holds s.mu.

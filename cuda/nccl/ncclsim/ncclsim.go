@@ -6,9 +6,11 @@
 //
 // Invariants:
 //
-//  1. Collectives of a communicator meet in the order of their calls; messages of a pair of ranks in that of theirs.
+//  1. Collectives of a communicator meet in the order of their calls; messages of a pair of ranks in that of theirs. Captured calls meet
+//     in the order of their capture, and once for each launch of their graphs.
 //  2. A rank that aborts releases its own streams and no peer's, as with NCCL.
-//  3. All ranks live in this process, each on a device of its own: groups of calls are told apart by the current context.
+//  3. All ranks live in this process, each on a device of its own. Groups of calls are told apart by thread.
+//  4. A function that comes with a later version is not there.
 package ncclsim
 
 import (
@@ -29,26 +31,31 @@ type Sim struct {
 	driver  *cuda.Driver
 	version int
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	numbers uintptr // of identities and handles
-	worlds  map[nccl.UniqueID]*world
-	comms   map[nccl.CommHandle]*comm
-	factors map[nccl.Op]factor // of premultiplied sums
-	configs []nccl.Config
-	groups  map[cuda.Context]*group
-	pages   map[*cuda.Device][]*cuda.Host
-	calls   []string
-	parts   map[int][]Split // by rank of the parent
-	faults  map[string]nccl.Result
-	running sync.WaitGroup
+	mu       sync.Mutex
+	changed  *sync.Cond
+	numbers  uintptr // of identities and handles
+	worlds   map[nccl.UniqueID]*world
+	comms    map[nccl.CommHandle]*comm
+	factors  map[nccl.Op]factor // of premultiplied sums
+	configs  []nccl.Config
+	groups   map[uint64]*group // by thread
+	pages    map[*cuda.Device][]*cuda.Host
+	memory   map[cuda.Pointer]*cuda.Device // of ncclMemAlloc
+	calls    []string
+	parts    map[int][]Split // by rank of the parent
+	captures map[int]int     // by rank
+	faults   map[string]nccl.Result
+	hangs    map[string]int // how many calls of a function are to hang, or do
+	last     string         // the last error
+	closing  bool
+	running  sync.WaitGroup
 }
 
 // New returns a library of some version for the devices of a driver.
 func New(d *cuda.Driver, version int) *Sim {
 	s := &Sim{driver: d, version: version, worlds: map[nccl.UniqueID]*world{}, comms: map[nccl.CommHandle]*comm{},
-		factors: map[nccl.Op]factor{}, groups: map[cuda.Context]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
-		parts: map[int][]Split{}, faults: map[string]nccl.Result{}}
+		factors: map[nccl.Op]factor{}, groups: map[uint64]*group{}, pages: map[*cuda.Device][]*cuda.Host{},
+		memory: map[cuda.Pointer]*cuda.Device{}, captures: map[int]int{}, parts: map[int][]Split{}, faults: map[string]nccl.Result{}, hangs: map[string]int{}}
 	s.changed = sync.NewCond(&s.mu)
 	return s
 }
@@ -87,6 +94,48 @@ func (s *Sim) Fail(function string, r nccl.Result) {
 	s.faults[function] = r
 }
 
+// Hang has the next call of a function hang. A call that blocks returns when its communicator is aborted, or by Release. A
+// communicator that does not block stays in progress instead, until it is aborted or released. The function is that of a communicator,
+// or ncclGroupEnd.
+func (s *Sim) Hang(function string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hangs[function]++
+}
+
+// Release lets calls go on that hang.
+func (s *Sim) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release()
+}
+
+// release does so with the lock held.
+func (s *Sim) release() {
+	clear(s.hangs)
+	for _, c := range s.comms {
+		c.stuck = false
+	}
+	s.changed.Broadcast()
+}
+
+// hang holds a call up, if it is to hang. It reports whether the call goes on in the background, as that of a communicator that does
+// not block. The communicator may be nil. The caller holds s.mu.
+func (s *Sim) hang(function string, c *comm) (background bool) {
+	if s.hangs[function] == 0 {
+		return false
+	}
+	if c != nil && c.nonBlocking && function != "ncclCommAbort" {
+		s.hangs[function]--
+		c.stuck = true
+		return true
+	}
+	for s.hangs[function] > 0 && (c == nil || !c.aborted) {
+		s.changed.Wait()
+	}
+	return false
+}
+
 // Break gives the communicators of a rank an error in the background.
 func (s *Sim) Break(rank int, r nccl.Result) {
 	s.mu.Lock()
@@ -98,8 +147,13 @@ func (s *Sim) Break(rank int, r nccl.Result) {
 	}
 }
 
-// Close gives pinned memory back. No operation is pending any more.
+// Close gives pinned memory back. No operation is pending any more. Calls that hang go on, and graphs with captured calls are not launched
+// any more.
 func (s *Sim) Close() error {
+	s.mu.Lock()
+	s.release()
+	s.closing = true
+	s.mu.Unlock()
 	s.running.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,6 +182,9 @@ func (s *Sim) begin(function string) nccl.Result {
 	s.calls = append(s.calls, function)
 	r := s.faults[function]
 	delete(s.faults, function)
+	if r != nccl.Success {
+		s.last = "simulated fault of " + function
+	}
 	return r
 }
 
@@ -137,6 +194,8 @@ type world struct {
 	collectives  map[uint64]*meeting
 	messages     map[lane]*message
 	splits       map[int]*splitting
+	shrinks      map[int]*splitting
+	windows      map[int]int // how many ranks have come to a registration
 }
 
 // splitting is what the ranks of a split meet in.
@@ -172,12 +231,19 @@ type comm struct {
 	rank         int
 	device       *cuda.Device
 	collectives  uint64
+	captured     map[lane]uint64 // how many calls were captured, by what meets what
 	splits       int
+	shrinks      int
+	windows      int
 	sends, recvs map[int]uint64
+	registered   map[nccl.MemoryHandle]bool
 	aborted      bool
+	released     bool // pending calls wait for nobody
+	destroyed    bool
 	async        nccl.Result
 	nonBlocking  bool
-	progress     int // how many times it says that it is in progress
+	stuck        bool // in progress until it is aborted or released
+	progress     int  // how many times it says that it is in progress
 }
 
 // join makes a rank's communicator of a world. The caller holds s.mu.
@@ -186,59 +252,28 @@ func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm
 	if err != nil {
 		return nil, nccl.UnhandledCudaError
 	}
+	return s.joinOn(d, id, rank, size, to)
+}
+
+// joinOn makes a rank's communicator on a device. The caller holds s.mu.
+func (s *Sim) joinOn(d *cuda.Device, id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm, nccl.Result) {
 	w := s.worlds[id]
 	if w == nil {
-		w = &world{size: size, collectives: map[uint64]*meeting{}, messages: map[lane]*message{}, splits: map[int]*splitting{}}
+		w = &world{size: size, collectives: map[uint64]*meeting{}, messages: map[lane]*message{}, splits: map[int]*splitting{},
+			shrinks: map[int]*splitting{}, windows: map[int]int{}}
 		s.worlds[id] = w
 	}
 	if rank < 0 || rank >= size || w.size != size {
 		return nil, nccl.InvalidArgument
 	}
 	s.numbers++
-	c := &comm{handle: nccl.CommHandle(s.numbers), world: w, rank: rank, device: d, sends: map[int]uint64{}, recvs: map[int]uint64{}}
+	c := &comm{handle: nccl.CommHandle(s.numbers), world: w, rank: rank, device: d, sends: map[int]uint64{}, recvs: map[int]uint64{},
+		captured: map[lane]uint64{}, registered: map[nccl.MemoryHandle]bool{}}
 	s.comms[c.handle] = c
 	*to = c.handle
 	w.joined++
 	s.changed.Broadcast()
 	return c, nccl.Success
-}
-
-// split makes a rank's communicator of those ranks of another that give one color. It waits until all ranks of the other have come. The
-// caller holds s.mu.
-func (s *Sim) split(c *comm, color, key int, to *nccl.CommHandle) nccl.Result {
-	c.splits++
-	s.parts[c.rank] = append(s.parts[c.rank], Split{Size: c.world.size, Color: color, Key: key})
-	w, number := c.world, c.splits
-	x := w.splits[number]
-	if x == nil {
-		x = &splitting{colors: make([]int, w.size), keys: make([]int, w.size), ids: map[int]nccl.UniqueID{}}
-		w.splits[number] = x
-	}
-	x.colors[c.rank], x.keys[c.rank] = color, key
-	if _, known := x.ids[color]; !known {
-		x.ids[color] = s.newID()
-	}
-	x.come++
-	s.changed.Broadcast()
-	for x.come < w.size {
-		if c.aborted {
-			return nccl.InternalError
-		}
-		s.changed.Wait()
-	}
-	if color == nccl.NoColor {
-		return nccl.Success
-	}
-	rank, size := 0, 0
-	for r := range w.size {
-		if x.colors[r] != color {
-			continue
-		}
-		if size++; x.keys[r] < key || x.keys[r] == key && r < c.rank {
-			rank++
-		}
-	}
-	return s.joinAndWait(to, size, x.ids[color], rank)
 }
 
 // current returns the device whose context is current. The Sim keeps it until Close. The caller holds s.mu.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/kernels"
 )
@@ -13,17 +14,53 @@ import (
 // table returns the functions.
 func (s *Sim) table() nccl.Table {
 	var t nccl.Table
+	s.bindMaking(&t)
 	s.bindComms(&t)
+	s.bindMemory(&t)
 	s.bindReductions(&t)
 	s.bindMoves(&t)
 	t.GetVersion = func(v *int32) nccl.Result { *v = int32(s.version); return nccl.Success }
 	t.GetErrorString = func(r nccl.Result) string { return "simulated " + r.String() }
+	t.GetLastError = func(nccl.CommHandle) string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.last
+	}
 	t.GetUniqueId = func(id *nccl.UniqueID) nccl.Result {
 		return s.locked("ncclGetUniqueId", func() nccl.Result { *id = s.newID(); return nccl.Success })
 	}
 	t.GroupStart = func() nccl.Result { return s.locked("ncclGroupStart", s.groupStart) }
 	t.GroupEnd = func() nccl.Result { return s.locked("ncclGroupEnd", s.groupEnd) }
+	s.gate(&t)
 	return t
+}
+
+// gate takes away what comes with a later version.
+func (s *Sim) gate(t *nccl.Table) {
+	if s.version < 2700 {
+		t.Send, t.Recv = nil, nil
+	}
+	if s.version < 21100 {
+		t.RedOpCreatePreMulSum, t.RedOpDestroy = nil, nil
+	}
+	if s.version < 21300 {
+		t.GetLastError = nil
+	}
+	if s.version < 21400 {
+		t.CommInitRankConfig, t.CommFinalize = nil, nil
+	}
+	if s.version < 21800 {
+		t.CommSplit = nil
+	}
+	if s.version < 21900 {
+		t.CommRegister, t.CommDeregister, t.MemAlloc, t.MemFree = nil, nil, nil, nil
+	}
+	if s.version < 22300 {
+		t.CommInitRankScalable = nil
+	}
+	if s.version < 22700 {
+		t.CommWindowRegister, t.CommWindowDeregister, t.CommShrink = nil, nil, nil
+	}
 }
 
 // locked carries out a call with the lock held.
@@ -50,24 +87,62 @@ func (s *Sim) of(function string, h nccl.CommHandle, f func(c *comm) nccl.Result
 // progressing is how many times a communicator that does not block says that it is in progress.
 const progressing = 3
 
-func (s *Sim) bindComms(t *nccl.Table) {
+func (s *Sim) bindMaking(t *nccl.Table) {
 	t.CommInitRank = func(to *nccl.CommHandle, size int, id *nccl.UniqueID, rank int) nccl.Result {
-		return s.locked("ncclCommInitRank", func() nccl.Result { return s.joinAndWait(to, size, *id, rank) })
+		return s.locked("ncclCommInitRank", func() nccl.Result { return s.made("ncclCommInitRank", to, size, *id, rank, nil) })
 	}
 	t.CommInitRankConfig = func(to *nccl.CommHandle, size int, id *nccl.UniqueID, rank int, config *nccl.RawConfig) nccl.Result {
 		return s.locked("ncclCommInitRankConfig", func() nccl.Result {
-			s.configs = append(s.configs, config.Config())
-			if config.Blocks() {
-				return s.joinAndWait(to, size, *id, rank)
-			}
-			c, r := s.join(*id, rank, size, to)
-			if r != nccl.Success {
-				return r
-			}
-			c.nonBlocking, c.progress = true, progressing
-			return nccl.InProgress
+			return s.made("ncclCommInitRankConfig", to, size, *id, rank, config)
 		})
 	}
+	t.CommInitRankScalable = func(to *nccl.CommHandle, size, rank int, ids []nccl.UniqueID, config *nccl.RawConfig) nccl.Result {
+		return s.locked("ncclCommInitRankScalable", func() nccl.Result {
+			return s.made("ncclCommInitRankScalable", to, size, ids[0], rank, config)
+		})
+	}
+	t.CommInitAll = func(to []nccl.CommHandle, devices []int32) nccl.Result {
+		return s.locked("ncclCommInitAll", func() nccl.Result { return s.all(to, devices) })
+	}
+	part := func(function string, h nccl.CommHandle, to *nccl.CommHandle, config *nccl.RawConfig, f func(c *comm) nccl.Result) nccl.Result {
+		return s.of(function, h, func(c *comm) nccl.Result {
+			if config != nil {
+				s.configs = append(s.configs, config.Config())
+			}
+			r := f(c)
+			if made := s.comms[*to]; r == nccl.Success && made != nil {
+				made.nonBlocking = config == nil && c.nonBlocking || config != nil && !config.Blocks()
+			}
+			return r
+		})
+	}
+	t.CommSplit = func(h nccl.CommHandle, color, key int, to *nccl.CommHandle, config *nccl.RawConfig) nccl.Result {
+		return part("ncclCommSplit", h, to, config, func(c *comm) nccl.Result { return s.split(c, color, key, to) })
+	}
+	t.CommShrink = func(h nccl.CommHandle, without []int32, to *nccl.CommHandle, config *nccl.RawConfig, flags int) nccl.Result {
+		return part("ncclCommShrink", h, to, config, func(c *comm) nccl.Result { return s.shrink(c, without, to, flags) })
+	}
+}
+
+// made makes a rank's communicator, without a configuration if that is nil. The caller holds s.mu.
+func (s *Sim) made(function string, to *nccl.CommHandle, size int, id nccl.UniqueID, rank int, config *nccl.RawConfig) nccl.Result {
+	if config != nil {
+		s.configs = append(s.configs, config.Config())
+	}
+	if config.Blocks() {
+		s.hang(function, nil)
+		return s.joinAndWait(to, size, id, rank)
+	}
+	c, r := s.join(id, rank, size, to)
+	if r != nccl.Success {
+		return r
+	}
+	c.nonBlocking, c.progress = true, progressing
+	s.hang(function, c)
+	return nccl.InProgress
+}
+
+func (s *Sim) bindComms(t *nccl.Table) {
 	number := func(function string, of func(c *comm) int) func(nccl.CommHandle, *int32) nccl.Result {
 		return func(h nccl.CommHandle, n *int32) nccl.Result {
 			return s.of(function, h, func(c *comm) nccl.Result { *n = int32(of(c)); return nccl.Success })
@@ -78,7 +153,7 @@ func (s *Sim) bindComms(t *nccl.Table) {
 	t.CommCuDevice = number("ncclCommCuDevice", func(c *comm) int { return c.device.Index() })
 	t.CommGetAsyncError = func(h nccl.CommHandle, r *nccl.Result) nccl.Result {
 		return s.of("ncclCommGetAsyncError", h, func(c *comm) nccl.Result {
-			if *r = c.async; c.progress > 0 || c.world.joined < c.world.size {
+			if *r = c.async; c.progress > 0 || c.stuck || c.world.joined < c.world.size {
 				c.progress--
 				*r = nccl.InProgress
 			}
@@ -88,18 +163,13 @@ func (s *Sim) bindComms(t *nccl.Table) {
 	end := func(function string, abort bool) func(nccl.CommHandle) nccl.Result {
 		return func(h nccl.CommHandle) nccl.Result {
 			return s.of(function, h, func(c *comm) nccl.Result {
-				c.aborted = abort
+				s.hang(function, c)
+				c.aborted, c.destroyed = abort, true
 				delete(s.comms, h)
 				s.changed.Broadcast()
 				return nccl.Success
 			})
 		}
-	}
-	t.CommSplit = func(h nccl.CommHandle, color, key int, to *nccl.CommHandle, _ *nccl.RawConfig) nccl.Result {
-		return s.of("ncclCommSplit", h, func(c *comm) nccl.Result { return s.split(c, color, key, to) })
-	}
-	t.CommInitRankScalable = func(to *nccl.CommHandle, size, rank int, ids []nccl.UniqueID, _ *nccl.RawConfig) nccl.Result {
-		return s.locked("ncclCommInitRankScalable", func() nccl.Result { return s.joinAndWait(to, size, ids[0], rank) })
 	}
 	t.CommDestroy, t.CommAbort = end("ncclCommDestroy", false), end("ncclCommAbort", true)
 	t.CommFinalize = func(h nccl.CommHandle) nccl.Result {
@@ -107,13 +177,111 @@ func (s *Sim) bindComms(t *nccl.Table) {
 	}
 }
 
-// joinAndWait joins a communicator and waits until all ranks have. The caller holds s.mu.
+// joinAndWait joins a communicator and waits until all ranks have. In a group of calls the end of the group waits. The caller holds s.mu.
 func (s *Sim) joinAndWait(to *nccl.CommHandle, size int, id nccl.UniqueID, rank int) nccl.Result {
 	c, r := s.join(id, rank, size, to)
-	for r == nccl.Success && c.world.joined < size && !c.aborted {
+	if r != nccl.Success {
+		return r
+	}
+	if g := s.groups[cudasim.ThreadID()]; g != nil {
+		g.made = append(g.made, c)
+		return nccl.Success
+	}
+	s.complete(c)
+	return nccl.Success
+}
+
+// complete waits until all ranks have joined a communicator. The caller holds s.mu.
+func (s *Sim) complete(c *comm) {
+	for c.world.joined < c.world.size && !c.aborted && !s.closing {
 		s.changed.Wait()
 	}
-	return r
+}
+
+func (s *Sim) bindMemory(t *nccl.Table) {
+	t.CommRegister = func(h nccl.CommHandle, _ cuda.Pointer, _ int, to *nccl.MemoryHandle) nccl.Result {
+		return s.of("ncclCommRegister", h, func(c *comm) nccl.Result {
+			s.numbers++
+			*to = nccl.MemoryHandle(s.numbers)
+			c.registered[*to] = true
+			return nccl.Success
+		})
+	}
+	t.CommDeregister = func(h nccl.CommHandle, m nccl.MemoryHandle) nccl.Result {
+		return s.of("ncclCommDeregister", h, func(c *comm) nccl.Result { return c.forget(m) })
+	}
+	t.CommWindowRegister = func(h nccl.CommHandle, _ cuda.Pointer, _ int, to *nccl.WindowHandle, _ int) nccl.Result {
+		return s.of("ncclCommWindowRegister", h, func(c *comm) nccl.Result {
+			c.windows++
+			number := c.windows
+			c.world.windows[number]++
+			s.changed.Broadcast()
+			for c.world.windows[number] < c.world.size && !c.aborted {
+				s.changed.Wait()
+			}
+			s.numbers++
+			*to = nccl.WindowHandle(s.numbers)
+			c.registered[nccl.MemoryHandle(*to)] = true
+			return nccl.Success
+		})
+	}
+	t.CommWindowDeregister = func(h nccl.CommHandle, w nccl.WindowHandle) nccl.Result {
+		return s.of("ncclCommWindowDeregister", h, func(c *comm) nccl.Result { return c.forget(nccl.MemoryHandle(w)) })
+	}
+	t.MemAlloc = func(to *cuda.Pointer, bytes int) nccl.Result {
+		return s.locked("ncclMemAlloc", func() nccl.Result { return s.alloc(to, bytes) })
+	}
+	t.MemFree = func(at cuda.Pointer) nccl.Result {
+		return s.locked("ncclMemFree", func() nccl.Result { return s.free(at) })
+	}
+}
+
+// forget ends a registration.
+func (c *comm) forget(m nccl.MemoryHandle) nccl.Result {
+	if !c.registered[m] {
+		return nccl.InvalidArgument
+	}
+	delete(c.registered, m)
+	return nccl.Success
+}
+
+// alloc takes memory of the current device. The caller holds s.mu.
+func (s *Sim) alloc(to *cuda.Pointer, bytes int) nccl.Result {
+	d, err := s.current()
+	if err != nil {
+		return nccl.UnhandledCudaError
+	}
+	t, err := d.Enter()
+	if err != nil {
+		return nccl.UnhandledCudaError
+	}
+	defer t.Leave()
+	if *to, err = t.Alloc(bytes); err != nil {
+		return nccl.UnhandledCudaError
+	}
+	s.memory[*to] = d
+	return nccl.Success
+}
+
+// free gives memory of alloc back. The caller holds s.mu.
+func (s *Sim) free(at cuda.Pointer) nccl.Result {
+	d := s.memory[at]
+	if d == nil {
+		return nccl.InvalidArgument
+	}
+	delete(s.memory, at)
+	t, err := d.Enter()
+	if err != nil {
+		return nccl.UnhandledCudaError
+	}
+	defer t.Leave()
+	s.mu.Unlock() // the device's work is waited for, and needs the lock
+	err = t.Free(at)
+	s.mu.Lock()
+	if err != nil {
+		return nccl.UnhandledCudaError
+	}
+	return nccl.Success
 }
 
 // firstFactor is the number of the first reduction that a program makes.
@@ -142,7 +310,7 @@ func (s *Sim) bindReductions(t *nccl.Table) {
 		stream cuda.Stream) nccl.Result {
 		return s.of(function, h, func(c *comm) nccl.Result {
 			factor, premultiplied := s.factors[op]
-			if op > nccl.Avg && !premultiplied {
+			if op > nccl.Avg && !premultiplied || op == nccl.Avg && s.version < 21000 || s.lacks(d) {
 				return nccl.InvalidArgument
 			}
 			elem := dtypes[d].Size()
@@ -172,6 +340,9 @@ func (s *Sim) bindMoves(t *nccl.Table) {
 	moving := func(function string, k kind, in, out cuda.Pointer, ins, outs, n int, d nccl.DType, peer int, h nccl.CommHandle,
 		stream cuda.Stream) nccl.Result {
 		return s.of(function, h, func(c *comm) nccl.Result {
+			if s.lacks(d) {
+				return nccl.InvalidArgument
+			}
 			elem := dtypes[d].Size()
 			return s.submit(&call{comm: c, kind: k, in: in, out: out, ins: ins * n * elem, outs: outs * n * elem, dtype: d, root: peer, stream: stream})
 		})
@@ -224,6 +395,11 @@ var dtypes = map[nccl.DType]colligo.DType{nccl.Int8: colligo.Int8, nccl.Uint8: c
 	nccl.Uint32: colligo.Uint32, nccl.Int64: colligo.Int64, nccl.Uint64: colligo.Uint64, nccl.Float16: colligo.Float16,
 	nccl.Float32: colligo.Float32, nccl.Float64: colligo.Float64, nccl.BFloat16: colligo.BFloat16,
 	nccl.Float8E4M3: colligo.Float8E4M3FN, nccl.Float8E5M2: colligo.Float8E5M2}
+
+// lacks reports whether an element type comes with a later version.
+func (s *Sim) lacks(d nccl.DType) bool {
+	return d == nccl.BFloat16 && s.version < 21000 || d >= nccl.Float8E4M3 && s.version < 22400
+}
 
 // kinds are the library's reductions as colligo has them.
 var kinds = map[nccl.Op]colligo.OpKind{nccl.Sum: colligo.KindSum, nccl.Prod: colligo.KindProd, nccl.Max: colligo.KindMax,

@@ -1,0 +1,188 @@
+package nccl_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/nccl"
+	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// forming is the ConnectTimeout of groups whose communicators hang.
+const forming = 300 * time.Millisecond
+
+// held runs f on two ranks, of which calls hang, and returns the errors of the ranks. All come within 20 s.
+func held(t *testing.T, o nccl.Options, f func(r *rank, sim *ncclsim.Sim) error) (*ncclsim.Sim, []error) {
+	t.Helper()
+	devices := cudasim.New(cudasim.Config{Devices: 2})
+	cudasim.Limit(t, devices)
+	library := ncclsim.New(devices.Driver(), ncclsim.Version)
+	groups, err := pg.InProcess(t.Context(), 2, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 10 * time.Second, ConnectTimeout: forming})
+	require.NoError(t, err)
+	errs, done := make([]error, 2), make(chan struct{})
+	var all sync.WaitGroup
+	for i, g := range groups {
+		all.Go(func() {
+			errs[i] = life(t.Context(), g, devices.Driver(), library, i, o, func(r *rank) error { return f(r, library) })
+		})
+	}
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("a rank hangs with a call of the library")
+	}
+	require.NoError(t, library.Close())
+	devices.Close()
+	return library, errs
+}
+
+func (r *rank) sum() error {
+	x, err := r.moved(r.numbered(colligo.Int64, 5))
+	if err != nil {
+		return err
+	}
+	return r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)
+}
+
+// TestFormingHangs gives up a communicator that the library does not come to an end with, and one to which a rank does not come.
+func TestFormingHangs(t *testing.T) {
+	t.Run("a call hangs", func(t *testing.T) {
+		var once sync.Once
+		sim, errs := held(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) error {
+			once.Do(func() { sim.Hang("ncclCommInitRankConfig") })
+			return r.sum()
+		})
+		for _, err := range errs {
+			require.ErrorContains(t, err, "the communicator of 2 ranks has not formed after 300ms (ConnectTimeout): a rank has not come to it")
+		}
+		require.Contains(t, sim.Calls(), "ncclCommAbort")
+	})
+	t.Run("a rank is missing", func(t *testing.T) {
+		sim, errs := held(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) error {
+			if r.Rank() == 1 {
+				for r.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				return r.Err()
+			}
+			return r.sum()
+		})
+		require.ErrorIs(t, errs[0], colligo.ErrTimeout)
+		for _, err := range errs {
+			require.ErrorContains(t, err, "has not formed after 300ms (ConnectTimeout)")
+		}
+		require.Contains(t, sim.Calls(), "ncclCommAbort")
+		require.NotContains(t, sim.Calls(), "ncclCommInitRank", "which would wait without a limit")
+	})
+	t.Run("the group fails", func(t *testing.T) {
+		cause := errors.New("the program has had enough")
+		_, errs := held(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) error {
+			if r.Rank() == 1 {
+				r.Abort(cause)
+				return nil
+			}
+			return r.sum()
+		})
+		require.ErrorContains(t, errs[0], "had enough")
+		require.NotContains(t, errs[0].Error(), "ConnectTimeout")
+	})
+}
+
+// TestGroupEndHangs has a block that the library does not launch. The operation's limit ends it, on both ranks.
+func TestGroupEndHangs(t *testing.T) {
+	var once sync.Once
+	_, errs := held(t, nccl.Options{Timeout: forming}, func(r *rank, sim *ncclsim.Sim) error {
+		if err := r.sum(); err != nil {
+			return err
+		}
+		x, err := r.moved(r.numbered(colligo.Int64, 5))
+		if err != nil {
+			return err
+		}
+		once.Do(func() { sim.Hang("ncclGroupEnd") })
+		err = r.Coalesce(r.ctx, func(b *pg.Batch) error {
+			b.Send(x, 1-r.Rank(), 0)
+			b.Recv(x, 1-r.Rank(), 0)
+			return nil
+		})
+		for err == nil {
+			err = r.sum()
+		}
+		return err
+	})
+	for _, err := range errs {
+		require.Error(t, err)
+	}
+	require.Contains(t, errors.Join(errs...).Error(), "ncclGroupEnd: nccl: the communicator is in progress: context deadline exceeded")
+}
+
+// TestAbortHangs has a library that does not come back from aborting. The ranks end all the same.
+func TestAbortHangs(t *testing.T) {
+	var once sync.Once
+	sim, errs := held(t, nccl.Options{Timeout: forming}, func(r *rank, sim *ncclsim.Sim) error {
+		if err := r.sum(); err != nil {
+			return err
+		}
+		once.Do(func() {
+			sim.Hang("ncclCommAbort")
+			sim.Break(1, nccl.RemoteError)
+		})
+		for {
+			if err := r.sum(); err != nil {
+				return err
+			}
+		}
+	})
+	for _, err := range errs {
+		require.ErrorContains(t, err, "ncclRemoteError")
+	}
+	require.Contains(t, sim.Calls(), "ncclCommAbort")
+}
+
+// TestPriority has streams of the highest priority by option only.
+func TestPriority(t *testing.T) {
+	for _, high := range []bool{false, true} {
+		t.Run(fmt.Sprint(high), func(t *testing.T) {
+			devices := cudasim.New(cudasim.Config{Devices: 1})
+			cudasim.Limit(t, devices)
+			driver := *devices.Driver()
+			var mu sync.Mutex
+			var got []int
+			driver.StreamCreateWithPriority = func(f cuda.StreamFlags, priority int) (cuda.Stream, cuda.Result) {
+				mu.Lock()
+				got = append(got, priority)
+				mu.Unlock()
+				return devices.Driver().StreamCreateWithPriority(f, priority)
+			}
+			library := ncclsim.New(&driver, ncclsim.Version)
+			groups, err := pg.InProcess(t.Context(), 1, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 10 * time.Second})
+			require.NoError(t, err)
+			require.NoError(t, life(t.Context(), groups[0], &driver, library, 0, nccl.Options{HighPriority: high}, (*rank).sum))
+			require.NoError(t, library.Close())
+			devices.Close()
+			slices.Sort(got)
+			require.Equal(t, high, got[0] < 0, "%v", got)
+		})
+	}
+}
+
+// TestBlocking makes communicators whose calls return when they are through only, by option and with an old library.
+func TestBlocking(t *testing.T) {
+	s := onRanks(t, 2, nccl.Options{Blocking: true}, func(r *rank) error { return r.moves(colligo.Float32) })
+	require.Contains(t, s.Calls(), "ncclCommInitRank")
+	require.NotContains(t, s.Calls(), "ncclCommInitRankConfig")
+	s = onRanks(t, 2, nccl.Options{}, func(r *rank) error { return r.moves(colligo.Float32) })
+	require.Contains(t, s.Calls(), "ncclCommInitRankConfig")
+	require.True(t, s.Configs()[0].NonBlocking)
+}
