@@ -38,6 +38,8 @@ type Entry struct {
 	Type          op.Type
 	Number        uint64
 	Bytes         int
+	DType         colligo.DType
+	Peer          int       // of a send or receive, colligo.NoRank of other operations
 	Called, Began time.Time // Began is zero if it is not known
 	Ended         time.Time
 	Took          time.Duration // negative if it is not known
@@ -46,7 +48,12 @@ type Entry struct {
 
 // EntryOf returns the entry of an operation that ends now.
 func EntryOf(o *op.Op, err error, now time.Time) Entry {
-	return Entry{flight.ID(o.ID), o.Type(), o.Number, o.Bytes(), o.Called, o.Began(), now, o.Took(), err}
+	e := Entry{ID: flight.ID(o.ID), Type: o.Type(), Number: o.Number, Bytes: o.Bytes(), DType: o.DType, Peer: colligo.NoRank,
+		Called: o.Called, Began: o.Began(), Ended: now, Took: o.Took(), Err: err}
+	if o.P2P() {
+		e.Peer = int(o.Peer)
+	}
+	return e
 }
 
 // Open makes the group known to a recorder, which may be nil.
