@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -85,14 +86,22 @@ func TestTable(t *testing.T) {
 	require.Zero(t, o.code, o.stderr)
 	lines := strings.Split(strings.TrimRight(o.stdout, "\n"), "\n")
 	require.Len(t, lines, 3+3+3+2, o.stdout)
-	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong algorithm"), strings.Fields(lines[1]))
+	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong min max algorithm"), strings.Fields(lines[1]))
 	require.Equal(t, "# all_reduce", lines[3])
 	row := strings.Fields(lines[4])
 	require.Equal(t, []string{"8", "2", "float32", "sum", "-1"}, row[:5])
-	require.Equal(t, []string{"N/A", "ring"}, row[8:])
+	require.Equal(t, []string{"N/A", "ring"}, []string{row[8], row[11]})
+	var spread [3]float64 // the fastest batch's, the mean, the slowest's
+	for i, at := range []int{9, 5, 10} {
+		us, err := strconv.ParseFloat(row[at], 64)
+		require.NoError(t, err)
+		spread[i] = us
+	}
+	require.Greater(t, spread[0], 0.0)
+	require.IsNonDecreasing(t, spread[:])
 	row = strings.Fields(lines[8])
 	require.Equal(t, []string{"32", "8", "float32", "none", "0"}, row[:5])
-	require.NotEqual(t, "ring", row[9]) // broadcast has none, and keeps its table's choice
+	require.NotEqual(t, "ring", row[11]) // broadcast has none, and keeps its table's choice
 	require.Equal(t, "# wrong elements: not checked", lines[9])
 	for _, l := range lines {
 		require.Equal(t, strings.TrimRight(l, " "), l, "blanks at the end")

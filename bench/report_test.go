@@ -40,11 +40,11 @@ func TestComparedTable(t *testing.T) {
 	require.Contains(t, lines[1], "# method: 5 loops of launches of a graph of 20 operations back to back on one stream")
 	require.Contains(t, lines[2], "# compared with NCCL 2.28.9 (/usr/lib/libnccl.so.2), NCCL_NVLS_ENABLE=0: same tensors, same stream")
 	require.Equal(t, "# first all_reduce on the GPU done 812ms after the process began", lines[3])
-	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong nccl busbw ratio algorithm"), strings.Fields(lines[4]))
+	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong min max nccl busbw ratio algorithm"), strings.Fields(lines[4]))
 	for i, want := range map[int]string{
-		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 40.00 104.86 2.00 sentinel",
-		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 10.00 419.43 0.50 rotation",
-		11: "4194304 1048576 float32 none -1 20.00 209.72 209.72 0 N/A N/A N/A pair",
+		7:  "4194304 1048576 float32 sum -1 20.00 209.72 209.72 0 19.00 21.00 40.00 104.86 2.00 sentinel",
+		9:  "8388608 1048576 float32 none -1 20.00 419.43 209.72 0 19.00 21.00 10.00 419.43 0.50 rotation",
+		11: "4194304 1048576 float32 none -1 20.00 209.72 209.72 0 19.00 21.00 N/A N/A N/A pair",
 	} {
 		require.Equal(t, strings.Fields(want), strings.Fields(lines[i]))
 		require.Equal(t, strings.Index(lines[4], "algorithm"), len(lines[i])-len(lines[i][strings.LastIndex(lines[i], " ")+1:]), "column")

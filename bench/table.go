@@ -9,29 +9,29 @@ import (
 )
 
 const (
-	headLine     = "#%11s %12s %12s %10s %5s %10s %8s %8s %7s"
-	rowLine      = "%12d %12d %12s %10s %5d %10s %8.2f %8.2f %7s"
+	headLine     = "#%11s %12s %12s %10s %5s %10s %8s %8s %7s %9s %9s"
+	rowLine      = "%12d %12d %12s %10s %5d %10s %8.2f %8.2f %7s %9s %9s"
 	baselineHead = " %10s %8s %6s"
 	baselineLine = " %10s %8.2f %6.2f"
-	externalHead = " %9s %9s %10s %9s %9s %8s %6s"
+	externalHead = " %10s %9s %9s %8s %6s"
 )
 
-// head prints what the table is about and its columns, in the order of nccl-tests.
+// head prints what the table is about and its columns: in the order of nccl-tests, and then the spread.
 func (r *report) head() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# colligo bench: %d ranks, %s, transport %s\n", r.options.ranks, r.env.where, r.medium())
 	for _, line := range r.method() {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
-	fmt.Fprintf(&b, headLine, "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong")
-	units := fmt.Sprintf(headLine, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "")
+	fmt.Fprintf(&b, headLine, "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "min", "max")
+	units := fmt.Sprintf(headLine, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)")
 	if r.env.baseline != nil {
 		fmt.Fprintf(&b, baselineHead, "nccl", "busbw", "ratio")
 		units += fmt.Sprintf(baselineHead, "(us)", "(GB/s)", "")
 	}
 	if e := r.env.external; e != nil {
-		fmt.Fprintf(&b, externalHead, "min", "max", r.options.compare, "min", "max", "busbw", "ratio")
-		units += fmt.Sprintf(externalHead, "(us)", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "")
+		fmt.Fprintf(&b, externalHead, r.options.compare, "min", "max", "busbw", "ratio")
+		units += fmt.Sprintf(externalHead, "(us)", "(us)", "(us)", "(GB/s)", "")
 	}
 	fmt.Fprintf(&b, "  algorithm\n%s\n", strings.TrimRight(units, " "))
 	_, err := fmt.Fprint(r.out, b.String())
@@ -87,7 +87,8 @@ func (r *report) line(rec record, count, root int) error {
 	if rec.Wrong != nil {
 		wrong = strconv.FormatInt(*rec.Wrong, 10)
 	}
-	fmt.Fprintf(&b, rowLine, rec.Bytes, count, rec.DType, rec.Op, root, microseconds(rec.TimeUS), rec.AlgBW, rec.BusBW, wrong)
+	fmt.Fprintf(&b, rowLine, rec.Bytes, count, rec.DType, rec.Op, root, microseconds(rec.TimeUS), rec.AlgBW, rec.BusBW, wrong,
+		microseconds(rec.MinUS), microseconds(rec.MaxUS))
 	switch {
 	case r.env.external != nil:
 		b.WriteString(externalColumns(rec))
@@ -100,14 +101,13 @@ func (r *report) line(rec record, count, root int) error {
 	return err
 }
 
-// externalColumns are the spread, and what the library that is compared has shown.
+// externalColumns are what the library that is compared has shown.
 func externalColumns(rec record) string {
-	spread := []any{microseconds(rec.MinUS), microseconds(rec.MaxUS)}
 	if rec.Ratio == nil {
-		return fmt.Sprintf(externalHead, append(spread, "N/A", "N/A", "N/A", "N/A", "N/A")...)
+		return fmt.Sprintf(externalHead, "N/A", "N/A", "N/A", "N/A", "N/A")
 	}
-	return fmt.Sprintf(externalHead, append(spread, microseconds(*rec.PeerTimeUS), microseconds(*rec.PeerMinUS),
-		microseconds(*rec.PeerMaxUS), fmt.Sprintf("%.2f", *rec.PeerBusBW), fmt.Sprintf("%.2f", *rec.Ratio))...)
+	return fmt.Sprintf(externalHead, microseconds(*rec.PeerTimeUS), microseconds(*rec.PeerMinUS), microseconds(*rec.PeerMaxUS),
+		fmt.Sprintf("%.2f", *rec.PeerBusBW), fmt.Sprintf("%.2f", *rec.Ratio))
 }
 
 // microseconds prints short times with more digits.

@@ -20,8 +20,8 @@ all, whichever is more: for all_gather, reduce_scatter, all_to_all, gather and s
 of which count is one. all_reduce, broadcast and reduce work in place, the others from one buffer to another.
 
 On the CPU, time is of one operation: the iterations come in about five batches; a batch takes as long as its slowest rank; the
-time is the mean over all iterations. min_us and max_us in the JSON lines are the means of the fastest and of the
-slowest batch. Before each batch the ranks meet in a barrier.
+time is the mean over all iterations. min and max, min_us and max_us in the JSON lines, are the means of the fastest
+and of the slowest batch. Before each batch the ranks meet in a barrier.
 
 With -compare openmpi or gloo that library runs in as many processes of this machine, which bench starts: a C program that it
 compiles with -mpicc and starts with -mpirun, or a Python program on torch.distributed. Each does the same operation on the
@@ -32,7 +32,8 @@ brings several runs together. The plot has colligo's lines and, dotted, the othe
 
 On GPUs, one process a rank or with -threads one for all, operations follow one another on one stream of each rank.
 Five loops of at least 20 operations and about 30 ms (or a fifth of -n) are timed by CUDA events; a loop takes as long
-as its slowest rank, and the time is the median loop's. A barrier's is the host's, from call to return. With -graph the
+as its slowest rank, and the time is the median loop's, min and max are the fastest's and the slowest's. A barrier's is the
+host's, from call to return. With -graph the
 operations of a loop are those of captured graphs, but for barriers. With -compare nccl a loop of NCCL follows each of
 colligo's, with the same tensors and stream; ratio is its time / time; its barrier is PyTorch's, an all_reduce that the
 host waits for, its sendrecv a group of ncclSend and ncclRecv; gather and scatter are not compared. With -register the

@@ -251,6 +251,13 @@ func (e *events) End(o *op.Op, err error) {
 	e.g.end(o, err)
 }
 
+// Ran implements host.Group.
+func (e *events) Ran(o *op.Op, p *plan.Plan) {
+	if !o.Own {
+		e.g.ops.Traffic.Ran(p)
+	}
+}
+
 // Fail implements host.Group.
 func (e *events) Fail(err error, at op.Seq) bool { return e.g.failAt(err, at, true) }
 

@@ -81,7 +81,7 @@ type Config struct {
 	// Stager. Groups with ranks of PyTorch that have no other backend than NCCL take their own device. Other groups take it over.
 	ObjectDevice colligo.Device
 
-	Algo   map[string]string // collective to planner, before the table; see tuning.Algorithms
+	Algo   map[string]string // collective to planner, before the table; see tuning.Algorithms. Nil takes that of COLLIGO_ALGORITHM
 	Tuning []tuning.Rule     // table by which planners are picked, the same on all ranks; nil takes that of COLLIGO_TUNING, or tuning.Default
 	Log    *slog.Logger      // nil logs warnings and errors through slog.Default
 

@@ -16,12 +16,15 @@ type WorkInfo struct {
 	Finished time.Time     // for tensors on a GPU, when the group saw it
 	Active   time.Duration // negative if it was not measured; see Group.SetTiming
 	Bytes    int           // of the whole tensor
+	DType    colligo.DType // of the elements; zero of a barrier, and of a block of several operations
+	Peer     int           // of a send or receive, the rank in the group; colligo.NoRank of collectives, and where it is not known
 	Err      error         // nil if it succeeded
 }
 
 // workInfo makes an entry of the operation log what a hook hears.
 func workInfo(e *oplog.Entry) WorkInfo {
-	w := WorkInfo{Op: OpType(e.Type), Seq: e.Number, Started: e.Began, Finished: e.Ended, Active: e.Took, Bytes: e.Bytes, Err: e.Err}
+	w := WorkInfo{Op: OpType(e.Type), Seq: e.Number, Started: e.Began, Finished: e.Ended, Active: e.Took, Bytes: e.Bytes,
+		DType: e.DType, Peer: e.Peer, Err: e.Err}
 	if w.Started.IsZero() {
 		w.Started = e.Called
 	}

@@ -26,12 +26,25 @@ type OpMetrics struct {
 	Durations [oplog.Buckets]uint64 `json:"duration_counts"`
 }
 
+// PeerMetrics counts what has passed between this rank and one peer in operations that are done: sends and receives, and collectives
+// on the CPU. A message is a send or a receive, or what one step of a collective's algorithm sends at once. Bytes are those of
+// elements, without headers and before compression. Collectives on devices are not counted by peer; their data goes where links
+// between the devices take it. No twin in c10d.
+type PeerMetrics struct {
+	Peer             int    `json:"peer"` // rank in the group
+	SentBytes        uint64 `json:"sent_bytes"`
+	SentMessages     uint64 `json:"sent_messages"`
+	ReceivedBytes    uint64 `json:"received_bytes"`
+	ReceivedMessages uint64 `json:"received_messages"`
+}
+
 // Metrics is what a group has done so far. Its String is JSON. No twin in c10d.
 type Metrics struct {
 	Group   string               `json:"group"`
 	Rank    int                  `json:"rank"`
 	Pending int                  `json:"pending"`    // called and not over
 	Ops     map[string]OpMetrics `json:"operations"` // by c10d's name of the type, such as "ALLREDUCE"; without those never called
+	Peers   []PeerMetrics        `json:"peers"`      // in order of their ranks, without those with whom nothing has passed
 }
 
 // Metrics returns the group's counts at this moment. It waits for nothing; operations that end meanwhile may be counted in
@@ -40,10 +53,15 @@ func (g *Group) Metrics() Metrics {
 	if g == nil {
 		return Metrics{Rank: colligo.NoRank}
 	}
-	m := Metrics{Group: g.name, Rank: g.rank, Pending: g.Pending(), Ops: map[string]OpMetrics{}}
+	m := Metrics{Group: g.name, Rank: g.rank, Pending: g.Pending(), Ops: map[string]OpMetrics{}, Peers: []PeerMetrics{}}
 	for t := range op.NumTypes {
 		if o := g.ops.Counts(t); o.Done+o.Failed > 0 {
 			m.Ops[t.String()] = OpMetrics(o)
+		}
+	}
+	for peer, p := range g.ops.Traffic.Peers() {
+		if p.SentMessages+p.ReceivedMessages > 0 {
+			m.Peers = append(m.Peers, PeerMetrics{peer, p.SentBytes, p.SentMessages, p.ReceivedBytes, p.ReceivedMessages})
 		}
 	}
 	return m

@@ -132,6 +132,8 @@ var variables = []setting{
 		func(c *Config) *Toggle { return &c.Recorder.DumpOnlyActive }),
 	{Setting{"COLLIGO_TUNING", nil, "text", "", "path of a table by which algorithms are picked on the CPU, as bench -tune -o writes it; the same table on all ranks"},
 		func(c *Config) bool { return c.Tuning != nil }, applyTuning},
+	{Setting{"COLLIGO_ALGORITHM", nil, "text", "", "algorithms on the CPU that come before any table, as in all_reduce:ring,broadcast:chain; the same on all ranks"},
+		func(c *Config) bool { return c.Algo != nil }, applyAlgorithm},
 	{Setting{"COLLIGO_TRANSPORT", nil, "auto shm tcp", "auto", "medium between ranks; auto is shm if all are on one Linux host, else tcp"},
 		func(c *Config) bool { return c.Transport != "" || c.Open != nil }, applyTransport},
 	text("COLLIGO_INTERFACE", "name or address of the network interface for tcp; by default the one that reaches the store", func(c *Config) *string { return &c.Interface }),
@@ -346,6 +348,13 @@ func applyTuning(c *Config, _, value string) error {
 	text, err := os.ReadFile(value)
 	if err == nil {
 		c.Tuning, err = tuning.Parse(string(text))
+	}
+	return err
+}
+
+func applyAlgorithm(c *Config, _, value string) (err error) {
+	if value != "" {
+		c.Algo, err = tuning.ParseAlgorithms(value)
 	}
 	return err
 }

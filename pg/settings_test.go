@@ -103,6 +103,57 @@ func TestSettingsTuning(t *testing.T) {
 	}
 }
 
+// TestSettingsAlgorithm takes the algorithms of the environment before a table, and the program's before those.
+func TestSettingsAlgorithm(t *testing.T) {
+	vars := from(map[string]string{"COLLIGO_ALGORITHM": "all_reduce:ring,broadcast:chain"})
+	var c Config
+	require.NoError(t, c.settle(vars))
+	c, err := c.withDefaults()
+	require.NoError(t, err)
+	for coll, algo := range map[plan.Coll]string{plan.AllReduce: "ring", plan.Broadcast: "chain", plan.Reduce: "binomial"} {
+		require.Equal(t, algo, tuning.Pick(c.Tuning, coll, tuning.Place{Medium: "shm", Size: 4}, 8).Algo, coll)
+	}
+	own := Config{Algo: map[string]string{"all_reduce": "direct"}}
+	require.NoError(t, own.settle(vars))
+	require.Equal(t, map[string]string{"all_reduce": "direct"}, own.Algo)
+	err = new(Config).settle(from(map[string]string{"COLLIGO_ALGORITHM": "all_reduce:tree"}))
+	require.EqualError(t, err, `pg: environment variable COLLIGO_ALGORITHM is "all_reduce:tree": all_reduce has no algorithm "tree"; `+
+		"there are direct, halving_doubling, circulant, double_tree, ring")
+}
+
+// TestAlgorithmFromEnvironment forms a group and its subgroup by the variable, and refuses a rank that has another value.
+func TestAlgorithmFromEnvironment(t *testing.T) {
+	t.Setenv("COLLIGO_ALGORITHM", "all_reduce:ring")
+	s := store.NewHash()
+	groups, err := each(2, func(rank int) (*Group, error) {
+		c := quiet
+		c.Store, c.Rank, c.Size = s, rank, 2
+		g, err := Init(t.Context(), c)
+		if err != nil {
+			return nil, err
+		}
+		_, err = g.NewGroup(t.Context(), []int{0, 1})
+		return g, err
+	})
+	require.NoError(t, err)
+	for _, g := range groups {
+		require.Equal(t, "ring", g.Algorithm(plan.AllReduce, 8))
+		require.Equal(t, plan.AllReduce, g.Tuning()[0].Coll)
+	}
+	_, err = each(2, func(rank int) (*Group, error) { return nil, groups[rank].Close() })
+	require.NoError(t, err)
+	s = store.NewHash()
+	_, err = each(2, func(rank int) (*Group, error) {
+		c := quiet
+		c.Store, c.Rank, c.Size, c.ConnectTimeout = s, rank, 2, 20*time.Second
+		if rank == 1 {
+			c.Algo = map[string]string{"all_reduce": "direct"}
+		}
+		return Init(t.Context(), c)
+	})
+	require.ErrorContains(t, err, "picks algorithms by a table of")
+}
+
 // TestTablesDiffer refuses ranks that would pick other algorithms.
 func TestTablesDiffer(t *testing.T) {
 	s := store.NewHash()

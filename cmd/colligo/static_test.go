@@ -62,6 +62,13 @@ func TestStatic(t *testing.T) {
 	out, err = alone.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "go install github.com/colligo-go/colligo/cmd/colligo-doctor@latest")
+	for _, help := range []string{"-h", "--help"} {
+		alone = exec.Command(program, "doctor", help)
+		alone.Env = []string{"PATH=" + t.TempDir()}
+		out, err = alone.Output()
+		require.NoError(t, err)
+		require.Regexp(t, `(?s)^usage:\n  colligo doctor \[flags\] .*go install github.com/colligo-go/colligo/cmd/colligo-doctor@latest`, string(out))
+	}
 	built(t, filepath.Dir(program), "../colligo-doctor")
 	out, err = exec.Command(program, "doctor", "-mib", "0").CombinedOutput()
 	require.Equal(t, 2, err.(*exec.ExitError).ExitCode())

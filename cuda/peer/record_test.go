@@ -109,6 +109,13 @@ func (r *rank) recordedPairs() error {
 			err = errors.Join(err, fmt.Errorf("entry %d is %+v", i, e))
 		}
 	}
+	want := pg.PeerMetrics{Peer: 1 - r.g.Rank(), SentBytes: 5 * 4000, SentMessages: 5}
+	if r.g.Rank() == 1 {
+		want = pg.PeerMetrics{Peer: 0, ReceivedBytes: 5 * 4000, ReceivedMessages: 5}
+	}
+	if peers := r.g.Metrics().Peers; !slices.Equal(peers, []pg.PeerMetrics{want}) {
+		err = errors.Join(err, fmt.Errorf("the counts by peer are %+v", peers))
+	}
 	return err
 }
 

@@ -26,7 +26,7 @@ var packages = map[string]string{
 	"object": module + "/pg/object", "pgtest": module + "/pg/pgtest", "sparse": module + "/pg/sparse", "cuda": module + "/cuda",
 	"peer": module + "/cuda/peer", "nccl": module + "/cuda/nccl", "store": module + "/store", "tcpstore": module + "/store/tcpstore",
 	"filestore": module + "/store/filestore", "storetest": module + "/store/storetest", "backend": module + "/pg/backend",
-	"trace": module + "/pg/trace", "tuning": module + "/pg/tuning", "pickle": module + "/pg/pickle", "plan": module + "/plan",
+	"trace": module + "/pg/trace", "tuning": module + "/pg/tuning", "pickle": module + "/pg/pickle", "pgotel": module + "/pg/pgotel", "otel": "go.opentelemetry.io/otel", "plan": module + "/plan",
 	"context": "context", "errors": "errors", "expvar": "expvar", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os",
 	"slog": "log/slog", "testing": "testing", "time": "time", "tls": "crypto/tls", "x509": "crypto/x509",
 }

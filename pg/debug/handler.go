@@ -23,7 +23,7 @@ func parts() []part {
 	return []part{
 		{"waiting", "who waits for whom: where each rank is, asked anew every two seconds", waiting},
 		{"waiting_json", "the same as JSON", waitingJSON},
-		{"metrics", "operations, bytes and durations, as Prometheus reads them", metrics},
+		{"metrics", "operations, bytes, durations, and traffic by peer, as Prometheus reads them", metrics},
 		{"metrics_json", "the same as JSON", metricsJSON},
 		{"status", "the group on one line, and its error", status},
 		{"dump_nccl_trace_json", "what the flight recorder holds, as JSON; for colligo trace", func(w http.ResponseWriter, r *http.Request, groups []*pg.Group) { dump(w, r, groups[0], true) }},

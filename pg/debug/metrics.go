@@ -40,7 +40,8 @@ type sample struct {
 
 // WriteMetrics writes the counts of groups in Prometheus' text format, for programs with a page of their own. Durations are in
 // seconds and sizes in bytes, as the names say. Durations are counted where they are known: blocking calls on the CPU always,
-// and operations on devices with COLLIGO_ENABLE_TIMING.
+// and operations on devices with COLLIGO_ENABLE_TIMING. Bytes and messages by peer are those of pg.PeerMetrics, for peers with whom
+// something has passed.
 func WriteMetrics(w io.Writer, groups ...*pg.Group) error {
 	var all []sample
 	for _, g := range groups {
@@ -78,7 +79,26 @@ func WriteMetrics(w io.Writer, groups ...*pg.Group) error {
 	})
 	family(b, "colligo_operation_duration_seconds", "histogram", "Durations of operations that are done, where they are known.")
 	each(all, func(labels string, o *pg.OpMetrics) { histogram(b, labels, o) })
+	for _, f := range byPeer {
+		family(b, f.name, "counter", f.help)
+		for _, s := range all {
+			for i := range s.Peers {
+				fmt.Fprintf(b, "%s{%s,peer=\"%d\"} %d\n", f.name, s.labels, s.Peers[i].Peer, f.of(&s.Peers[i]))
+			}
+		}
+	}
 	return b.Flush()
+}
+
+// byPeer are the counters that each peer has, of those with whom something has passed.
+var byPeer = []struct {
+	name, help string
+	of         func(*pg.PeerMetrics) uint64
+}{
+	{"colligo_peer_sent_bytes_total", "Bytes of elements sent to a peer in operations that are done.", func(p *pg.PeerMetrics) uint64 { return p.SentBytes }},
+	{"colligo_peer_sent_messages_total", "Messages sent to a peer: sends, and steps of collectives on the CPU.", func(p *pg.PeerMetrics) uint64 { return p.SentMessages }},
+	{"colligo_peer_received_bytes_total", "Bytes of elements received from a peer in operations that are done.", func(p *pg.PeerMetrics) uint64 { return p.ReceivedBytes }},
+	{"colligo_peer_received_messages_total", "Messages received from a peer: receives, and steps of collectives on the CPU.", func(p *pg.PeerMetrics) uint64 { return p.ReceivedMessages }},
 }
 
 // family begins the samples of one name.

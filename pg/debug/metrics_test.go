@@ -85,14 +85,18 @@ func TestMetrics(t *testing.T) {
 		all := `{group="0",rank="` + rank + `",operation="ALLREDUCE"`
 		found := scrape(t, b.String())
 		for name, want := range map[string]float64{
-			"colligo_group_size" + mine + "}":                                 2,
-			"colligo_group_failed" + mine + "}":                               0,
-			"colligo_operations_pending" + mine + "}":                         0,
-			"colligo_operations_total" + all + `,result="done"}`:              3,
-			"colligo_operations_total" + all + `,result="failed"}`:            0,
-			"colligo_operation_bytes_total" + all + "}":                       300,
-			"colligo_operation_duration_seconds_count" + all + "}":            3,
-			"colligo_operation_duration_seconds_bucket" + all + `,le="+Inf"}`: 3,
+			"colligo_group_size" + mine + "}":                                                           2,
+			"colligo_group_failed" + mine + "}":                                                         0,
+			"colligo_operations_pending" + mine + "}":                                                   0,
+			"colligo_operations_total" + all + `,result="done"}`:                                        3,
+			"colligo_operations_total" + all + `,result="failed"}`:                                      0,
+			"colligo_operation_bytes_total" + all + "}":                                                 300,
+			"colligo_peer_sent_bytes_total" + mine + `,peer="` + strconv.Itoa(1-g.Rank()) + `"}`:        300,
+			"colligo_peer_sent_messages_total" + mine + `,peer="` + strconv.Itoa(1-g.Rank()) + `"}`:     3,
+			"colligo_peer_received_bytes_total" + mine + `,peer="` + strconv.Itoa(1-g.Rank()) + `"}`:    300,
+			"colligo_peer_received_messages_total" + mine + `,peer="` + strconv.Itoa(1-g.Rank()) + `"}`: 3,
+			"colligo_operation_duration_seconds_count" + all + "}":                                      3,
+			"colligo_operation_duration_seconds_bucket" + all + `,le="+Inf"}`:                           3,
 		} {
 			require.Contains(t, found, name, b.String())
 			require.InDelta(t, want, found[name], 0, name)

@@ -58,6 +58,40 @@ func Parse(text string) ([]Rule, error) {
 	return table, nil
 }
 
+// ParseAlgorithms reads a table on one line, such as "all_reduce:ring,broadcast:chain": the algorithm of each collective named, for
+// all groups and sizes. Its error for a name that is unknown lists those that there are. Prefer puts the result before a table.
+func ParseAlgorithms(text string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, one := range strings.Split(text, ",") {
+		coll, algo, found := strings.Cut(strings.TrimSpace(one), ":")
+		if !found {
+			return nil, fmt.Errorf("%q names no algorithm: want COLLECTIVE:ALGORITHM, separated by commas", one)
+		}
+		c, err := plan.ParseColl(coll)
+		if names := collectives(); err != nil || !slices.Contains(names, coll) {
+			return nil, fmt.Errorf("there is no collective %q with algorithms; there are %s", coll, strings.Join(names, ", "))
+		}
+		if _, err := Planner(c, algo); err != nil {
+			return nil, err
+		}
+		if was, twice := all[coll]; twice {
+			return nil, fmt.Errorf("%s is named twice, with %s and %s", coll, was, algo)
+		}
+		all[coll] = algo
+	}
+	return all, nil
+}
+
+// collectives lists the names of those that have algorithms.
+func collectives() (names []string) {
+	for c := plan.AllReduce; c <= plan.Barrier; c++ {
+		if planners(c) != nil {
+			names = append(names, c.String())
+		}
+	}
+	return names
+}
+
 // parseRule reads one line, such as "all_reduce shm ranks 2-4 crowded up to 4 KiB: direct, lanes 1".
 func parseRule(line string) (Rule, error) {
 	where, what, found := strings.Cut(line, ": ")

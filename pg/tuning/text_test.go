@@ -48,6 +48,32 @@ func TestTextRefused(t *testing.T) {
 	}
 }
 
+// TestAlgorithms reads tables on one line, and refuses what is unknown with a list of what there is.
+func TestAlgorithms(t *testing.T) {
+	got, err := ParseAlgorithms("all_reduce:ring, broadcast:chain")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"all_reduce": "ring", "broadcast": "chain"}, got)
+	for text, says := range map[string]string{
+		"all_reduce":                        `"all_reduce" names no algorithm: want COLLECTIVE:ALGORITHM`,
+		"all_reduce:ring,":                  `"" names no algorithm`,
+		"all_reduce:fastest":                `all_reduce has no algorithm "fastest"; there are direct, halving_doubling, circulant, double_tree, ring`,
+		"allreduce:ring":                    `there is no collective "allreduce" with algorithms; there are all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, barrier`,
+		"send:ring":                         `there is no collective "send" with algorithms; there are all_reduce,`,
+		"all_reduce:ring,all_reduce:direct": "all_reduce is named twice, with ring and direct",
+	} {
+		_, err := ParseAlgorithms(text)
+		require.ErrorContains(t, err, says, text)
+	}
+	for _, name := range collectives() {
+		c, err := plan.ParseColl(name)
+		require.NoError(t, err)
+		for _, algo := range Algorithms(c) {
+			_, err := ParseAlgorithms(name + ":" + algo)
+			require.NoError(t, err)
+		}
+	}
+}
+
 // FuzzParse holds Format and Parse to each other.
 func FuzzParse(f *testing.F) {
 	f.Add(Format(Default()))

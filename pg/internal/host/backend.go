@@ -21,6 +21,8 @@ type Group interface {
 	Begin(o *op.Op)
 	// End hears that an operation is over. The caller may reuse it when Done is closed, or when the progress engine returns.
 	End(o *op.Op, err error)
+	// Ran hears of the plan by which a collective was carried out, before End.
+	Ran(o *op.Op, p *plan.Plan)
 	// Fail ends the group with an error that is about an operation.
 	Fail(err error, at op.Seq) (changed bool)
 	// Err returns the group's first error.
@@ -94,7 +96,7 @@ type Backend struct {
 // collective is the one that advances.
 type collective struct {
 	engine    engine.Run
-	shape     *plan.Shape
+	plan      *plan.Plan
 	out       []byte        // where its plan writes
 	finish    engine.Kernel // of the output, or nil
 	stalledAt time.Time     // when the group hears that it stands still

@@ -148,12 +148,14 @@ func (b *Backend) advance(o *op.Op) bool {
 	}
 	if b.run.engine.Done() {
 		if k := b.run.finish; k != nil {
-			own := b.run.out[:b.run.shape.Len(plan.Out)*b.run.shape.Elem]
-			k.Finish(own, own, b.run.shape.Size)
+			shape := &b.run.plan.Shape
+			own := b.run.out[:shape.Len(plan.Out)*shape.Elem]
+			k.Finish(own, own, shape.Size)
 		}
 		o.Unpack(b.run.out)
 		b.active[0] = nil
 		b.active = b.active[1:]
+		b.Group.Ran(o, b.run.plan)
 		b.end(o, nil)
 		return true
 	}
@@ -178,7 +180,7 @@ func (b *Backend) begin(o *op.Op) error {
 	if s.Out != nil {
 		out = s.Out
 	}
-	b.run.out, b.run.shape, b.run.finish = out, &s.Plan.Shape, s.Finish
+	b.run.out, b.run.plan, b.run.finish = out, s.Plan, s.Finish
 	again := s.Weight != 0 && s.Weight != 1 && s.Plan.ReadsAgain()
 	if again {
 		in = o.Scaled(&b.packing, in, out, s.Weight)
@@ -197,7 +199,7 @@ func (b *Backend) end(o *op.Op, err error) {
 	}
 	if !o.P2P() {
 		b.run.engine.Reset()
-		b.run.out, b.run.shape, b.run.finish, b.run.stalledAt = nil, nil, nil, time.Time{}
+		b.run.out, b.run.plan, b.run.finish, b.run.stalledAt = nil, nil, nil, time.Time{}
 	}
 	b.Group.End(o, err)
 }

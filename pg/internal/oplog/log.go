@@ -16,6 +16,7 @@ import (
 type Log struct {
 	Hooks      Hooks[Entry]
 	Pending    Pending
+	Traffic    Traffic
 	Unfinished Unfinished
 
 	recorder *flight.Recorder
@@ -38,6 +39,8 @@ type Entry struct {
 	Type          op.Type
 	Number        uint64
 	Bytes         int
+	DType         colligo.DType
+	Peer          int       // of a send or receive, colligo.NoRank of other operations
 	Called, Began time.Time // Began is zero if it is not known
 	Ended         time.Time
 	Took          time.Duration // negative if it is not known
@@ -46,12 +49,18 @@ type Entry struct {
 
 // EntryOf returns the entry of an operation that ends now.
 func EntryOf(o *op.Op, err error, now time.Time) Entry {
-	return Entry{flight.ID(o.ID), o.Type(), o.Number, o.Bytes(), o.Called, o.Began(), now, o.Took(), err}
+	e := Entry{ID: flight.ID(o.ID), Type: o.Type(), Number: o.Number, Bytes: o.Bytes(), DType: o.DType, Peer: colligo.NoRank,
+		Called: o.Called, Began: o.Began(), Ended: now, Took: o.Took(), Err: err}
+	if o.P2P() {
+		e.Peer = int(o.Peer)
+	}
+	return e
 }
 
 // Open makes the group known to a recorder, which may be nil.
 func (l *Log) Open(recorder *flight.Recorder, name, desc string, rank int, ranks []int, timing bool) {
 	l.recorder, l.rank = recorder, rank
+	l.Traffic.rank, l.Traffic.size = rank, len(ranks)
 	l.group = recorder.AddGroup(name, desc, ranks)
 	l.sends, l.recvs = make([]string, len(ranks)+1), make([]string, len(ranks)+1)
 	l.unit[0] = colligo.Of(make([]float32, 1))
@@ -164,6 +173,9 @@ func (l *Log) End(o *op.Op, err error) {
 		l.conclude(o, o.Called.Add(since), err)
 	}
 	l.count(t, o.Number, o.Bytes(), o.Took(), err)
+	if t.P2P() && err == nil {
+		l.Traffic.message(o.Coll == plan.Send, int(o.Peer), o.Bytes())
+	}
 	if l.Hooks.Any() {
 		l.Hooks.Put(EntryOf(o, err, o.Called.Add(since)))
 	}
@@ -212,7 +224,11 @@ func collective(o *op.Op) uint64 {
 }
 
 // Count counts an operation that is over.
-func (l *Log) Count(e *Entry) { l.count(e.Type, e.Number, e.Bytes, e.Took, e.Err) }
+func (l *Log) Count(e *Entry) {
+	if l.count(e.Type, e.Number, e.Bytes, e.Took, e.Err); e.Type.P2P() && e.Err == nil {
+		l.Traffic.message(e.Type == op.Send, e.Peer, e.Bytes)
+	}
+}
 
 func (l *Log) count(t op.Type, number uint64, bytes int, took time.Duration, err error) {
 	switch {

@@ -92,7 +92,7 @@ func (e *entry) record() oplog.Entry {
 	if e.more != nil {
 		return e.more.record
 	}
-	return oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes}
+	return oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes, DType: e.dtype, Peer: int(e.peer)}
 }
 
 // runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of its
