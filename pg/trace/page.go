@@ -58,8 +58,8 @@ func reportHTML(text string) string {
 }
 
 // write writes what the page's program draws: an object with start (ns since 1970), lanes, names (the titles of bars), breaks
-// and hidden. A break is a time left out of the axis: from and to in µs, its share of the width, and 1 if an operation
-// goes on. Hidden is the number of ranks without a dump that have no lane.
+// and hidden. A break is a time left out of the axis. It is from and to in µs, its share of the width, and 1 if an
+// operation goes on. Hidden is the number of ranks without a dump that have no lane.
 func (p *picture) write(s *script) {
 	s.raw(`{"start":`)
 	s.value(fmt.Sprint(p.start))

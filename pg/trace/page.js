@@ -88,8 +88,8 @@
     // The canvas covers what is visible and stays there; the element around it is as high as all lanes.
     width = view.clientWidth; shown = view.clientHeight;
     const rows = data.lanes.reduce((sum, l) => sum + l.rows, 0);
-    gap = data.lanes.length > 24 ? 2 : 6;
-    rowHeight = Math.max(10, Math.min(22, Math.floor((shown - top - gap * (data.lanes.length + 2)) / Math.max(1, rows))));
+    gap = data.lanes.length > 24 ? 1 : 6;
+    rowHeight = Math.max(11, Math.min(22, Math.floor((shown - top - gap * (data.lanes.length + 2)) / Math.max(1, rows))));
     small = rowHeight < 16 ? 9 : 11;
     let height = top + gap;
     for (const lane of data.lanes) { lane.y = height; height += lane.rows * rowHeight + gap; }
