@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strconv"
 )
 
-// The plot's measures in pixels: a panel of bandwidths, and one of times beside it.
+// The plot's measures in pixels: a panel of bandwidths, one of times beside it, and the legend below both. Texts are large enough
+// to be read where a page shows the plot at three quarters of its size.
 const (
-	plotWidth, plotHeight       = 1560, 560
-	panelLeft, panelWidth       = 80, 660
-	panelStride                 = 780
-	plotTop, plotBottom, labelY = 50, 490, 535
-	legendLine, legendInset     = 18, 16
+	plotWidth                   = 1140
+	panelLeft, panelWidth       = 90, 460
+	panelStride                 = 570
+	plotTop, plotBottom, labelY = 54, 374, 420
+	legendTop, legendLine       = 452, 22
+	tickRoom                    = 52 // that the name of a size needs
 )
 
 // colours tell series apart, also for most colour-blind readers (Okabe and Ito's palette, 2008).
@@ -71,6 +75,7 @@ type panel struct {
 	*bytes.Buffer
 	left                  int
 	firstPower, lastPower int     // of two, of the x axis
+	sizes                 []int   // in bytes, in ascending order
 	base, step, top       float64 // of the y axis: where it begins, between its lines, where it ends
 	log                   bool
 	label                 string
@@ -84,6 +89,7 @@ func newPanels(to *bytes.Buffer, all []series) (bandwidth, times *panel) {
 	least, most := math.Inf(1), 0.0
 	for _, s := range all {
 		for _, p := range append(s.points[:len(s.points):len(s.points)], s.peers...) {
+			b.sizes = append(b.sizes, p.bytes)
 			b.firstPower = min(b.firstPower, int(math.Floor(math.Log2(float64(p.bytes)))))
 			b.lastPower = max(b.lastPower, int(math.Ceil(math.Log2(float64(p.bytes)))))
 			b.top = max(b.top, p.busbw)
@@ -92,6 +98,8 @@ func newPanels(to *bytes.Buffer, all []series) (bandwidth, times *panel) {
 			}
 		}
 	}
+	slices.Sort(b.sizes)
+	b.sizes = slices.Compact(b.sizes)
 	b.lastPower = max(b.lastPower, b.firstPower+1)
 	b.step = niceStep(b.top)
 	b.top = b.step * max(1, math.Ceil(b.top/b.step))
@@ -141,9 +149,9 @@ func drawPlot(w io.Writer, records []record) error {
 		return fmt.Errorf("-plot: nothing to draw: no size above 0 was measured")
 	}
 	out := &bytes.Buffer{}
-	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="12">`+
-		"\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", plotWidth, plotHeight)
-	text(out, plotWidth/2, 28, "middle", ` font-size="16"`, "%s", plotTitle(records))
+	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="15">`+
+		"\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", plotWidth, legendTop+len(all)*legendLine)
+	text(out, plotWidth/2, 28, "middle", ` font-size="18" font-weight="bold"`, "%s", plotTitle(records))
 	bandwidth, times := newPanels(out, all)
 	for _, p := range []*panel{bandwidth, times} {
 		if p == nil {
@@ -174,10 +182,15 @@ func plotTitle(records []record) string {
 
 func (c *panel) axes() {
 	right := c.left + panelWidth
-	stride := max(1, (c.lastPower-c.firstPower+11)/12)
-	for p := c.firstPower; p <= c.lastPower; p += stride {
-		fmt.Fprintf(c, `<path d="M%.1f %d V%d" stroke="#ddd"/>`+"\n", c.x(float64(p)), plotTop, plotBottom)
-		text(c.Buffer, c.x(float64(p)), plotBottom+18, "middle", "", "%s", formatSize(1<<p))
+	taken := math.Inf(-1)
+	for _, size := range c.sizes {
+		x := c.x(math.Log2(float64(size)))
+		if x < taken+tickRoom {
+			continue
+		}
+		taken = x
+		fmt.Fprintf(c, `<path d="M%.1f %d V%d" stroke="#ddd"/>`+"\n", x, plotTop, plotBottom)
+		text(c.Buffer, x, plotBottom+20, "middle", "", "%s", formatSize(size))
 	}
 	for i := 0; c.base+float64(i)*c.step <= c.top+c.step*1e-4; i++ {
 		v := c.base + float64(i)*c.step
@@ -185,11 +198,11 @@ func (c *panel) axes() {
 		if c.log {
 			v = math.Pow(10, v)
 		}
-		text(c.Buffer, float64(c.left-8), c.y(c.base+float64(i)*c.step)+4, "end", "", "%.4g", v)
+		text(c.Buffer, float64(c.left-8), c.y(c.base+float64(i)*c.step)+5, "end", "", "%s", strconv.FormatFloat(v, 'f', -1, 32))
 	}
 	fmt.Fprintf(c, `<path d="M%d %d V%d H%d" fill="none" stroke="#333"/>`+"\n", c.left, plotTop, plotBottom, right)
 	text(c.Buffer, float64(c.left+right)/2, labelY, "middle", "", "size (bytes)")
-	x, y := float64(c.left-56), float64(plotTop+plotBottom)/2
+	x, y := float64(c.left-70), float64(plotTop+plotBottom)/2
 	text(c.Buffer, x, y, "middle", fmt.Sprintf(` transform="rotate(-90 %.0f %.0f)"`, x, y), "%s", c.label)
 }
 
@@ -206,11 +219,11 @@ func (c *panel) series(i int, s series) {
 	if c.log {
 		return
 	}
-	x, y := float64(c.left+legendInset), float64(plotTop+16+i*legendLine)
-	fmt.Fprintf(c, `<path d="M%.0f %.1f h24" stroke="%s" stroke-width="2"%s/>`+"\n", x, y-4, colour, dash)
+	x, y := float64(c.left), float64(legendTop+i*legendLine)
+	fmt.Fprintf(c, `<path d="M%.0f %.1f h24" stroke="%s" stroke-width="2"%s/>`+"\n", x, y-5, colour, dash)
 	name := s.name
 	if s.peer != "" {
-		fmt.Fprintf(c, `<path d="M%.0f %.1f h24" stroke="%s"%s/>`+"\n", x+30, y-4, colour, thin)
+		fmt.Fprintf(c, `<path d="M%.0f %.1f h24" stroke="%s"%s/>`+"\n", x+30, y-5, colour, thin)
 		name, x = name+"; dotted: "+s.peer, x+30
 	}
 	text(c.Buffer, x+30, y, "start", "", "%s", name)

@@ -46,6 +46,8 @@ func TestDumpOnTimeout(t *testing.T) {
 		last := d.Entries[len(d.Entries)-1]
 		require.Equal(t, []int{2}, d.Failures["0"].Ranks)
 		require.Contains(t, d.Failures["0"].Text, "rank 2 has not entered")
+		require.GreaterOrEqual(t, d.Failures["0"].Time, last.Created+int64(2*time.Second), "when it gave up")
+		require.GreaterOrEqual(t, d.Taken, d.Failures["0"].Time)
 		if rank == 2 {
 			require.Equal(t, "nccl:all_reduce", last.Name)
 			require.Equal(t, flight.Completed, last.State)

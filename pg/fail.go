@@ -52,7 +52,7 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 	s.mu.Lock()
 	first := s.err == nil
 	if first {
-		s.err = err
+		s.err, s.errAt = err, time.Now()
 	}
 	changed := g.host.Abort(at, tell)
 	if first {

@@ -53,6 +53,7 @@ type state struct {
 	seq     op.Seq // place of the last collective
 	closed  bool
 	err     error          // first error; set once
+	errAt   time.Time      // when it was set
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
 }
 
@@ -63,6 +64,16 @@ func (s *state) refusal(own bool) error {
 		return colligo.ErrClosed
 	}
 	return s.err
+}
+
+// failedAt is when the group failed, in nanoseconds since 1970, 0 if it has not or was closed before.
+func (s *state) failedAt() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.errAt.IsZero() {
+		return 0
+	}
+	return s.errAt.UnixNano()
 }
 
 // Rank returns this rank's number in the group, from 0, and colligo.NoRank for a rank outside it. c10d: get_rank.
@@ -246,7 +257,7 @@ func failures(groups []*Group) map[string]flight.Failure {
 		if err == nil || errors.Is(err, colligo.ErrClosed) {
 			continue
 		}
-		f := flight.Failure{Text: clip(err.Error())}
+		f := flight.Failure{Text: clip(err.Error()), Time: g.state.failedAt()}
 		var heard *control.Reported
 		if errors.As(err, &heard) {
 			f.Text = heard.Text

@@ -101,6 +101,24 @@ func TestLong(t *testing.T) {
 	})
 }
 
+// TestTagsRecorded has the tags of a message on both sides, and none in a collective.
+func TestTagsRecorded(t *testing.T) {
+	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {
+		a := matrix(g)
+		require.NoError(t, g.AllReduce(t.Context(), a, colligo.Sum))
+		if g.Rank() == 0 {
+			require.NoError(t, g.Send(t.Context(), a, 1, -5))
+		} else {
+			require.NoError(t, g.Recv(t.Context(), a, 0, -5))
+		}
+		es := entries(g)
+		require.Len(t, es, 2)
+		require.False(t, es[0].Tagged)
+		require.True(t, es[1].Tagged)
+		require.Equal(t, int32(-5), es[1].Tag)
+	})
+}
+
 func TestTraceWhileAllWorksRetired(t *testing.T) {
 	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Recorder.Entries = 10 }}
 	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {

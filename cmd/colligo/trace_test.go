@@ -46,7 +46,7 @@ func TestTrace(t *testing.T) {
 	recorded(t, dir, true)
 	o = command(t, "trace", "-prefix", "trace_rank_", dir)
 	require.Equal(t, 1, o.code)
-	require.Regexp(t, `^all_reduce #1 \(Float \[4\]\) of group 0 \(default_pg\): rank 2 has not entered; ranks 0, 1 wait\n`, o.stdout)
+	require.Regexp(t, `^all_reduce #1 \(float32 \[4\]\) of group 0 \(default_pg\): rank 2 has not entered; ranks 0, 1 wait\n`, o.stdout)
 	require.Empty(t, o.stderr)
 }
 

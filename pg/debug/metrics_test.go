@@ -139,7 +139,9 @@ func TestWaiting(t *testing.T) {
 		page := ask("waiting").Body.String()
 		require.Contains(t, page, `<meta http-equiv="refresh" content="2">`)
 		require.Regexp(t, `<tr class="waits"><td>0</td><td>1(, 2)?</td><td>is in all_reduce #1 [^<]*, waits for bytes from rank`, page)
-		require.Contains(t, page, `<tr><td>1</td><td></td><td>has nothing pending</td></tr>`)
+		require.Contains(t, page, `<tr class="awaited"><td>1</td><td></td><td>has nothing pending</td></tr>`)
+		require.Contains(t, page, `<p>rank 1 is waited for, and waits for nobody; ranks 0, 2 wait</p>`)
+		require.Contains(t, ask("waiting?peers=false").Body.String(), `<p>the other ranks have not been asked</p>`)
 		var groups []struct {
 			Group string
 			Ranks []struct {

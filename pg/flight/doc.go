@@ -7,8 +7,9 @@
 //     microsecond. Once every slot has been used, it takes no memory.
 //  2. A Recorder keeps nothing of the caller's: shapes and names are copied or are constants.
 //  3. A dump may be taken at any time, from any goroutine, also while operations stand still.
-//  4. The format is that of version 2.10: pickle protocol 2, or JSON. It has one key more, colligo_failures, where groups
-//     have failed. A dump that is read is held against limits before memory is taken, and executes nothing.
+//  4. The format is that of version 2.10: pickle protocol 2, or JSON. Keys of our own begin with colligo_: at the top failures
+//     and time_ns, in sends and receives tag. A dump that is read is held against limits before memory is taken, and executes
+//     nothing.
 //  5. A closed group costs nothing once its operations are out of the ring. So memory is bounded by the number of open groups
 //     and by the capacity. The time to make and close a group does not grow with their number.
 //

@@ -41,6 +41,10 @@ type Entry struct {
 	P2P                  bool
 	ThreadID, ThreadName string
 	Frames               []Frame
+
+	// Tag is that of a send or receive; Tagged reports whether it is known. PyTorch's format has no such thing.
+	Tag    int32
+	Tagged bool
 }
 
 // Group is a group of a dump. Ranks are those of the default group.
@@ -58,6 +62,7 @@ type Status struct {
 type Failure struct {
 	Text  string // the error of the rank that found it
 	Ranks []int  // whose doing it is, as far as that rank can tell; those of the default group
+	Time  int64  // when the rank's group failed, in nanoseconds since 1970; 0 where unknown
 }
 
 // Dump is what one rank remembers.
@@ -69,5 +74,7 @@ type Dump struct {
 	Entries []Entry           // the oldest first
 	Comms   map[string]map[string]string
 
-	Failures map[string]Failure // of groups that have failed, by name; PyTorch's format has no such thing
+	// PyTorch's format has neither of these.
+	Failures map[string]Failure // of groups that have failed, by name
+	Taken    int64              // when the dump was taken, in nanoseconds since 1970; 0 where unknown
 }

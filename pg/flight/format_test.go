@@ -24,11 +24,13 @@ func sample() *Dump {
 			{ID: 1 << 40, PG: 1, Group: "0", Desc: "default_pg", Seq: 7, P2PSeq: 8, OpID: 9, Name: "nccl:recv 0<-1", InSizes: [][]int64{{}, {1 << 33, 0}},
 				OutSizes: [][]int64{{3}}, InTypes: []string{"Float", "Half"}, OutTypes: []string{"Bool"}, State: Completed, Created: 1 << 60,
 				DiscoveredStarted: 1<<60 + 1, DiscoveredCompleted: 1<<60 + 2, Duration: 1500 * time.Microsecond, Timeout: 10 * time.Minute,
-				Retired: true, P2P: true, ThreadID: "140", ThreadName: "python ä", Frames: []Frame{{"f", "a.go", 3}, {"g", "b.go", 4}}},
+				Retired: true, P2P: true, ThreadID: "140", ThreadName: "python ä", Frames: []Frame{{"f", "a.go", 3}, {"g", "b.go", 4}},
+				Tag: -7, Tagged: true},
 			{Duration: -1},
 		},
 		Comms:    map[string]map[string]string{"0x1": {"rank": "0"}},
-		Failures: map[string]Failure{"0": {"rank 12 does not answer", []int{12}}, "a b": {"", []int{}}},
+		Failures: map[string]Failure{"0": {"rank 12 does not answer", []int{12}, 1<<60 + 3}, "a b": {"", []int{}, 0}},
+		Taken:    1<<60 + 4,
 	}
 }
 
@@ -49,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestAnyText writes a dump whose texts are not UTF-8: an error that was cut, a description, a path.
 func TestAnyText(t *testing.T) {
-	d := &Dump{Version: "2.10", Groups: map[string]Group{"0": {"0", "d\xff", []int{0}}}, Failures: map[string]Failure{"0": {"took 5\xc2...", nil}},
+	d := &Dump{Version: "2.10", Groups: map[string]Group{"0": {"0", "d\xff", []int{0}}}, Failures: map[string]Failure{"0": {"took 5\xc2...", nil, 0}},
 		Entries: []Entry{{Group: "0", Desc: "d\xff", Name: "nccl:all_reduce", Frames: []Frame{{"f", "/\xe4/a.go", 3}}}}}
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"pickle": func(b *bytes.Buffer) error { return d.WritePickle(b) },
@@ -138,12 +140,12 @@ func TestPickleForm(t *testing.T) {
 	v, err := pickle.Unmarshal(b.Bytes())
 	require.NoError(t, err)
 	top := v.(*pickle.Dict)
-	require.Equal(t, "version comm_lib_version pg_config pg_status nccl_comm_state colligo_failures entries", keys(top))
+	require.Equal(t, "version comm_lib_version pg_config pg_status nccl_comm_state colligo_failures colligo_time_ns entries", keys(top))
 	entries, _ := top.Get("entries")
 	first := entries.([]any)[0].(*pickle.Dict)
 	require.Equal(t, "record_id pg_id process_group collective_seq_id p2p_seq_id op_id profiling_name time_created_ns duration_ms "+
 		"input_sizes input_dtypes output_sizes output_dtypes state time_discovered_started_ns time_discovered_completed_ns retired "+
-		"timeout_ms is_p2p thread_id thread_name frames", keys(first))
+		"timeout_ms is_p2p thread_id thread_name frames colligo_tag", keys(first))
 	group, _ := first.Get("process_group")
 	require.Equal(t, pickle.Tuple{"0", "default_pg"}, group)
 	config, _ := top.Get("pg_config")

@@ -21,6 +21,17 @@ var typeNames = map[colligo.DType]string{
 	colligo.Complex128: "ComplexDouble",
 }
 
+// TypeOf returns this library's name of an element type that a dump names as PyTorch does: float32 for Float. Names that it does
+// not know are returned as they are.
+func TypeOf(name string) string {
+	for d, torch := range typeNames {
+		if torch == name {
+			return d.String()
+		}
+	}
+	return name
+}
+
 func typeName(d colligo.DType) string {
 	if name, ok := typeNames[d]; ok {
 		return name

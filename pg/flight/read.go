@@ -66,6 +66,7 @@ func (d *Dump) fill(v any) error {
 	take(f, "pg_status", &status)
 	take(f, "nccl_comm_state", &comms)
 	take(f, "colligo_failures", &failures)
+	take(f, "colligo_time_ns", &d.Taken)
 	take(f, "entries", &entries)
 	if f.err != nil {
 		return f.err
@@ -179,6 +180,7 @@ func (d *Dump) fillFailures(failures *pickle.Dict) error {
 		var ranks string
 		take(f, "error", &failure.Text)
 		take(f, "ranks", &ranks)
+		take(f, "time_ns", &failure.Time)
 		if failure.Ranks, err = parseRanks(ranks); err != nil || f.err != nil {
 			return errors.Join(f.err, err)
 		}
@@ -238,6 +240,7 @@ func (e *Entry) fill(v any) error {
 	take(f, "thread_id", &e.ThreadID)
 	take(f, "thread_name", &e.ThreadName)
 	takeList(f, "frames", &frames)
+	takeTag(f, e)
 	if f.err != nil {
 		return f.err
 	}
@@ -245,6 +248,20 @@ func (e *Entry) fill(v any) error {
 	e.Timeout = limited(float64(timeout) * float64(time.Millisecond))
 	return errors.Join(e.fillGroup(group), e.fillState(state), e.fillFrames(frames),
 		fillSizes(&e.InSizes, inSizes), fillSizes(&e.OutSizes, outSizes), fillTexts(&e.InTypes, inTypes), fillTexts(&e.OutTypes, outTypes))
+}
+
+// takeTag reads the tag of a send or receive; an entry without one has none.
+func takeTag(f *fields, e *Entry) {
+	const key = "colligo_tag"
+	if f.value(key) == nil {
+		return
+	}
+	tag := int64(0)
+	if take(f, key, &tag); int64(int32(tag)) != tag {
+		f.wrong(key, tag)
+		return
+	}
+	e.Tag, e.Tagged = int32(tag), true
 }
 
 // limited is a duration that may come from a hostile number.

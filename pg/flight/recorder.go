@@ -26,6 +26,8 @@ type Op struct {
 	Seq, P2PSeq, OpID uint64
 	Name              string // a constant, or made once
 	P2P               bool
+	Tag               int32 // of a send or receive, if it is Tagged
+	Tagged            bool
 	In, Out           []colligo.Tensor
 	Timeout           time.Duration
 	Created           time.Time // zero: now
@@ -58,15 +60,17 @@ type slot struct {
 	created           int64
 	timeout           time.Duration
 	pg, skip          int32
-	callers           uint8                     // how many are in the recorder's memory for the slot, with those to leave out
-	ins, tensors      uint8                     // how many of types and dims are of inputs, and of any
-	begun             bool                      // it was started as it was called
-	p2p, large        bool                      // what does not fit into types, dims and sizes is in lists
+	callers           uint8 // how many are in the recorder's memory for the slot, with those to leave out
+	ins, tensors      uint8 // how many of types and dims are of inputs, and of any
+	begun             bool  // it was started as it was called
+	p2p, large        bool  // what does not fit into types, dims and sizes is in lists
+	tagged            bool
 	types             [fewTensors]colligo.DType // of inputs and outputs
 	dims              [fewTensors]uint8         // how many sizes belong to each
 	lists             *lists                    // kept when the slot is used again
 	sizes             [fewSizes]int64
-	_                 [24]byte // a whole number of lines
+	tag               int32
+	_                 [16]byte // a whole number of lines
 }
 
 // Values that most operations need.
@@ -135,6 +139,9 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 	}
 	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, int32(o.PG), o.Seq, o.P2PSeq, o.OpID
 	s.name, s.p2p, s.timeout, s.created, s.begun = o.Name, o.P2P, o.Timeout, nanos(o.Created), o.Started
+	if s.tagged = o.Tagged; s.tagged { // only then, for the tag lies far behind
+		s.tag = o.Tag
+	}
 	if s.large = !s.shapes(o.In, o.Out); s.large {
 		s.list(o.In, o.Out)
 	}
@@ -375,6 +382,7 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	if fresh := r.fresh.Load(); fresh != nil {
 		(*fresh)()
 	}
+	d.Taken = time.Now().UnixNano()
 	groups := *r.groups.now.Load()
 	for _, g := range groups {
 		d.Groups[g.Name] = Group{g.Name, g.Desc, append([]int{}, g.Ranks...)}
@@ -425,7 +433,10 @@ func (e *end) tell(to *Entry) {
 // entry copies a slot, which is locked, without its callers and without its end.
 func (s *slot) entry(groups groupList) Entry {
 	e := Entry{ID: s.id, PG: int(s.pg), Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p,
-		Created: s.created, Duration: -1, Timeout: s.timeout}
+		Created: s.created, Duration: -1, Timeout: s.timeout, Tagged: s.tagged}
+	if s.tagged {
+		e.Tag = s.tag
+	}
 	if s.begun {
 		e.State, e.DiscoveredStarted = Started, s.created
 	}

@@ -82,9 +82,16 @@ func (d *Dump) tree(asJSON bool) *pickle.Dict {
 		failures := dict()
 		for _, name := range sorted(d.Failures) {
 			f := d.Failures[name]
-			failures.Set(text(name), dict("error", f.Text, "ranks", ranksText(f.Ranks)))
+			failure := dict("error", f.Text, "ranks", ranksText(f.Ranks))
+			if f.Time != 0 {
+				failure.Set("time_ns", f.Time)
+			}
+			failures.Set(text(name), failure)
 		}
 		top.Set("colligo_failures", failures)
+	}
+	if d.Taken != 0 {
+		top.Set("colligo_time_ns", d.Taken)
 	}
 	if d.Entries != nil && (len(d.Entries) > 0 || !asJSON) {
 		entries := make([]any, len(d.Entries))
@@ -120,6 +127,9 @@ func (e *Entry) tree(asJSON bool) *pickle.Dict {
 			frames[i] = dict("name", f.Name, "filename", f.File, "line", f.Line)
 		}
 		t.Set("frames", frames)
+	}
+	if e.Tagged {
+		t.Set("colligo_tag", int64(e.Tag))
 	}
 	return t
 }

@@ -105,14 +105,11 @@ func (c *comparison) note(f Finding, t *turn) {
 func (c *comparison) waiters(t *turn) string {
 	for _, m := range t.called {
 		if e := t.first(m); e.Retired && e.State != flight.Completed && e.Timeout > 0 {
-			return ranksText(t.waiting) + " gave up" + limitOf(e)
+			return fmt.Sprintf("%s gave up, with a limit of %v", ranksText(t.waiting), e.Timeout)
 		}
 	}
 	return ranksText(t.waiting) + verb(t.waiting, " waits", " wait")
 }
-
-// limitOf is what a finding says of an operation's limit.
-func limitOf(e *flight.Entry) string { return fmt.Sprintf(", with a limit of %v", e.Timeout) }
 
 // callers says where the program called a collective that some wait in.
 func (c *comparison) callers(t *turn) []string {
@@ -148,8 +145,9 @@ func (c *comparison) lacks(t *turn) {
 		also += fmt.Sprintf(", and %s left no dump", ranksText(t.absent))
 	}
 	f.Ranks = append(slices.Clone(who), t.absent...)
+	f.absent, f.waits = append(slices.Clone(t.missing), t.absent...), c.waiters(t)
 	f.Text = fmt.Sprintf("%s of %s: %s %s not entered%s; %s", describe(c.waitingEntry(t)), c.label(), ranksText(who),
-		verb(who, "has", "have"), also, c.waiters(t))
+		verb(who, "has", "have"), also, f.waits)
 	c.note(f, t)
 }
 
@@ -161,8 +159,8 @@ func (c *comparison) stopped(t *turn) bool {
 // lacksDump notes that a collective stands still although all members with a dump have entered it, or had stopped before.
 // Other members left no dump.
 func (c *comparison) lacksDump(t *turn) {
-	text := fmt.Sprintf("%s of %s: %s left no dump; %s", describe(c.waitingEntry(t)), c.label(), ranksText(t.absent), c.waiters(t))
-	f := Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), Text: text, limit: limitOf(c.waitingEntry(t))}
+	f := Finding{Kind: NoDump, Ranks: t.absent, Waiting: t.waiting, Details: c.callers(t), absent: t.absent, waits: c.waiters(t)}
+	f.Text = fmt.Sprintf("%s of %s: %s left no dump; %s", describe(c.waitingEntry(t)), c.label(), ranksText(t.absent), f.waits)
 	if len(t.missing) > 0 {
 		f.Details = append(f.Details, fmt.Sprintf("the group had failed before %s called it", ranksText(t.missing)))
 	}

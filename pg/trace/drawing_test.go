@@ -27,8 +27,10 @@ type pageData struct {
 		About []string
 		Bad   []int
 		Open  []int
+		Slots [][6]any
 	}
-	Names []string
+	Names  []string
+	Breaks [][4]float64
 }
 
 // scene is a rank that is missing, a message, and calls that overlap.
@@ -79,11 +81,12 @@ func TestTimeline(t *testing.T) {
 		"M 0/0 process_name rank 0", "M 0/0 process_sort_index 0", "M 0/0 thread_name group 0 (default_pg)", "M 0/1 thread_name group 0 (default_pg)",
 		"X 0/0 all_reduce #1 0+500 completed  waited 1 at <nil>", "X 0/0 broadcast #2 1200+300 completed  waited 1 at <nil>",
 		"X 0/0 send 0->1 2000+500 completed  waited 1 at stage.go:5 (main.train)",
-		"X 0/0 all_reduce #3 4000+1101 started terrible waited 1 at train.go:12 (main.train)",
-		"X 0/1 all_reduce_barrier #4 5000+101 scheduled terrible waited <nil> at <nil>",
+		"X 0/0 all_reduce #3 4000+3e+07 started terrible waited 1 at train.go:12 (main.train)",
+		"X 0/1 all_reduce_barrier #4 5000+2.9999e+07 scheduled terrible waited <nil> at <nil>",
 		"M 1/0 process_name rank 1", "M 1/0 process_sort_index 1", "M 1/2 thread_name group 0 (default_pg)",
 		"X 1/2 all_reduce #1 0+500 completed  waited 1 at <nil>", "X 1/2 broadcast #2 1200+300 completed  waited 1 at <nil>",
 		"X 1/2 recv 1<-0 3000+500 completed  waited 1 at <nil>",
+		"X 1/2 all_reduce #3: not entered 4000+3e+07 absent terrible waited <nil> at <nil>",
 	}, lines)
 }
 
@@ -126,7 +129,7 @@ func TestPage(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, WriteHTML(&b, dumps, r))
 	page := b.String()
-	require.Contains(t, page, "<h1>all_reduce #3 (Float [16]) of group 0 (&lt;/script&gt;&lt;b&gt;{{js}}): rank 1 has not entered; rank 0 waits</h1>")
+	require.Contains(t, page, "<h1>all_reduce #3 (float32 [16]) of group 0 (&lt;/script&gt;&lt;b&gt;{{js}}): rank 1 has not entered; rank 0 waits</h1>")
 	require.Contains(t, page, `<header class="bad">`)
 	require.Equal(t, 2, strings.Count(page, "</script>"))
 	require.NotContains(t, page, "<b>")
@@ -144,8 +147,11 @@ func TestPage(t *testing.T) {
 	require.Equal(t, []string{"all_reduce #1", "broadcast #2", "send 0->1", "all_reduce #3", "all_reduce_barrier #4", "recv 1<-0"}, data.Names)
 	require.Contains(t, data.Lanes[0].About[3], "missing: all_reduce #3")
 	require.Equal(t, [5]float64{0, 1200, 1500, 1201, 1}, data.Lanes[0].Bars[1])
-	require.Equal(t, [5]float64{1, 5000, 5101, -1, 4}, data.Lanes[0].Bars[4])
+	require.Equal(t, [5]float64{1, 5000, 30_004_000, -1, 4}, data.Lanes[0].Bars[4])
 	require.Equal(t, fmt.Sprint(draw(dumps, r).start), data.Start)
+	require.Empty(t, data.Lanes[0].Slots)
+	require.Equal(t, []any{0.0, 4000.0, 30_004_000.0, "all_reduce #3: not entered", 0.0, r.Verdict()}, data.Lanes[1].Slots[0][:])
+	require.Equal(t, [][4]float64{{5000, 30_004_000, 0.5, 1}}, data.Breaks)
 }
 
 func TestManyOperations(t *testing.T) {
@@ -216,4 +222,67 @@ func BenchmarkAnalyze(b *testing.B) {
 	for b.Loop() {
 		Analyze(dumps)
 	}
+}
+
+// TestPauses leaves out of the axis what is much longer than all else, and only that.
+func TestPauses(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	for name, c := range map[string]struct {
+		bars []bar
+		want string
+	}{
+		"nothing":         {nil, "[]"},
+		"one":             {[]bar{{to: 5 * ms}}, "[]"},
+		"even":            {[]bar{{to: ms}, {from: 2 * ms, to: 3 * ms}, {from: 4 * ms, to: 5 * ms}}, "[]"},
+		"wait":            {[]bar{{to: ms}, {from: 2 * ms, to: 10_000 * ms}}, "[{2000000 10000000000 true 0.5}]"},
+		"idle":            {[]bar{{to: ms}, {from: 500 * ms, to: 501 * ms}}, "[{1000000 500000000 false 0.04}]"},
+		"idle, then wait": {[]bar{{to: ms}, {from: 500 * ms, to: 501 * ms}, {from: 501 * ms, to: 9000 * ms}}, "[{1000000 500000000 false 0.04} {501000000 9000000000 true 0.5}]"},
+	} {
+		p := &picture{lanes: []lane{{bars: c.bars}}}
+		require.Equal(t, c.want, fmt.Sprint(p.pauses()), name)
+	}
+}
+
+// TestWaitsAreDrawn draws waits until the ranks gave up, as their dumps tell, and an empty slot where a rank is absent.
+func TestWaitsAreDrawn(t *testing.T) {
+	const script = "group 0 default_pg 0-2\n0-2 all_reduce Float [8]\n0 all_reduce Float [8] gives-up\npause 9s\n"
+	for name, c := range map[string]struct {
+		script string
+		to     int64 // of the wait, after its call
+		slots  string
+	}{
+		"group failed":    {script + "failed 0-1 1 rank 1 has not entered\ndated 0-1\ndump 0-1\n", 9003, "1 all_reduce #2: not entered; 2 all_reduce #2: not entered"},
+		"limit":           {script + "dump 0-1\n", 30_000, "1 all_reduce #2: not entered; 2 all_reduce #2: not entered"},
+		"no dump":         {script + "dated 0-2\npause 60s\ndump 0\n", 9002, "1 all_reduce #2: no dump; 2 all_reduce #2: no dump"},
+		"died":            {script + "failed 0-1 2 the process died\ndated 0-1\ndump 0-1\n", 9003, "2 died at 22:13:29.006 UTC"},
+		"sends":           {"group 0 default_pg 0-1\n0 send 0->1 Float [3]\n1 recv 1<-0 Float [3]\n0 send 0->1 Float [3] waits\ndated 0-1", 1, "1 no receive"},
+		"sends, unheard":  {"group 0 default_pg 0-1\n0 send 0->1 Float [3]\n1 recv 1<-0 Float [3]\n0 send 0->1 Float [3] waits\ndated 0-1\ndump 0", 1, "1 no dump"},
+		"nothing is held": {"group 0 default_pg 0-1\n0-1 all_reduce Float [3]\n", 0, ""},
+	} {
+		dumps := play(t, c.script)
+		p := draw(dumps, Analyze(dumps))
+		var slots []string
+		for i := range p.lanes {
+			l := &p.lanes[i]
+			require.Equal(t, dumps[l.rank] == nil, l.noDump, name)
+			for _, s := range l.slots {
+				slots = append(slots, fmt.Sprintf("%d %s", l.rank, s.text))
+				require.Greater(t, s.to, s.from, name)
+			}
+			for _, b := range l.bars {
+				if b.open() {
+					require.Equal(t, c.to*int64(time.Millisecond), b.to-b.from, name)
+				}
+			}
+		}
+		require.Equal(t, c.slots, strings.Join(slots, "; "), name)
+	}
+}
+
+// TestManyAbsent bounds the lanes of ranks without a dump.
+func TestManyAbsent(t *testing.T) {
+	dumps := play(t, "group 0 default_pg 0-1999\n0 all_reduce Float [8] waits\ndump 0\n")
+	p := draw(dumps, Analyze(dumps))
+	require.Len(t, p.lanes, 1+mostEmpty)
+	require.Equal(t, 1999-mostEmpty, p.hidden)
 }

@@ -20,5 +20,5 @@ func Example() {
 		dumps[rank] = r.Dump(flight.DumpOptions{Entries: true})
 	}
 	fmt.Println(trace.Analyze(dumps).Verdict())
-	// Output: all_reduce #1 (Float [1024]) of group 0 (default_pg): rank 1 has not entered; ranks 0, 2 wait
+	// Output: all_reduce #1 (float32 [1024]) of group 0 (default_pg): rank 1 has not entered; ranks 0, 2 wait
 }

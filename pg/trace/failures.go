@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/colligo-go/colligo/pg/flight"
 )
 
 // testimony is why a group has failed, as some of its ranks say.
@@ -11,6 +13,8 @@ type testimony struct {
 	by    []int
 	blame []int // whose doing it is
 	text  string
+	first int64 // when the first of the ranks says that the group failed, in nanoseconds since 1970; 0 if none says when
+	clock int   // that rank
 }
 
 // died reports whether the ranks that are blamed are gone: their processes have died, as far as others can tell.
@@ -33,7 +37,10 @@ func (j *job) testimonies(g *group) []testimony {
 			i = len(all)
 			all = append(all, testimony{blame: blame, text: strings.Join(strings.Fields(clip(f.Text, mostWords)), " ")})
 		}
-		all[i].by = append(all[i].by, rank)
+		t := &all[i]
+		if t.by = append(t.by, rank); f.Time > 0 && (t.first == 0 || f.Time < t.first) {
+			t.first, t.clock = f.Time, rank
+		}
 	}
 	slices.SortStableFunc(all, func(a, b testimony) int { return len(b.by) - len(a.by) })
 	return all
@@ -56,8 +63,7 @@ func (r *Report) failures(j *job, g *group) {
 			f := &r.Findings[i]
 			f.Details, f.told = append(f.Details, detail), true
 			if t.died() && slices.Equal(f.Ranks, t.blame) {
-				f.Text = fmt.Sprintf("%s died: %s", ranksText(t.blame), strings.Replace(f.Text, f.limit, "", 1))
-				f.limit = ""
+				j.tellDeath(g, f, &t)
 			}
 			continue
 		}
@@ -66,7 +72,9 @@ func (r *Report) failures(j *job, g *group) {
 		f.Text = fmt.Sprintf("%s failed because of %s, %s %s: %s", g.label(), ranksText(t.blame), verb(t.by, "says", "say"),
 			ranksText(t.by), t.text)
 		if t.died() {
-			f.Text = fmt.Sprintf("%s died, so %s failed, %s %s: %s", ranksText(t.blame), g.label(), verb(t.by, "says", "say"), ranksText(t.by), t.text)
+			f.diedAt, f.diedBy, f.absent = t.first, t.clock, t.blame
+			f.Text = fmt.Sprintf("%s died%s, so %s failed, %s %s: %s", ranksText(t.blame), t.when(), g.label(), verb(t.by, "says", "say"),
+				ranksText(t.by), t.text)
 		}
 		if len(t.blame) == 0 {
 			f.Kind, f.Text = Failed, fmt.Sprintf("%s failed, %s %s: %s", g.label(), verb(t.by, "says", "say"), ranksText(t.by), t.text)
@@ -84,4 +92,38 @@ func (f *Finding) confirmed(g *group, blame []int) bool {
 		return len(blame) == 0 || !slices.ContainsFunc(blame, func(rank int) bool { return !slices.Contains(f.Ranks, rank) })
 	}
 	return len(blame) > 0 && slices.Equal(f.Ranks, blame)
+}
+
+// tellDeath words a finding about ranks whose processes died.
+func (j *job) tellDeath(g *group, f *Finding, t *testimony) {
+	f.diedAt, f.diedBy = t.first, t.clock
+	f.Text = fmt.Sprintf("%s died%s: %s", ranksText(t.blame), t.when(), strings.TrimSuffix(f.Text, f.waits))
+	if f.waits != "" {
+		f.Text += j.hadWaited(g, f)
+	}
+	f.waits = ""
+}
+
+// when says when ranks died, "" if nobody says it.
+func (t *testimony) when() string {
+	if t.first == 0 {
+		return ""
+	}
+	return " at " + clock(t.first)
+}
+
+// hadWaited says which ranks waited as their group failed, and how long the first of them had.
+func (j *job) hadWaited(g *group, f *Finding) string {
+	most := int64(0)
+	for _, at := range f.Entries {
+		d := j.dumps[at.Rank]
+		i := slices.IndexFunc(d.Entries, func(e flight.Entry) bool { return e.ID == at.ID })
+		if i >= 0 && d.Entries[i].State != flight.Completed {
+			most = max(most, d.Failures[g.name].Time-d.Entries[i].Created)
+		}
+	}
+	if most == 0 {
+		return ranksText(f.Waiting) + " waited"
+	}
+	return ranksText(f.Waiting) + " had waited " + duration(most)
 }

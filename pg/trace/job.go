@@ -16,6 +16,7 @@ type job struct {
 	ranks  []int // with a dump
 	dumps  map[int]*flight.Dump
 	groups []*group
+	limits map[int]int64 // see firstLimit
 }
 
 // group is a group of ranks. Groups of one name and different members are different groups.
@@ -35,7 +36,7 @@ type member struct {
 }
 
 func newJob(dumps map[int]*flight.Dump) *job {
-	j := &job{dumps: maps.Clone(dumps)}
+	j := &job{dumps: maps.Clone(dumps), limits: map[int]int64{}}
 	for rank, d := range dumps {
 		j.ranks = append(j.ranks, rank)
 		if d.Entries != nil && slices.ContainsFunc(d.Entries, overOnly) { // which settle changes, in a copy

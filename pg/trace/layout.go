@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,17 +14,22 @@ import (
 // apart is from what difference on clocks are taken to be set differently.
 const apart = 200 * int64(time.Millisecond)
 
-// picture is what both drawings show: operations as bars in lanes, one lane for each rank and group.
+// picture is what both drawings show: operations as bars in lanes, one lane for each rank and group. Ranks that left no dump
+// have empty lanes.
 type picture struct {
-	start int64 // ns since 1970 of time 0
-	lanes []lane
+	start  int64 // ns since 1970 of time 0
+	lanes  []lane
+	breaks []pause
+	hidden int // ranks without a dump that have no lane, for they are too many
 }
 
 type lane struct {
-	rank  int
-	group string // label
-	rows  int    // bars that overlap lie in different ones
-	bars  []bar
+	rank   int
+	group  string // label
+	noDump bool
+	rows   int // bars that overlap lie in different ones
+	bars   []bar
+	slots  []slot
 }
 
 // bar is one operation; times are ns since the picture's start.
@@ -31,8 +37,12 @@ type bar struct {
 	entry             *flight.Entry
 	row               int
 	from, started, to int64 // started is -1 if it is not known
+	known             bool  // to is when it ended, or until when the dump tells of it
 	finding           *Finding
 }
+
+// open reports whether the operation has not ended.
+func (b *bar) open() bool { return b.entry.State != flight.Completed }
 
 // draw lays out the operations of all dumps.
 func draw(dumps map[int]*flight.Dump, r *Report) *picture {
@@ -56,13 +66,17 @@ func draw(dumps map[int]*flight.Dump, r *Report) *picture {
 				lanes[name] = &lane{rank: rank, group: name}
 				order = append(order, lanes[name])
 			}
-			lanes[name].bars = append(lanes[name].bars, barOf(e, first+skew[rank], last-first, found[Entry{rank, e.ID}]))
+			b := barOf(e, first+skew[rank], j.ends(rank, e, skew[rank], last)-first, found[Entry{rank, e.ID}])
+			b.known = !b.open() || e.Retired || j.dumps[rank].Taken > 0
+			lanes[name].bars = append(lanes[name].bars, b)
 		}
 		for _, l := range order {
 			l.arrange()
 			p.lanes = append(p.lanes, *l)
 		}
 	}
+	p.addSlots(j, r, skew)
+	p.breaks = p.pauses()
 	return p
 }
 
@@ -87,9 +101,10 @@ func (j *job) clocks() map[int]int64 {
 	return skew
 }
 
-// span is from the first to the last time in any dump, and a little more. So an operation that has not ended is seen to go
-// on.
+// span is from the first to the last time in any dump. Operations that have not ended go on until their ranks gave up or
+// their dumps were taken. Where no dump tells either, they end a little after all else.
 func (j *job) span(skew map[int]int64) (first, last int64) {
+	known := int64(0)
 	for _, rank := range j.ranks {
 		for i := range j.dumps[rank].Entries {
 			e := &j.dumps[rank].Entries[i]
@@ -97,12 +112,65 @@ func (j *job) span(skew map[int]int64) (first, last int64) {
 				first = begin
 			}
 			last = max(last, max(e.Created, e.DiscoveredStarted, e.DiscoveredCompleted)-skew[rank])
+			if e.State != flight.Completed {
+				known = max(known, j.gaveUp(rank, e)-skew[rank])
+			}
 		}
+	}
+	if known > last {
+		return first, known
 	}
 	return first, last + (last-first)/50 + 1000
 }
 
-// barOf draws an operation from its call to its end, or to the end of the picture.
+// gaveUp is when a rank ceased to wait in an operation that has not ended, by its own clock. It is when its group failed, else
+// when the dump was taken. PyTorch's dumps tell neither. They are taken when an operation's limit is over, so the earliest end of
+// a limit stands for both there. 0 is unknown.
+func (j *job) gaveUp(rank int, e *flight.Entry) int64 {
+	d := j.dumps[rank]
+	limit := int64(0)
+	if e.Timeout > 0 && e.Created > 0 && e.Created < math.MaxInt64-int64(e.Timeout) {
+		limit = e.Created + int64(e.Timeout)
+	}
+	switch at := d.Failures[e.Group].Time; {
+	case at > e.Created:
+		return at
+	case d.Taken > 0 && e.Retired && limit > 0:
+		return max(e.Created, min(d.Taken, limit))
+	case d.Taken > 0:
+		return max(e.Created, d.Taken)
+	}
+	return j.firstLimit(rank)
+}
+
+// firstLimit is when the first limit of a rank's operations that have not ended is over, 0 if they have none.
+func (j *job) firstLimit(rank int) int64 {
+	if at, ok := j.limits[rank]; ok {
+		return at
+	}
+	first := int64(0)
+	for i := range j.dumps[rank].Entries {
+		e := &j.dumps[rank].Entries[i]
+		if e.State == flight.Completed || e.Timeout <= 0 || e.Created <= 0 || e.Created > math.MaxInt64-int64(e.Timeout) {
+			continue
+		}
+		if at := e.Created + int64(e.Timeout); first == 0 || at < first {
+			first = at
+		}
+	}
+	j.limits[rank] = first
+	return first
+}
+
+// ends is where the bar of an operation that has not ended does, if all clocks are set alike.
+func (j *job) ends(rank int, e *flight.Entry, skew, last int64) int64 {
+	if at := j.gaveUp(rank, e) - skew; at > e.Created-skew && e.State != flight.Completed {
+		return at
+	}
+	return last
+}
+
+// barOf draws an operation from its call to its end, or to where the rank gave up.
 func barOf(e *flight.Entry, zero, end int64, f *Finding) bar {
 	b := bar{entry: e, from: e.Created - zero, started: -1, to: end, finding: f}
 	if e.DiscoveredStarted > 0 {
@@ -149,8 +217,14 @@ func (b *bar) about(l *lane) string {
 		lines = append(lines, t)
 	}
 	state := e.State.String()
-	if e.Retired && e.State != flight.Completed {
-		state += ", given up"
+	switch {
+	case !b.open():
+	case e.Retired:
+		state += ", given up after " + duration(b.to-b.from)
+	case b.known:
+		state += ", for " + duration(b.to-b.from) + " when the dump was taken"
+	case e.Timeout > 0:
+		state += ", with a limit of " + e.Timeout.String()
 	}
 	if t := took(e); t >= 0 {
 		state += " in " + duration(t)

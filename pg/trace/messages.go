@@ -90,7 +90,7 @@ func (c *comparison) unheard(silent, here *member, left []*flight.Entry, what st
 			return
 		}
 	}
-	c.pairFinding(Finding{Kind: NoDump, Ranks: []int{silent.rank}, Waiting: []int{here.rank},
+	c.pairFinding(Finding{Kind: NoDump, Ranks: []int{silent.rank}, Waiting: []int{here.rank}, absent: []int{silent.rank},
 		Text: fmt.Sprintf("rank %d left no dump; %s", silent.rank, says)}, e, Entry{here.rank, e.ID})
 }
 
@@ -121,7 +121,7 @@ func (c *comparison) unanswered(here *member, channels map[channel]*ends) {
 	f.Text = fmt.Sprintf("rank %d receives %s from any rank in %s, and none sends", here.rank, tensors(e), c.label())
 	switch {
 	case absent != nil:
-		f.Kind, f.Ranks = NoDump, absent
+		f.Kind, f.Ranks, f.absent = NoDump, absent, absent
 		f.Text += fmt.Sprintf("; %s left no dump", ranksText(absent))
 	case idle != nil:
 		f.Kind, f.Ranks = Unmatched, idle
@@ -141,35 +141,66 @@ func (c *comparison) at(rank int) *member {
 // told reports whether there is a dump of what a member did.
 func (m *member) told() bool { return m != nil && m.dump != nil && m.dump.Entries != nil }
 
-// channel compares the two ends of a channel. Messages of one size may pass one another, as tags allow. Where a recorder has
-// lost its first operations only waiting ones are compared: the others are done, as far as can be known.
+// channel compares the two ends of a channel. Messages of one size may pass one another, as tags allow. Where both sides have
+// recorded their tags, ends of one tag belong together. Tags that differ do no harm where both ends are done. Where a recorder
+// has lost its first operations only waiting ones are compared: the others are done, as far as can be known.
 func (c *comparison) channel(from, to *member, x *ends) {
 	sends, receives := x.sends, x.receives
 	if from.lost || to.lost {
 		sends, receives = pending(sends), pending(receives)
 	}
-	waiting, met := map[string][]*flight.Entry{}, map[*flight.Entry]bool{}
-	for _, r := range receives {
-		waiting[message(r)] = append(waiting[message(r)], r)
+	fits := func(s, r *flight.Entry) {
+		c.summary.Messages++
+		c.halfDone(from, to, s, r)
 	}
-	var alone []*flight.Entry
-	for _, s := range sends {
-		fit := waiting[message(s)]
+	unlike := func(s, r *flight.Entry) { c.unlike(from, to, s, r) }
+	tagged := func(e *flight.Entry) string { return tagOf(e) + " " + message(e) }
+	if slices.ContainsFunc(sends, untagged) || slices.ContainsFunc(receives, untagged) {
+		tagged = message
+	}
+	sends, receives = pair(sends, receives, tagged, fits)
+	sends, receives = pair(sends, receives, ofDone, fits)
+	sends, receives = pair(sends, receives, tagOf, unlike)
+	sends, receives = pair(sends, receives, message, unlike)
+	sends, receives = pair(sends, receives, func(*flight.Entry) string { return "" }, unlike)
+	c.lonely(from, to, sends, "send", "receive")
+	c.lonely(to, from, receives, "receive", "send")
+}
+
+// pair brings together sends and receives that have the same key, in the order of their calls, and returns the others.
+func pair(sends, receives []*flight.Entry, key func(*flight.Entry) string, met func(s, r *flight.Entry)) (s, r []*flight.Entry) {
+	waiting, gone := map[string][]*flight.Entry{}, map[*flight.Entry]bool{}
+	for _, e := range receives {
+		waiting[key(e)] = append(waiting[key(e)], e)
+	}
+	for _, e := range sends {
+		fit := waiting[key(e)]
 		if len(fit) == 0 {
-			alone = append(alone, s)
+			s = append(s, e)
 			continue
 		}
-		c.summary.Messages++
-		c.halfDone(from, to, s, fit[0])
-		waiting[message(s)], met[fit[0]] = fit[1:], true
+		met(e, fit[0])
+		waiting[key(e)], gone[fit[0]] = fit[1:], true
 	}
-	receives = slices.DeleteFunc(slices.Clone(receives), func(r *flight.Entry) bool { return met[r] })
-	both := min(len(alone), len(receives))
-	for i := range both {
-		c.unlike(from, to, alone[i], receives[i])
+	return s, slices.DeleteFunc(slices.Clone(receives), func(e *flight.Entry) bool { return gone[e] })
+}
+
+// ofDone is the element type and number of elements of a message that is done on its side. Others have keys that fit none.
+func ofDone(e *flight.Entry) string {
+	if e.State != flight.Completed {
+		return opName(e.Name)
 	}
-	c.lonely(from, to, alone[both:], "send", "receive")
-	c.lonely(to, from, receives[both:], "receive", "send")
+	return message(e)
+}
+
+func untagged(e *flight.Entry) bool { return !e.Tagged }
+
+// tagOf is a message's tag, "" if it is not known.
+func tagOf(e *flight.Entry) string {
+	if !e.Tagged {
+		return ""
+	}
+	return strconv.Itoa(int(e.Tag))
 }
 
 func pending(all []*flight.Entry) []*flight.Entry {
@@ -196,12 +227,27 @@ func (c *comparison) pairFinding(f Finding, caller *flight.Entry, entries ...Ent
 // unlike notes a send and a receive that do not fit.
 func (c *comparison) unlike(from, to *member, s, r *flight.Entry) {
 	f := Finding{Kind: SizeMismatch, Ranks: []int{from.rank, to.rank}}
-	what := "the sizes differ"
-	if dtype(s) != dtype(r) {
+	what, sent, received := "the sizes differ", tensors(s), tensors(r)
+	switch {
+	case tagOf(s) != tagOf(r):
+		f.Kind, what = TagMismatch, "the tags differ"
+		sent, received = strings.TrimSpace(sent+" with tag "+tagOf(s)), strings.TrimSpace(received+" with tag "+tagOf(r))
+	case dtype(s) != dtype(r):
 		f.Kind, what = DTypeMismatch, "the element types differ"
 	}
 	f.Text = fmt.Sprintf("message from rank %d to rank %d in %s: %s: rank %d sends %s, rank %d receives %s", from.rank, to.rank,
-		c.label(), what, from.rank, tensors(s), to.rank, tensors(r))
+		c.label(), what, from.rank, sent, to.rank, received)
+	for _, e := range []struct {
+		m    *member
+		call *flight.Entry
+	}{{from, s}, {to, r}} {
+		if e.call.State != flight.Completed {
+			f.Waiting = append(f.Waiting, e.m.rank)
+		}
+	}
+	if at := place(r); at != "" {
+		f.Details = []string{fmt.Sprintf("rank %d called at %s", to.rank, at)}
+	}
 	c.pairFinding(f, s, Entry{from.rank, s.ID}, Entry{to.rank, r.ID})
 }
 
@@ -211,7 +257,7 @@ func (c *comparison) lonely(here, there *member, left []*flight.Entry, has, lack
 		return
 	}
 	e := left[0]
-	f := Finding{Kind: Unmatched, Ranks: []int{there.rank}}
+	f := Finding{Kind: Unmatched, Ranks: []int{there.rank}, absent: []int{there.rank}, lacks: lacks}
 	switch held := c.waits(there.rank); {
 	case held == nil && c.excused(c.group, there.rank):
 		f.Kind = Behind

@@ -17,6 +17,7 @@ const (
 	TypeMismatch  Kind = iota // different collectives under one number
 	DTypeMismatch             // different element types
 	SizeMismatch              // different numbers of elements
+	TagMismatch               // a send and a receive with different tags
 	Missing                   // some have not entered what others wait in
 	Blamed                    // a group has failed, and its ranks say whose doing it is
 	NoDump                    // a rank left no dump
@@ -27,7 +28,7 @@ const (
 	Slow                      // a rank comes late again and again
 )
 
-var kindNames = [...]string{"type mismatch", "dtype mismatch", "size mismatch", "missing", "blamed", "no dump", "unmatched",
+var kindNames = [...]string{"type mismatch", "dtype mismatch", "size mismatch", "tag mismatch", "missing", "blamed", "no dump", "unmatched",
 	"failed", "stuck", "behind", "slow"}
 
 // String names the kind.
@@ -52,8 +53,14 @@ type Finding struct {
 	Text    string  // one line
 	Details []string
 	told    bool   // ranks say so too
-	limit   string // what Text says of the limit of an operation, which is of no interest if a rank died
+	waits   string // what Text ends with, about the ranks that wait
 	far     int    // from the cause; of several of one kind the nearest comes first
+	cause   int    // index of the finding that this one follows from, plus 1; 0 for none
+
+	absent []int  // ranks that have not called what others wait in
+	lacks  string // what is missing of a message: its "send" or its "receive"
+	diedAt int64  // when the processes of Ranks died, in nanoseconds since 1970; 0 if they did not, or if it is not known
+	diedBy int    // the rank by whose clock
 }
 
 // order is the finding's place by its kind. Of findings that the records suggest, one that ranks report, too, comes first.
@@ -111,17 +118,25 @@ func (r *Report) Verdict() string {
 		count(collectives, "collective"), count(messages, "message"))
 }
 
-// String is the whole report: the verdict on the first line, then what else is wrong, the groups, and notes.
+// CauseOf returns the index of the finding of which finding i is a consequence, -1 if there is none.
+func (r *Report) CauseOf(i int) int { return r.Findings[i].cause - 1 }
+
+// String is the whole report: the verdict on the first line, then what else is wrong, the groups, and notes. Consequences
+// stand under their cause.
 func (r *Report) String() string {
 	var b strings.Builder
 	if r.OK() {
 		fmt.Fprintln(&b, r.Verdict())
 	}
-	for i, f := range r.Findings {
+	for i := range r.Findings {
+		if r.CauseOf(i) >= 0 {
+			continue
+		}
 		if i > 0 {
 			b.WriteString("also:  ")
 		}
-		fmt.Fprintln(&b, strings.Join(f.lines(), "\n       "))
+		fmt.Fprintln(&b, strings.Join(r.Findings[i].lines(), "\n       "))
+		r.consequences(&b, i, 1)
 	}
 	for _, g := range r.Groups {
 		fmt.Fprintf(&b, "group: %s\n", g)
@@ -173,6 +188,7 @@ func Analyze(dumps map[int]*flight.Dump) *Report {
 		r.failures(j, g)
 	}
 	r.sort()
+	r.findCauses()
 	r.Notes = j.notes()
 	for i := range r.Findings {
 		f := &r.Findings[i]

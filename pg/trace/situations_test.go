@@ -26,9 +26,10 @@ var rewrite = flag.Bool("rewrite", false, "write the results of the situations i
 //	version V RANKS, lost N RANKS      the version of dumps; ranks that forget their first N operations
 //	active RANKS                       ranks whose dumps leave out what is completed
 //	failed RANKS BLAME TEXT            ranks say that the last group has failed, because of the ranks BLAME or "-"
+//	dated RANKS                        dumps that tell when they were taken, and groups failed: now
 //
 // WORDS are: waits (started), scheduled, gives-up (started and retired), same (number as the call before), in=SIZES and
-// out=SIZES (several with ";"), and at=FILE:LINE. With a duration there are late (called later), ends (after the call), took
+// out=SIZES (several with ";"), tag=N, and at=FILE:LINE. With a duration there are late (called later), ends (after the call), took
 // and ahead (the clock). Time goes on by a millisecond with each line, and with "pause DURATION".
 func TestSituations(t *testing.T) {
 	files, err := filepath.Glob("testdata/situations/*.txt")
@@ -53,11 +54,11 @@ func TestSituations(t *testing.T) {
 func TestTorch(t *testing.T) {
 	for name, want := range map[string]string{
 		"torch-2.11/well": "all well: 2 ranks, 2 groups: 15 collectives and 1 message agree\n",
-		"torch-2.11/skip": "all_reduce #15 (Float [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
+		"torch-2.11/skip": "all_reduce #15 (float32 [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
 			"       rank 0 called it at job.py:43 (main)\n" +
-			"       rank 1 is done with its last, recv 1<-0 (Byte [100]) of group 1, called at job.py:40 (main)\n",
+			"       rank 1 is done with its last, recv 1<-0 (uint8 [100]) of group 1, called at job.py:40 (main)\n",
 		"torch-2.14-gloo/well": "all well: 2 ranks, 1 group: 15 collectives and 0 messages agree\n",
-		"torch-2.14-gloo/skip": "all_reduce #15 (Float [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
+		"torch-2.14-gloo/skip": "all_reduce #15 (float32 [6]) of group 0 (default_pg): rank 1 has not entered; rank 0 waits\n" +
 			"       rank 0 called it at job.py:47 (main)\n" +
 			"       rank 1 is done with its last, barrier #14 of group 0 (default_pg), called at job.py:27 (calls)\n",
 	} {
@@ -112,9 +113,9 @@ func TestGroupLost(t *testing.T) {
 		}
 		dumps[rank].Status = map[string]flight.Status{"0": {LastEnqueued: 1, LastStarted: 1, LastCompleted: 1}, "1": {LastEnqueued: 3, LastStarted: 3, LastCompleted: 3}}
 	}
-	require.Equal(t, "broadcast #1 (Float [8]) of group 0 (default_pg): all ranks have entered, none has come out; rank 2 waits", Analyze(dumps).Verdict())
+	require.Equal(t, "broadcast #1 (float32 [8]) of group 0 (default_pg): all ranks have entered, none has come out; rank 2 waits", Analyze(dumps).Verdict())
 	dumps[1].Status["0"] = flight.Status{LastEnqueued: -1, LastStarted: -1, LastCompleted: -1}
-	require.Equal(t, "broadcast #1 (Float [8]) of group 0 (default_pg): rank 1 has not entered; rank 2 waits", Analyze(dumps).Verdict())
+	require.Equal(t, "broadcast #1 (float32 [8]) of group 0 (default_pg): rank 1 has not entered; rank 2 waits", Analyze(dumps).Verdict())
 }
 
 // TestGlooGaveUp has Gloo's last operation over on the one rank that called it: with an error then.
@@ -179,6 +180,14 @@ func (s *stage) line(t testing.TB, f []string) {
 			}
 			s.dumps[r].Failures = map[string]flight.Failure{s.group: failure}
 		}
+	case "dated":
+		for _, r := range ranksOf(t, f[1]) {
+			s.dumps[r].Taken = s.now
+			for name, failure := range s.dumps[r].Failures {
+				failure.Time = s.now
+				s.dumps[r].Failures[name] = failure
+			}
+		}
 	case "pause":
 		d, err := time.ParseDuration(f[1])
 		require.NoError(t, err)
@@ -230,6 +239,10 @@ func (s *stage) word(t testing.TB, e *flight.Entry, word, key string) {
 		e.State, e.DiscoveredCompleted, e.Retired = flight.Started, 0, name == "gives-up"
 	case "scheduled":
 		e.State, e.DiscoveredStarted, e.DiscoveredCompleted, e.Retired = flight.Scheduled, 0, 0, false
+	case "tag":
+		n, err := strconv.ParseInt(value, 10, 32)
+		require.NoError(t, err)
+		e.Tag, e.Tagged = int32(n), true
 	case "in":
 		e.InSizes = sizesOf(t, value)
 	case "out":

@@ -22,7 +22,8 @@ type event struct {
 
 // WriteTimeline writes what ranks did as a trace that chrome://tracing and Perfetto show. It has a process for each rank and
 // a thread for each group. Operations that overlap lie in threads of their own, and operations that the report finds wrong
-// are red.
+// are red. An operation that a rank has not called while others waited in it is there, too, and so is the end of a rank's
+// process.
 func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
 	s := newScript(w)
 	events := 0
@@ -38,7 +39,11 @@ func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if i == 0 || p.lanes[i-1].rank != l.rank {
-			add(about("process_name", l.rank, 0, "name", fmt.Sprintf("rank %d", l.rank)))
+			name := fmt.Sprintf("rank %d", l.rank)
+			if l.noDump {
+				name += ", no dump"
+			}
+			add(about("process_name", l.rank, 0, "name", name))
 			add(about("process_sort_index", l.rank, 0, "sort_index", l.rank))
 		}
 		for row := range l.rows {
@@ -46,6 +51,9 @@ func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
 		}
 		for j := range l.bars {
 			add(l.bars[j].event(l, thread))
+		}
+		for _, x := range l.slots {
+			add(x.event(l, thread))
 		}
 		thread += l.rows
 	}
@@ -61,6 +69,13 @@ func WriteTimeline(w io.Writer, dumps map[int]*flight.Dump, r *Report) error {
 // about says something about a process or a thread.
 func about(what string, rank, thread int, key string, value any) event {
 	return event{Name: what, Phase: "M", Rank: rank, Thread: thread, Args: map[string]any{key: value}}
+}
+
+// event is what a rank has not called, as an operation of its lane.
+func (x *slot) event(l *lane, thread int) event {
+	dur := float64(x.to-x.from) / 1000
+	return event{Name: x.text, Category: l.group, Phase: "X", Rank: l.rank, Thread: thread + x.row, Time: float64(x.from) / 1000,
+		Duration: &dur, Color: "terrible", Args: map[string]any{"state": "absent", "finding": clip(x.finding.Text, mostText)}}
 }
 
 func (b *bar) event(l *lane, thread int) event {

@@ -119,7 +119,7 @@ func shapes(sizes [][]int64) string {
 	return clipName(strings.Join(parts, " "))
 }
 
-// tensors describes what an operation works on, such as "Float [2 3]", or "Float [4] -> [8]" where output and input differ.
+// tensors describes what an operation works on, such as "float32 [2 3]", or "float32 [4] -> [8]" where output and input differ.
 func tensors(e *flight.Entry) string {
 	in, out := shapes(e.InSizes), shapes(e.OutSizes)
 	switch {
@@ -131,27 +131,34 @@ func tensors(e *flight.Entry) string {
 	return strings.TrimSpace(dtype(e) + " " + in)
 }
 
-// dtype is the element type of an operation, "" where it has no tensors.
+// dtype is the element type of an operation by the name that errors have, "" where it has no tensors.
 func dtype(e *flight.Entry) string {
 	for _, types := range [][]string{e.InTypes, e.OutTypes} {
 		if len(types) > 0 {
-			return clipName(types[0])
+			return clipName(flight.TypeOf(types[0]))
 		}
 	}
 	return ""
 }
 
-// describe names an operation: "all_reduce #17 (Float [2 3])", "send 0->1 (Byte [8])".
+// describe names an operation: "all_reduce #17 (float32 [2 3])", "send 0->1 (uint8 [8])", with a tag that is not 0.
 func describe(e *flight.Entry) string {
 	s := opName(e.Name)
 	if !e.P2P {
 		s += fmt.Sprintf(" #%d", e.Seq)
 	}
-	if t := tensors(e); t != "" {
+	t := tensors(e)
+	if e.Tagged && e.Tag != 0 {
+		t += fmt.Sprintf(", tag %d", e.Tag)
+	}
+	if t = strings.TrimPrefix(t, ", "); t != "" {
 		s += " (" + t + ")"
 	}
 	return s
 }
+
+// clock is a time of day, in nanoseconds since 1970.
+func clock(ns int64) string { return time.Unix(0, ns).UTC().Format("15:04:05.000 UTC") }
 
 // duration rounds to what one can read.
 func duration(ns int64) string {

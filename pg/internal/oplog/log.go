@@ -145,6 +145,9 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	}
 	f := flight.Op{PG: l.group, Seq: l.collectives, P2PSeq: l.messages, OpID: l.calls, Name: l.name(o, t), P2P: p2p, Timeout: limit,
 		Created: o.Called, Started: o.AtOnce}
+	if t.P2P() {
+		f.Tag, f.Tagged = o.Tag, true
+	}
 	l.tensors(&f, o, t)
 	o.ID = int64(l.recorder.Add(&f, skip+1))
 	if l.in[0].Valid() || l.out[0].Valid() {
