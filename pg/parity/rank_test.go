@@ -134,16 +134,25 @@ func simulated(t *testing.T, n int) *cuda.Driver {
 	return sim.Driver()
 }
 
-// onNCCL runs f on ranks that have simulated devices, whose operations the simulated NCCL carries out.
-func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
-	d := simulated(t, n)
+// overNCCL are the backends of a group whose operations on devices NCCL carries out.
+const overNCCL = "cpu:host,cuda:nccl"
+
+// simulatedNCCL makes a simulated NCCL on a machine.
+func simulatedNCCL(t *testing.T, d *cuda.Driver) *nccl.Library {
 	sim := ncclsim.New(d, ncclsim.Version)
 	t.Cleanup(func() { require.NoError(t, sim.Close()) })
 	l, err := sim.Library()
 	require.NoError(t, err)
+	return l
+}
+
+// onNCCL runs f on ranks that have simulated devices, whose operations the simulated NCCL carries out.
+func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
+	d := simulated(t, n)
+	l := simulatedNCCL(t, d)
 	by := *o
 	by.config = func(rank int, c *pg.Config) {
-		c.Backends = "cpu:host,cuda:nccl"
+		c.Backends = overNCCL
 		if o.config != nil {
 			o.config(rank, c)
 		}
