@@ -9,7 +9,7 @@ import (
 const (
 	oneDevice   = "CPU ranks have one device each, the CPU"
 	oneProcess  = "a process ends, and ranks of this medium share one"
-	inGPU       = "where COLLIGO_GPU is set, the processes run on the CPU all the same; processes on real devices are in cuda/peer, TestGPUProcesses"
+	inGPU       = "the processes have their tensors on real devices where COLLIGO_GPU is set"
 	noTensor    = "no tensor takes part"
 	noDevice    = "CPU ranks have no device whose memory could be counted, and no communicator"
 	memoryInUse = "counts the memory in use on a device, and other programs use real ones"
@@ -88,7 +88,7 @@ const (
 	unusedNote = noModel + ": a parameter whose gradient does not come stands for one that the graph does not reach"
 	notTraced  = "is not traced by the Python compiler"
 	float8Sums = "sums of float8 are refused there, and are defined here: the result is asserted"
-	onCPU      = "tensors of the processes are on the CPU"
+	onCPU      = "tensors of the processes are on the CPU, and on GPUs where COLLIGO_GPU is set"
 	states     = "as there on devices; on the CPU, where every operation is timed, one that hangs is started also without timing"
 	exitCode   = "the watchdog ends the process with pg.ExitCode, not by SIGABRT, in a mode that has to be asked for; on devices the ranks are of one process and live on"
 )
