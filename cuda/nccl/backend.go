@@ -55,6 +55,7 @@ type ncclBackend struct {
 	group      backend.Host
 	torch      *backend.Torch // of a job with ranks of PyTorch, else nil
 	rank, size int
+	number     int // among the backends that operations have opened for devices of the group
 	options    Options
 	library    *Library
 	device     *cuda.Device

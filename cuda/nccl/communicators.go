@@ -21,6 +21,9 @@ func (b *ncclBackend) communicate(ctx context.Context) error {
 	if b.main != nil {
 		return nil
 	}
+	if err := b.takeNumber(ctx); err != nil {
+		return err
+	}
 	if b.rootCount() > 1 {
 		return b.keep(b.joinScalable(ctx))
 	}
@@ -29,6 +32,21 @@ func (b *ncclBackend) communicate(ctx context.Context) error {
 		number = b.torch.NextExchange()
 	}
 	return b.keep(b.join(ctx, strconv.Itoa(number), b.rank, b.size))
+}
+
+// takeNumber numbers the backends of a group whose ranks have several devices each, in the order in which operations open them. Ranks
+// find one another's identities by it, for a device of one rank may be any of another. No rank is through with one communicator before
+// all have counted for it.
+func (b *ncclBackend) takeNumber(ctx context.Context) error {
+	if b.torch != nil {
+		return nil
+	}
+	n, err := b.group.Count(ctx, "nccl/backends", 1)
+	if err != nil {
+		return fmt.Errorf("the number of the communicator among those of the group: %w", err)
+	}
+	b.number = int(n-1) / b.size
+	return nil
 }
 
 // keep takes the group's communicator.
@@ -91,7 +109,7 @@ func (b *ncclBackend) key(name string) string {
 	if b.torch != nil {
 		return name
 	}
-	return "nccl/" + name
+	return fmt.Sprintf("nccl/%d/%s", b.number, name)
 }
 
 func (b *ncclBackend) identity(ctx context.Context, name string, rank int) (*UniqueID, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -79,22 +80,24 @@ func TestChild(t *testing.T) {
 		program.run(t, g)
 		return
 	}
+	r := childOf(t, g)
 	defer g.Close()
-	x := []float32{1}
-	require.NoError(t, g.AllReduce(t.Context(), colligo.Of(x), colligo.Sum))
-	require.Equal(t, []float32{3}, x)
+	require.Equal(t, repeat(10, float32(3)), r.summedTen())
+	require.NoError(t, g.Barrier(t.Context()), "what each rank has read of the others is read")
 	switch *childRank {
 	case 1:
 		ends[*childEnd](g)
 	case 0:
-		ctx, cancel := context.WithTimeout(t.Context(), opTimeout)
+		x := full(r, 10, float32(1))
+		ctx, cancel := context.WithTimeout(r.ctx, opTimeout)
 		defer cancel()
 		began := time.Now()
-		err := g.AllReduceAsync(ctx, colligo.Of(x), colligo.Sum).Synchronize(t.Context())
+		err := r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(ctx)
 		require.ErrorContains(t, err, "rank 1")
 		require.True(t, errors.Is(err, colligo.ErrPeerLost) || errors.Is(err, colligo.ErrTimeout), "%v", err)
 		require.Less(t, time.Since(began), opTimeout+5*time.Second)
-		require.Error(t, g.AllReduce(t.Context(), colligo.Of(x), colligo.Sum), "the group has ended")
+		require.Error(t, r.AllReduce(r.ctx, x, colligo.Sum), "the group has ended")
+		values[float32](r, full(r, 10, float32(1))) // the device goes on
 	default:
 		for g.Err() == nil {
 			time.Sleep(time.Millisecond)
@@ -103,13 +106,33 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// endings runs three ranks of which one ends, and expects the others to say which.
+// childOf is a process's rank. It has its tensors on a GPU where there are some, which the processes take in turn, and else on the CPU.
+func childOf(t *testing.T, g *pg.Group) *rank {
+	if os.Getenv("COLLIGO_GPU") == "" {
+		return &rank{Group: g, t: t, ctx: t.Context()}
+	}
+	d, err := cuda.Open()
+	require.NoError(t, err)
+	n, err := d.Devices()
+	require.NoError(t, err)
+	return rankOn(t, g, d, n, 0)
+}
+
+// summedTen returns the sums of ten elements of 1 over all ranks.
+func (r *rank) summedTen() []float32 {
+	x := full(r, 10, float32(1))
+	require.NoError(r.t, r.AllReduce(r.ctx, x, colligo.Sum))
+	return values[float32](r, x)
+}
+
+// endings runs three ranks of which one ends, and expects the others to say which. A wait holds its caller, as in the suite that this
+// follows.
 func endings(t *testing.T, end string) {
 	beside(t)
 	if runtime.GOOS == "windows" && (end == "abort" || end == "sigterm") {
 		t.Skip("there is no such signal")
 	}
-	for rank, p := range processes(t, 3, end, t.TempDir(), "COLLIGO_DUMP_ON_TIMEOUT=0") {
+	for rank, p := range processes(t, 3, end, t.TempDir(), "TORCH_NCCL_BLOCKING_WAIT=1", "TORCH_NCCL_DUMP_ON_TIMEOUT=0") {
 		if rank != 1 {
 			require.Zero(t, p.code, "rank %d:\n%s", rank, p.out)
 		}

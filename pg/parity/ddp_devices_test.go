@@ -11,6 +11,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/ddp"
@@ -41,11 +42,24 @@ func (s *spread) Copy(ctx context.Context, dst, src colligo.Tensor) error {
 	return deviceMemory{s.on(dst.Device())}.Copy(ctx, dst, src)
 }
 
+// machine is where ranks have several devices each, and the backend that carries their operations: NCCL if there is a library.
+type machine struct {
+	d       *cuda.Driver
+	library *nccl.Library
+}
+
 // devicesOf runs f on two ranks with k devices each.
-func devicesOf(t *testing.T, d *cuda.Driver, k int, f func(g *pg.Group, ctx context.Context, s *spread)) {
-	pgtest.RunWith(t, 2, pgtest.Options{RealTime: true}, func(t *testing.T, g *pg.Group) {
-		s := &spread{}
+func (m *machine) devicesOf(t *testing.T, k int, f func(g *pg.Group, ctx context.Context, s *spread)) {
+	o := pgtest.Options{RealTime: true}
+	if m.library != nil {
+		o.Config = func(_ int, c *pg.Config) { c.Backends = overNCCL }
+	}
+	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
+		s, d := &spread{}, m.d
 		ctx := peer.With(t.Context(), peer.Options{Driver: d, Memory: 24 << 20})
+		if m.library != nil {
+			ctx = nccl.With(ctx, nccl.Options{Driver: d, Library: m.library})
+		}
 		for i := range k {
 			dev, err := d.Device(g.Rank()*k + i)
 			require.NoError(t, err)
@@ -63,8 +77,8 @@ func devicesOf(t *testing.T, d *cuda.Driver, k int, f func(g *pg.Group, ctx cont
 }
 
 // onSeveral trains two ranks with k devices each.
-func onSeveral(t *testing.T, d *cuda.Driver, k int) {
-	devicesOf(t, d, k, func(g *pg.Group, ctx context.Context, s *spread) {
+func onSeveral(t *testing.T, on *machine, k int) {
+	on.devicesOf(t, k, func(g *pg.Group, ctx context.Context, s *spread) {
 		var params []ddp.Parameter
 		for i, r := range s.devices {
 			params = append(params, ddp.Parameter{Name: fmt.Sprintf("fc%d", i), Grad: full(r, 10, float32(g.Rank()+i))})
@@ -83,7 +97,17 @@ func onSeveral(t *testing.T, d *cuda.Driver, k int) {
 }
 
 func modules(t *testing.T, k int) {
-	severalDevices(t, k, func(t *testing.T, d *cuda.Driver) { onSeveral(t, d, k) })
+	machines(t, k, func(t *testing.T, on *machine) { onSeveral(t, on, k) })
+}
+
+// machines runs f on devices by the own backend, and on simulated ones by a simulated NCCL.
+func machines(t *testing.T, k int, f func(t *testing.T, on *machine)) {
+	severalDevices(t, k, func(t *testing.T, d *cuda.Driver) { f(t, &machine{d: d}) })
+	runs(t, onNCCL)
+	t.Run("nccl", func(t *testing.T) {
+		d := simulated(t, 2*k)
+		f(t, &machine{d, simulatedNCCL(t, d)})
+	})
 }
 
 // severalDevices runs f on simulated devices, and on real ones if there are enough.
@@ -104,8 +128,8 @@ func severalDevices(t *testing.T, k int, f func(t *testing.T, d *cuda.Driver)) {
 
 // TestGradLayout2DeviceModule has two of four layers on each of two devices of a rank.
 func TestGradLayout2DeviceModule(t *testing.T) {
-	severalDevices(t, 2, func(t *testing.T, d *cuda.Driver) {
-		devicesOf(t, d, 2, func(g *pg.Group, ctx context.Context, s *spread) {
+	machines(t, 2, func(t *testing.T, on *machine) {
+		on.devicesOf(t, 2, func(g *pg.Group, ctx context.Context, s *spread) {
 			layouts(t, g, ctx, s, func(layer int) *rank { return s.devices[layer/2] })
 		})
 	})

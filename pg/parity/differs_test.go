@@ -1,41 +1,86 @@
 package parity
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 const (
 	oneDevice   = "CPU ranks have one device each, the CPU"
-	ownProcess  = "a process ends, and simulated devices live in one; processes on real devices are in cuda/peer, TestGPUProcesses"
+	oneProcess  = "a process ends, and ranks of this medium share one"
+	inGPU       = "the processes have their tensors on real devices where COLLIGO_GPU is set"
 	noTensor    = "no tensor takes part"
-	memoryInUse = "counts the memory in use on a device, and the calls of a simulated NCCL: other programs use real devices, and CPU ranks have none"
+	noDevice    = "CPU ranks have no device whose memory could be counted, and no communicator"
+	memoryInUse = "counts the memory in use on a device, and other programs use real ones"
 	realTime    = "dumps are written in real time, and the simulated network's is virtual"
 	devicesOnly = "is about devices"
 )
 
-// fewer says why a test does not run on sim, shm, cudasim, nccl and gpu.
-var fewer = map[string]string{
-	"TestDefaultStoreTimeoutNCCL":           noTensor,
-	"TestInitNoGPUs":                        "is about machines without GPUs",
-	"TestNCCLDistBackendError":              devicesOnly,
-	"TestOnCompletionHookMixedOps":          "durations are above 0 in real time only",
-	"TestCommSplitOptimization":             memoryInUse,
-	"TestCommSplitSubgroup":                 memoryInUse,
-	"TestNonBlockingWithEagerInit":          "a group is bound to a device",
-	"TestFileStoreCheck":                    noTensor + "; ranks meet in a file, each in a process of its own",
-	"TestNCCLBackend2GPUModule":             oneDevice,
-	"TestNCCLBackend4GPUModule":             oneDevice,
-	"TestGradLayout2DeviceModule":           oneDevice,
-	"TestDDPMultiDeviceModuleConfig":        devicesOnly,
-	"TestPassNCCLOptionsConfig":             "passes options to the backend of a device",
-	"TestPassNCCLOptionsHighPriorityStream": "counts the streams that a simulated driver makes; CPU ranks have none",
-	"TestNCCLErrorsBlockingCleanExit":       ownProcess,
-	"TestNCCLErrorsBlockingNonzeroExit":     ownProcess,
-	"TestNCCLErrorsBlockingAbort":           ownProcess,
-	"TestNCCLErrorsBlockingSIGKILL":         ownProcess,
-	"TestNCCLErrorsBlockingSIGTERM":         ownProcess,
-	"TestNCCLErrorsBlockingOtherCases":      ownProcess,
-	"TestInvalidNCCLBlockingWaitEnv":        noTensor,
-	"TestDumpPipe":                          realTime,
-	"TestTimeoutDumps":                      realTime,
-	"TestTimeoutDumpsOnStuckRanks":          realTime,
-	"TestNCCLErrorsDump":                    realTime,
+// lacks says why a test does not run on some media, by medium.
+type lacks map[string]string
+
+// without is why a test does not run on media, for one reason.
+func without(reason string, media ...string) lacks {
+	l := lacks{}
+	for _, m := range media {
+		l[m] = reason
+	}
+	return l
+}
+
+// and adds the reason for other media.
+func (l lacks) and(reason string, media ...string) lacks {
+	maps.Copy(l, without(reason, media...))
+	return l
+}
+
+// ranked are the media that a test runs on where nothing says why not.
+var ranked = []string{onSim, onShm, onCudasim, onNCCL, onGPU}
+
+// processesOnly is why a test of processes that end does not run on other media.
+var processesOnly = without(oneProcess, onSim, onShm, onCudasim, onNCCL).and(inGPU, onGPU)
+
+// fewer says why a test does not run on one of the ranked media.
+var fewer = map[string]lacks{
+	"TestDefaultStoreTimeoutNCCL":           without(noTensor, ranked...),
+	"TestInitNoGPUs":                        without("is about machines without GPUs", onCudasim, onNCCL, onGPU),
+	"TestNCCLDistBackendError":              without(devicesOnly, onSim, onShm),
+	"TestOnCompletionHookMixedOps":          without("durations are above 0 in real time only", onSim),
+	"TestCommSplitOptimization":             without(noDevice, onSim, onShm).and(memoryInUse, onGPU),
+	"TestCommSplitSubgroup":                 without(noDevice, onSim, onShm).and(memoryInUse, onGPU),
+	"TestNonBlockingWithEagerInit":          without("a group is bound to a device", onSim, onShm),
+	"TestFileStoreCheck":                    without(noTensor+"; ranks meet in a file, each in a process of its own", ranked...),
+	"TestNCCLBackend2GPUModule":             without(oneDevice, onSim, onShm),
+	"TestNCCLBackend4GPUModule":             without(oneDevice, onSim, onShm),
+	"TestGradLayout2DeviceModule":           without(oneDevice, onSim, onShm),
+	"TestDDPMultiDeviceModuleConfig":        without(devicesOnly, onSim, onShm),
+	"TestPassNCCLOptionsConfig":             without("passes options to the backend of a device", onSim, onShm),
+	"TestPassNCCLOptionsHighPriorityStream": without("CPU ranks have no streams", onSim, onShm).and("counts the streams that a simulated driver makes", onGPU),
+	"TestNCCLErrorsBlockingCleanExit":       processesOnly,
+	"TestNCCLErrorsBlockingNonzeroExit":     processesOnly,
+	"TestNCCLErrorsBlockingAbort":           processesOnly,
+	"TestNCCLErrorsBlockingSIGKILL":         processesOnly,
+	"TestNCCLErrorsBlockingSIGTERM":         processesOnly,
+	"TestNCCLErrorsBlockingOtherCases":      processesOnly,
+	"TestInvalidNCCLBlockingWaitEnv":        without(noTensor, ranked...),
+	"TestDumpPipe":                          without(realTime, onSim),
+	"TestTimeoutDumps":                      without(realTime, onSim),
+	"TestTimeoutDumpsOnStuckRanks":          without(realTime, onSim),
+	"TestNCCLErrorsDump":                    without(realTime, onSim),
+}
+
+// String is the reasons, each with its media.
+func (l lacks) String() string {
+	var all []string
+	for i, m := range ranked {
+		if l[m] == "" || slices.ContainsFunc(ranked[:i], func(before string) bool { return l[before] == l[m] }) {
+			continue
+		}
+		of := slices.DeleteFunc(slices.Clone(ranked), func(other string) bool { return l[other] != l[m] })
+		all = append(all, strings.Join(of, ", ")+": "+l[m])
+	}
+	return strings.Join(all, "; ")
 }
 
 const (
@@ -43,7 +88,7 @@ const (
 	unusedNote = noModel + ": a parameter whose gradient does not come stands for one that the graph does not reach"
 	notTraced  = "is not traced by the Python compiler"
 	float8Sums = "sums of float8 are refused there, and are defined here: the result is asserted"
-	onCPU      = "tensors of the processes are on the CPU"
+	onCPU      = "tensors of the processes are on the CPU, and on GPUs where COLLIGO_GPU is set"
 	states     = "as there on devices; on the CPU, where every operation is timed, one that hangs is started also without timing"
 	exitCode   = "the watchdog ends the process with pg.ExitCode, not by SIGABRT, in a mode that has to be asked for; on devices the ranks are of one process and live on"
 )

@@ -134,16 +134,25 @@ func simulated(t *testing.T, n int) *cuda.Driver {
 	return sim.Driver()
 }
 
-// onNCCL runs f on ranks that have simulated devices, whose operations the simulated NCCL carries out.
-func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
-	d := simulated(t, n)
+// overNCCL are the backends of a group whose operations on devices NCCL carries out.
+const overNCCL = "cpu:host,cuda:nccl"
+
+// simulatedNCCL makes a simulated NCCL on a machine.
+func simulatedNCCL(t *testing.T, d *cuda.Driver) *nccl.Library {
 	sim := ncclsim.New(d, ncclsim.Version)
 	t.Cleanup(func() { require.NoError(t, sim.Close()) })
 	l, err := sim.Library()
 	require.NoError(t, err)
+	return l
+}
+
+// onNCCL runs f on ranks that have simulated devices, whose operations the simulated NCCL carries out.
+func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
+	d := simulated(t, n)
+	l := simulatedNCCL(t, d)
 	by := *o
 	by.config = func(rank int, c *pg.Config) {
-		c.Backends = "cpu:host,cuda:nccl"
+		c.Backends = overNCCL
 		if o.config != nil {
 			o.config(rank, c)
 		}
@@ -158,18 +167,24 @@ func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
 func (o *options) onDevices(t *testing.T, n int, d *cuda.Driver, devices int, f func(*rank)) {
 	run := pgtest.Options{RealTime: true, Config: o.config, InitError: o.initError}
 	pgtest.RunWith(t, n, run, func(t *testing.T, g *pg.Group) {
-		dev, err := d.Device(g.Rank() % devices)
-		require.NoError(t, err)
-		r := &rank{Group: g, t: t, gpu: dev, driver: d, arena: &arena{size: o.arena}}
-		r.settle()
-		r.enter(func(th cuda.Thread) error {
-			r.Stream, err = th.NewStream(0)
-			return err
-		})
-		r.ctx = peer.OnStream(peer.With(t.Context(), peer.Options{Driver: d, Memory: 24 << 20}), r.Stream)
+		r := rankOn(t, g, d, devices, o.arena)
 		defer r.free()
 		f(r)
 	})
+}
+
+// rankOn makes a rank that has its tensors on one of some devices, which the ranks take in turn.
+func rankOn(t *testing.T, g *pg.Group, d *cuda.Driver, devices, arenaSize int) *rank {
+	dev, err := d.Device(g.Rank() % devices)
+	require.NoError(t, err)
+	r := &rank{Group: g, t: t, gpu: dev, driver: d, arena: &arena{size: arenaSize}}
+	r.settle()
+	r.enter(func(th cuda.Thread) error {
+		r.Stream, err = th.NewStream(0)
+		return err
+	})
+	r.ctx = peer.OnStream(peer.With(t.Context(), peer.Options{Driver: d, Memory: 24 << 20}), r.Stream)
+	return r
 }
 
 // enter does something with the rank's device.

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,8 +98,8 @@ Written by `+"`go test ./pg/parity -update`"+` from the names of the tests, and 
 
 The tests are in pg/parity. Media: sim, CPU ranks over the simulated network; shm, CPU ranks over shared memory; cudasim, simulated
 GPUs; nccl, simulated GPUs by a simulated NCCL; gpu, real GPUs, where COLLIGO_GPU is set; processes, a process for each rank. A test
-that runs on fewer of the first five than all says why. The last column says where a test asserts less than PyTorch's or something
-else; it is empty where both assert the same.
+that runs on fewer of the first five than all says why, for each that is missing. The last column says where a test asserts less than
+PyTorch's or something else; it is empty where both assert the same.
 
 `)
 	all := rowsOf(tests, on)
@@ -152,6 +153,34 @@ func mediaIn(written []byte) map[string][]string {
 	return on
 }
 
+// wrongReasons is what is wrong with the reasons why a test does not run on more media than it does: each that is missing has one.
+func wrongReasons(on []string, why lacks) (all []string) {
+	for _, m := range ranked {
+		switch runs := slices.Contains(on, m); {
+		case !runs && why[m] == "":
+			all = append(all, "nothing says why not on "+m)
+		case runs && why[m] != "":
+			all = append(all, "strike the reason why not on "+m)
+		}
+	}
+	for m := range why {
+		if !slices.Contains(ranked, m) {
+			all = append(all, m+" needs no reason")
+		}
+	}
+	return all
+}
+
+// TestWrongReasons plants reasons that are missing, left over, and out of place.
+func TestWrongReasons(t *testing.T) {
+	require.Empty(t, wrongReasons(ranked, nil))
+	require.Empty(t, wrongReasons([]string{onSim, onShm}, without("why", onCudasim, onNCCL, onGPU)))
+	require.Equal(t, []string{"nothing says why not on nccl"}, wrongReasons([]string{onCudasim, onGPU}, without("why", onSim, onShm)))
+	require.Equal(t, []string{"strike the reason why not on shm"}, wrongReasons(ranked[1:], without("why", onSim, onShm)))
+	require.Equal(t, []string{"processes needs no reason"}, wrongReasons(ranked, without("why", inProcesses)))
+	require.Equal(t, "sim, gpu: one; shm: other", without("one", onSim, onGPU).and("other", onShm).String())
+}
+
 // TestParity fails if a row has neither a test nor a reason, or if it runs on fewer media than it could. It holds the rows against the
 // document, whose media TestMain holds against the tests.
 func TestParity(t *testing.T) {
@@ -172,16 +201,12 @@ func TestParity(t *testing.T) {
 		if r.test == "" || *update {
 			continue
 		}
-		least := slices.ContainsFunc([]string{onSim, onShm, onCudasim, onNCCL, onGPU}, func(m string) bool { return !slices.Contains(r.media, m) })
-		if least && fewer[r.test] == "" {
-			t.Errorf("%s runs on %v only, and nothing says why", r.test, r.media)
-		} else if !least && fewer[r.test] != "" {
-			t.Errorf("%s runs on all media; strike the reason why not", r.test)
+		for _, problem := range wrongReasons(r.media, fewer[r.test]) {
+			t.Errorf("%s runs on %v: %s", r.test, r.media, problem)
 		}
 	}
-	for _, m := range []map[string]string{reasons, fewer, differs} {
-		for name := range m {
-			require.True(t, seen[name], "%s is named, and is in no row", name)
-		}
+	named := slices.Concat(slices.Collect(maps.Keys(reasons)), slices.Collect(maps.Keys(fewer)), slices.Collect(maps.Keys(differs)))
+	for _, name := range named {
+		require.True(t, seen[name], "%s is named, and is in no row", name)
 	}
 }
