@@ -10,7 +10,8 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// TestCloseNamesPendingCollectives is TestCloseNamesPending without a message.
+// TestCloseNamesPendingCollectives closes a group under collectives that its peer never calls. A message would have NCCL wait for the
+// peer before that.
 func TestCloseNamesPendingCollectives(t *testing.T) {
 	beside(t)
 	eachWith(t, 2, options{waits: true}, func(r *rank) {

@@ -11,8 +11,8 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// TestRegroup has a rank close the group and say so in the store, or end the group for a reason of its own, which the others meet in
-// their next collective. They regroup, and their sums are right.
+// TestRegroup has a rank close the group and say so in the store, or end the group for a reason of its own. The others meet that reason
+// in their next collective. They regroup, and their sums are right.
 func TestRegroup(t *testing.T) {
 	beside(t)
 	for _, way := range []string{"closes", "aborts"} {
