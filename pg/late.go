@@ -199,8 +199,8 @@ func (e *events) compare(peer int, m *control.Message) {
 		return
 	}
 	at := op.Seq(m.Seq)
-	g.failAt(&colligo.OpError{Ranks: g.renumbered(), Group: g.name, Op: plan.Coll(ours.Coll).String(), Seq: at.Number(), Rank: g.rank, Peer: peer,
-		Lane: colligo.NoRank, Step: colligo.NoRank, Err: &host.Mismatch{Peer: peer, Ours: ours, Said: m.Call}}, at, true)
+	cause := &host.Mismatch{Peer: peer, Ours: ours, Said: m.Call}
+	g.failAt(g.failure(plan.Coll(ours.Coll).String(), at.Number(), peer, cause), at, true)
 }
 
 // errLate ends the wait for an operation on a device.

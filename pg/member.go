@@ -50,8 +50,16 @@ func (m *member) explain(o *op.Op, at op.Seq, cause error, second bool) error {
 	case errors.As(cause, &link):
 		peer = link.Peer
 	}
-	return &colligo.OpError{Ranks: m.renumbered(), Group: m.name, Op: o.Coll.String(), Seq: at.Number(), What: o.What(), Rank: m.rank,
-		Peer: peer, Lane: colligo.NoRank, Step: colligo.NoRank, Second: second, Err: cause}
+	e := m.failure(o.Coll.String(), at.Number(), peer, cause)
+	e.What, e.Second = o.What(), second
+	return e
+}
+
+// failure makes the error of an operation of this group. The operation has a number, or 0, and a peer, or colligo.NoRank. No step of a
+// plan met the error.
+func (m *member) failure(name string, number uint64, peer int, cause error) *colligo.OpError {
+	return &colligo.OpError{Ranks: m.renumbered(), Group: m.name, Op: name, Seq: number, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
+		Step: colligo.NoRank, Err: cause}
 }
 
 // sequenceOf returns the place of the collective that an error is about, 0 if it is none of this group's.
@@ -69,8 +77,9 @@ func (m *member) ungated(turn uint64, peer int, cause error) error {
 		return nil
 	}
 	var said *control.Reported
-	return &colligo.OpError{Ranks: m.renumbered(), Group: m.name, Op: "monitored_barrier", Seq: turn, Rank: m.rank, Peer: peer, Lane: colligo.NoRank,
-		Step: colligo.NoRank, Second: errors.As(cause, &said), Err: cause}
+	e := m.failure("monitored_barrier", turn, peer, cause)
+	e.Second = errors.As(cause, &said)
+	return e
 }
 
 // find returns the rank in this group of a rank of the default group, colligo.NoRank if it is none.

@@ -33,10 +33,14 @@ func (x *context) busy() bool {
 	return false
 }
 
-// report says what everything waits for.
+// report names a deadlock, and says what everything waits for.
 func (s *Sim) report(silence time.Duration) string {
+	return fmt.Sprintf("deadlock: nothing has moved for %v\n%s", silence.Round(10*time.Millisecond), s.standing())
+}
+
+// standing says what everything waits for.
+func (s *Sim) standing() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "deadlock: nothing has moved for %v\n", silence.Round(10*time.Millisecond))
 	if len(s.waiters) == 0 {
 		fmt.Fprintf(&b, "  no call waits: the host polls or does something else\n")
 	}

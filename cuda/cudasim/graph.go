@@ -120,7 +120,7 @@ func (x *graphExec) launch(s *Sim, o *op) status {
 
 // inStream is a captured operation's origin, in the stream of the launch.
 func inStream(n *origin, launch *op) *origin {
-	return &origin{n.name + " (graph)", n.process, n.device, launch.stream, n.pcs}
+	return &origin{name: n.name + " (graph)", process: n.process, device: n.device, stream: launch.stream, pcs: n.pcs, launch: launch.origin}
 }
 
 // graphGetNodes returns the number of the only node.

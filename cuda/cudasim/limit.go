@@ -8,7 +8,7 @@ import (
 
 // How long a test may take that has Limit.
 const (
-	longestSilence = 50 * time.Second // without a step of the Sim
+	longestSilence = 50 * time.Second // without a step of the Sim, or without a write of the operation at the head of a stream
 	longestTest    = 5 * time.Minute
 )
 
@@ -18,10 +18,12 @@ type LimitedTB interface {
 	Cleanup(func())
 }
 
-// Limit gives a test a limit of its own: 50 s in which the Sim takes no step, and 5 minutes in all. Beyond it the program ends.
-// It prints the test's name, what the Sim's operations and calls wait for, and the stacks of all goroutines.
+// Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. An operation whose turn has come
+// may neither end nor write for 50 s, too. Beyond the limit the program ends. It prints the test's name, what the Sim's operations and
+// calls wait for, and the stacks of all goroutines.
 //
-// The limit is for hangs outside the Sim, and for hosts that move it for ever. Within the Sim Config.Patience is shorter.
+// The limit is for hangs outside the Sim, and for hosts that move it for ever. Such a host copies a flag again and again, say, which a
+// stuck kernel should set. Within the Sim Config.Patience is shorter.
 func Limit(t LimitedTB, s *Sim) {
 	l := &limit{sim: s, name: t.Name(), began: time.Now(), moved: time.Now(), exceeded: func(report string) {
 		debug.SetTraceback("all")
@@ -47,7 +49,14 @@ type limit struct {
 	name         string
 	began, moved time.Time
 	steps        uint64
+	heads        map[*op]head // by the operations at the heads of all streams
 	exceeded     func(report string)
+}
+
+// head is an operation whose turn has come: how often it had written, and since when.
+type head struct {
+	writes uint64
+	since  time.Time
 }
 
 // look compares the Sim with how it was.
@@ -59,8 +68,38 @@ func (l *limit) look(now time.Time) {
 		l.steps, l.moved = s.steps, now
 	}
 	silence, all := now.Sub(l.moved), now.Sub(l.began)
-	if silence >= longestSilence || all >= longestTest {
-		l.exceeded(fmt.Sprintf("%s hangs: it has run for %v, and its simulated machine has taken no step for %v\n%s", l.name, all.Round(time.Second),
-			silence.Round(time.Second), s.report(silence)))
+	oldest, still := l.stand(now)
+	why := ""
+	switch {
+	case silence >= longestSilence || all >= longestTest:
+		why = fmt.Sprintf("its simulated machine has taken no step for %v", silence.Round(time.Second))
+	case still >= longestSilence:
+		why = fmt.Sprintf("%v has neither ended nor written for %v, while its simulated machine went on", oldest.origin, still.Round(time.Second))
+	default:
+		return
 	}
+	l.exceeded(fmt.Sprintf("%s hangs: it has run for %v, and %s\n%s", l.name, all.Round(time.Second), why, s.standing()))
+}
+
+// stand returns the operation that has stood longest at the head of a stream without a write, and for how long.
+func (l *limit) stand(now time.Time) (oldest *op, still time.Duration) {
+	before := l.heads
+	l.heads = map[*op]head{}
+	for _, p := range l.sim.processes {
+		for _, st := range append(p.legacyStreams(), sortedStreams(p)...) {
+			if len(st.ops) == 0 {
+				continue
+			}
+			o := st.ops[0]
+			h, known := before[o]
+			if !known || h.writes != o.writes {
+				h = head{o.writes, now}
+			}
+			l.heads[o] = h
+			if age := now.Sub(h.since); oldest == nil || age > still {
+				oldest, still = o, age
+			}
+		}
+	}
+	return oldest, still
 }

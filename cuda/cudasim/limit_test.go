@@ -26,3 +26,44 @@ func TestLimit(t *testing.T) {
 	require.Contains(t, said, "TestOfOthers hangs: it has run for 5m0s")
 	Limit(t, s)
 }
+
+// TestLimitOfPolls names a test whose host moves the machine for ever by copies of a flag. Another stream waits for a word that nobody
+// writes. A stream that goes on writing is no hang.
+func TestLimitOfPolls(t *testing.T) {
+	s := New(Config{Patience: time.Hour})
+	defer s.Close()
+	Limit(t, s)
+	d, err := s.Driver().Device(0)
+	require.NoError(t, err)
+	th, err := d.Enter()
+	require.NoError(t, err)
+	defer th.Leave()
+	at, err := th.Alloc(64)
+	require.NoError(t, err)
+	stuck, err := th.NewStream(0)
+	require.NoError(t, err)
+	polled, err := th.NewStream(0)
+	require.NoError(t, err)
+	require.NoError(t, th.Set8(at, 0, 64, polled))
+	require.NoError(t, th.Synchronize(polled))
+	began, said := time.Now(), ""
+	l := &limit{sim: s, name: "TestOfOthers", began: began, moved: began, exceeded: func(report string) { said = report }}
+	poll := func(from, to time.Duration) {
+		for after := from; after <= to; after += longestSilence / 10 {
+			require.NoError(t, th.Copy(at+32, at+16, 4, polled))
+			require.NoError(t, th.Synchronize(polled))
+			l.look(began.Add(after))
+		}
+	}
+	poll(0, 2*longestSilence)
+	require.Empty(t, said, "nothing stands still")
+	require.NoError(t, th.Wait32(stuck, at, 1))
+	poll(2*longestSilence, 3*longestSilence-time.Second)
+	require.Empty(t, said)
+	poll(3*longestSilence, 3*longestSilence)
+	require.Contains(t, said, "TestOfOthers hangs: it has run for 2m30s, and StreamWaitValue32 on device 0")
+	require.Contains(t, said, "has neither ended nor written for 50s, while its simulated machine went on\n")
+	require.Contains(t, said, "which waits until word 0 of memory")
+	require.NoError(t, th.Write32(polled, at, 1))
+	require.NoError(t, th.Synchronize(stuck))
+}

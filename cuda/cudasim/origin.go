@@ -16,6 +16,16 @@ type origin struct {
 	device  int // -1 for hosts
 	stream  cuda.Stream
 	pcs     []uintptr
+	launch  *origin // of the graph that the operation is part of
+	writes  uint64  // by the operation, those of a graph's parts included
+}
+
+// wrote counts a write of the operation.
+func (o *origin) wrote() {
+	o.writes++
+	if o.launch != nil {
+		o.launch.writes++
+	}
 }
 
 const stackDepth = 32

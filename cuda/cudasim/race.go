@@ -109,6 +109,7 @@ func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write boo
 		m.forget(lo, lo+n)
 	}
 	s.moved()
+	w.origin.wrote()
 	s.wake(m, lo, lo+n)
 }
 

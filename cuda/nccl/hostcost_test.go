@@ -100,6 +100,7 @@ func BenchmarkHostCost(b *testing.B) {
 func hostCost(b *testing.B, entries int, async bool) {
 	const size = 2
 	devices := cudasim.New(cudasim.Config{Devices: 1})
+	cudasim.Limit(b, devices)
 	defer devices.Close()
 	quiet := &atomic.Bool{}
 	d, l := muteDriver(devices.Driver(), quiet), muteNCCL(b)

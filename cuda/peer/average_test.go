@@ -56,7 +56,9 @@ func TestAverageFits(t *testing.T) {
 			t.Run(fmt.Sprintf("ranks=%d/%s", size, a), func(t *testing.T) {
 				t.Parallel()
 				onSim(t, size, byAlgorithm(a, Options{Memory: max(24<<20, leastMemory(size))}, 3, 64, 4<<10), func(r *rank) error {
-					return first(r.averagesFit(5), r.averagesFit(2001), r.averagesFit(20_000))
+					return first(r.averagesFit(5),
+						func() error { return r.averagesFit(2001) },
+						func() error { return r.averagesFit(20_000) })
 				}, sums...)
 			})
 		}
@@ -69,7 +71,9 @@ func TestGPUAverageFits(t *testing.T) {
 		for _, a := range averaging {
 			t.Run(fmt.Sprintf("ranks=%d/%s", size, a), func(t *testing.T) {
 				onRanks(t, d, size, n, gpuHalf, byAlgorithm(a, Options{}, 16, 512, 0), func(r *rank) error {
-					return first(r.averagesFit(5), r.averagesFit(2001), r.averagesFit(1<<20+3))
+					return first(r.averagesFit(5),
+						func() error { return r.averagesFit(2001) },
+						func() error { return r.averagesFit(1<<20 + 3) })
 				})
 			})
 		}

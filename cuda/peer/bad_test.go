@@ -40,7 +40,7 @@ func (r *rank) refusals(devices int) error {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	onSim(t, 2, small(LL), func(r *rank) error {
-		return first(r.refusals(2), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100}))
+		return first(r.refusals(2), func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100}) })
 	})
 }
 

@@ -97,7 +97,7 @@ func (r *rank) timed(n, bytes int) (float64, error) {
 			return 0, err
 		}
 	}
-	if err := first(t.Synchronize(r.stream), r.g.Barrier(r.ctx)); err != nil {
+	if err := first(t.Synchronize(r.stream), func() error { return r.g.Barrier(r.ctx) }); err != nil {
 		return 0, err
 	}
 	if err := t.Record(at[0], r.stream); err != nil {
@@ -106,11 +106,13 @@ func (r *rank) timed(n, bytes int) (float64, error) {
 	if err := repeat(n); err != nil {
 		return 0, err
 	}
-	if err := first(t.Record(at[1], r.stream), t.Synchronize(r.stream)); err != nil {
+	if err := first(t.Record(at[1], r.stream), func() error { return t.Synchronize(r.stream) }); err != nil {
 		return 0, err
 	}
 	ms, err := t.Elapsed(at[0], at[1])
-	return float64(ms) * 1000 / float64(n), first(err, t.DestroyEvent(at[0]), t.DestroyEvent(at[1]))
+	return float64(ms) * 1000 / float64(n), first(err,
+		func() error { return t.DestroyEvent(at[0]) },
+		func() error { return t.DestroyEvent(at[1]) })
 }
 
 // BenchmarkEnqueue measures what a small all-reduce costs the host beside the driver's own calls, which do nothing here.
@@ -120,7 +122,9 @@ func BenchmarkEnqueue(b *testing.B) {
 	done := make(chan struct{})
 	onRanks(b, &d, 2, 2, simHalf, Options{}, func(r *rank) error {
 		x := r.tensor(0, colligo.Float32, 0, 256)
-		if err := first(r.put(x, make([]byte, 1024)), r.g.AllReduce(r.ctx, x, colligo.Sum), r.g.Barrier(r.ctx)); err != nil {
+		if err := first(r.put(x, make([]byte, 1024)),
+			func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) },
+			func() error { return r.g.Barrier(r.ctx) }); err != nil {
 			return err
 		}
 		if r.g.Rank() != 0 {

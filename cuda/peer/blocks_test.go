@@ -42,7 +42,11 @@ func (r *rank) blocks(n int, async bool) error {
 		err = r.g.Coalesce(r.ctx, fill)
 	}
 	what := fmt.Sprintf("block of %d async %v", n, async)
-	if err := first(err, r.expect(what, a, sum), r.expect(what, b, roots), r.expect(what, c, own), r.expect(what, e, theirs)); err != nil {
+	if err := first(err,
+		func() error { return r.expect(what, a, sum) },
+		func() error { return r.expect(what, b, roots) },
+		func() error { return r.expect(what, c, own) },
+		func() error { return r.expect(what, e, theirs) }); err != nil {
 		return err
 	}
 	works, err := pg.BatchIsendIrecv(r.ctx, []pg.P2P{{Op: pg.Isend, Tensor: b, Peer: next, Group: r.g},
@@ -51,9 +55,9 @@ func (r *rank) blocks(n int, async bool) error {
 		return err
 	}
 	for _, w := range works {
-		err = first(err, w.Wait(r.ctx))
+		err = first(err, func() error { return w.Wait(r.ctx) })
 	}
-	return first(err, r.g.BarrierOn(r.ctx, a.Device()), r.expect(what, a, roots))
+	return first(err, func() error { return r.g.BarrierOn(r.ctx, a.Device()) }, func() error { return r.expect(what, a, roots) })
 }
 
 func TestBlocks(t *testing.T) {
@@ -88,7 +92,10 @@ func TestLongBlocks(t *testing.T) {
 			d.Blocking = blocking
 			onRanks(t, &d, 2, 2, chainHalf, Options{Memory: rendezvousMemory}, func(r *rank) error {
 				for i, n := range []int{140_000, 140_001, 20} {
-					if err := first(r.blocks(n, i%2 == 1), r.sendRecvs(n, 5*symheap.EagerSlots/4), r.sendRecvs(n, 3), r.oneWay(n, 5*symheap.EagerSlots/4)); err != nil {
+					if err := first(r.blocks(n, i%2 == 1),
+						func() error { return r.sendRecvs(n, 5*symheap.EagerSlots/4) },
+						func() error { return r.sendRecvs(n, 3) },
+						func() error { return r.oneWay(n, 5*symheap.EagerSlots/4) }); err != nil {
 						return err
 					}
 				}

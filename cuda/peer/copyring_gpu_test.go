@@ -22,7 +22,11 @@ func TestGPUCopyRings(t *testing.T) {
 				onRanks(t, d, size, n, gpuHalf, o, func(r *rank) error {
 					for _, n := range []int{1 << 14, 1<<20 + 1, 1<<17 + 3, 1 << 16, 1 << 20} {
 						sum := trial{dtype: colligo.Float32, op: colligo.Sum, count: 3 * n, async: n%2 == 1}
-						if err := first(r.allReduce(sum), r.moves(n), r.lists(n), r.gathersInPlace(n), r.gathersOne(n)); err != nil {
+						if err := first(r.allReduce(sum),
+							func() error { return r.moves(n) },
+							func() error { return r.lists(n) },
+							func() error { return r.gathersInPlace(n) },
+							func() error { return r.gathersOne(n) }); err != nil {
 							return err
 						}
 					}

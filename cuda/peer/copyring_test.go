@@ -30,7 +30,10 @@ func TestCopyRingMoves(t *testing.T) {
 			}
 			onSim(t, size, o, func(r *rank) error {
 				for _, n := range []int{0, 1, 2047, 2048, 2049, 5000, 30_000} {
-					if err := first(r.moves(n), r.lists(n), r.gathersInPlace(n), r.gathersOne(n)); err != nil {
+					if err := first(r.moves(n),
+						func() error { return r.lists(n) },
+						func() error { return r.gathersInPlace(n) },
+						func() error { return r.gathersOne(n) }); err != nil {
 						return err
 					}
 				}
@@ -155,9 +158,9 @@ func (r *rank) turned(n int) error {
 	own := values(colligo.Int32, colligo.KindSum, me, n)
 	want := bytes.Repeat(own, size)
 	run := func() error {
-		return first(r.g.AllGatherIntoTensor(r.ctx, all, in), r.g.AllToAllSingle(r.ctx, out, all, nil, nil))
+		return first(r.g.AllGatherIntoTensor(r.ctx, all, in), func() error { return r.g.AllToAllSingle(r.ctx, out, all, nil, nil) })
 	}
-	return first(r.tryCaptured(3, in, own, out, want, run), r.try("after the replays", in, own, out, want, run))
+	return first(r.tryCaptured(3, in, own, out, want, run), func() error { return r.try("after the replays", in, own, out, want, run) })
 }
 
 // TestCopyDirect takes copies into registered outputs, and from graphs.
@@ -173,7 +176,10 @@ func TestCopyDirect(t *testing.T) {
 					return err
 				}
 				for _, n := range []int{0, 1, 2047, 2048, 2052, 30_000, 5000} {
-					if err := first(r.moves(n), r.lists(n), r.gathersInPlace(n), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {
+					if err := first(r.moves(n),
+						func() error { return r.lists(n) },
+						func() error { return r.gathersInPlace(n) },
+						func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}) }); err != nil {
 						return err
 					}
 				}
@@ -247,7 +253,8 @@ func TestCopyRingEnds(t *testing.T) {
 			})
 			onRanks(t, sim.Driver(), 3, 3, simHalf, small(CopyRing), func(r *rank) error {
 				x, out := r.tensor(0, colligo.Float32, 0, 50_000), r.tensor(1, colligo.Float32, 0, 150_000)
-				if err := first(r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum)); err != nil {
+				if err := first(r.put(x, make([]byte, x.Size())),
+					func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) }); err != nil {
 					return err
 				}
 				for i := 0; ; i++ {

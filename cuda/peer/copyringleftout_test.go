@@ -147,7 +147,9 @@ func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *engines)) error {
 	if _, err := r.register(); err != nil {
 		return err
 	}
-	if err := first(r.put(r.tensor(0, colligo.Float32, 0, 120_000), make([]byte, 480_000)), sum(120_000), sum(20_000)); err != nil {
+	if err := first(r.put(r.tensor(0, colligo.Float32, 0, 120_000), make([]byte, 480_000)),
+		func() error { return sum(120_000) },
+		func() error { return sum(20_000) }); err != nil {
 		return err
 	}
 	of, err := pg.BackendOf(r.ctx, r.g, r.device.Place())
@@ -162,7 +164,7 @@ func (r *rank) deafRing(x *deaf, leave func(*deaf, *rank, *engines)) error {
 	leave(x, r, &b.engines)
 	x.Unlock()
 	for range 3 {
-		if err := first(sum(20_000), sum(120_000), sum(20_000)); err != nil {
+		if err := first(sum(20_000), func() error { return sum(120_000) }, func() error { return sum(20_000) }); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,9 @@ func TestCopyRingOverSentinel(t *testing.T) {
 // sentinelAndRings moves by the sentinel protocol, by a ring whose parts have so many bytes, and by the sentinel protocol.
 func (r *rank) sentinelAndRings(part int) error {
 	for i := range 2 {
-		if err := first(r.byAllSentinel(i), r.gathersInPlace(part/4), r.byAllSentinel(i+1)); err != nil {
+		if err := first(r.byAllSentinel(i),
+			func() error { return r.gathersInPlace(part / 4) },
+			func() error { return r.byAllSentinel(i + 1) }); err != nil {
 			return err
 		}
 	}
@@ -57,7 +59,8 @@ func (r *rank) sentinelAndRings(part int) error {
 // byAllSentinel sums and broadcasts so much that all slots of all warps are used.
 func (r *rank) byAllSentinel(root int) error {
 	const n = 500_000
-	return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.broadcastBytes(n, 0, root%r.g.Size()))
+	return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}),
+		func() error { return r.broadcastBytes(n, 0, root%r.g.Size()) })
 }
 
 // TestCopyRingLeavesSentinelFilled leaves out the kernel that clears sentinel memory behind a ring, and expects that to be noticed.

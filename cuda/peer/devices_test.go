@@ -36,7 +36,8 @@ func TestUnlikeDevices(t *testing.T) {
 	round := l.LL128Slot / ptx.LL128Chunk * ptx.LL128Data / 4
 	onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 2, 2, simHalf, o, func(r *rank) error {
 		for _, n := range []int{5 * round / 2, 300, 2*round + 1} {
-			if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.broadcasts(n)); err != nil {
+			if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}),
+				func() error { return r.broadcasts(n) }); err != nil {
 				return err
 			}
 		}

@@ -100,7 +100,9 @@ func (r *rank) otherMessage(c otherMessage) error {
 	}
 	if r.g.Rank() == 0 {
 		x := r.tensor(0, c.dtype, 0, c.sent)
-		return first(r.put(x, make([]byte, x.Size())), r.g.Send(r.ctx, x, 1, c.tag), r.failed(c.text))
+		return first(r.put(x, make([]byte, x.Size())),
+			func() error { return r.g.Send(r.ctx, x, 1, c.tag) },
+			func() error { return r.failed(c.text) })
 	}
 	x := r.tensor(0, colligo.Float32, 0, c.received)
 	if err := r.put(x, make([]byte, x.Size())); err != nil {
@@ -119,7 +121,7 @@ func TestEagerLeavesNothingOut(t *testing.T) {
 	t.Parallel()
 	missesEach(t, Options{Memory: rendezvousMemory, Timeout: 5 * time.Second}, func(r *rank, random *rand.Rand) error {
 		x := r.tensor(0, colligo.Float32, 0, 5000)
-		if err := first(r.put(x, make([]byte, x.Size())), r.g.Broadcast(r.ctx, x, 0)); err != nil {
+		if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.g.Broadcast(r.ctx, x, 0) }); err != nil {
 			return err
 		}
 		for range 10 {
@@ -147,6 +149,6 @@ func TestAnyPeer(t *testing.T) {
 		if err == nil {
 			return errors.New("a receive from any rank went through")
 		}
-		return first(contains(err, "give the source"), r.eager(10))
+		return first(contains(err, "give the source"), func() error { return r.eager(10) })
 	})
 }

@@ -20,10 +20,13 @@ func (r *rank) evens(n, shift int) error {
 	}
 	in, all, out := r.tensor(0, d, shift, n), r.tensor(0, d, shift, n*size), r.tensor(1, d, shift, n*size)
 	inside := out.Slice(me*n, me*n+n)
-	return first(
-		r.try("all_gather", in, part(me), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) }),
-		r.try("all_gather in place", inside, part(me), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, inside) }),
-		r.try("all_to_all", all, mine, out, theirs, func() error { return r.g.AllToAllSingle(r.ctx, out, all, nil, nil) }))
+	return first(r.try("all_gather", in, part(me), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) }),
+		func() error {
+			return r.try("all_gather in place", inside, part(me), out, whole, func() error { return r.g.AllGatherIntoTensor(r.ctx, out, inside) })
+		},
+		func() error {
+			return r.try("all_to_all", all, mine, out, theirs, func() error { return r.g.AllToAllSingle(r.ctx, out, all, nil, nil) })
+		})
 }
 
 // evenSums checks reduce_scatter so, of some lines of each type.
@@ -59,7 +62,7 @@ func TestEven(t *testing.T) {
 				d, launched := spied(simulated(t, size, reduction{colligo.BFloat16, colligo.KindSum}).Driver())
 				onRanks(t, d, size, size, simHalf, small(LL), func(r *rank) error {
 					at := shift(r.g.Rank())
-					if err := first(r.evenSums(1, at, sums...), r.g.Barrier(r.ctx)); err != nil {
+					if err := first(r.evenSums(1, at, sums...), func() error { return r.g.Barrier(r.ctx) }); err != nil {
 						return err
 					}
 					if r.g.Rank() == 0 {
@@ -69,7 +72,7 @@ func TestEven(t *testing.T) {
 						return err
 					}
 					for _, lines := range []int{1, 7, 64, 500} {
-						if err := first(r.evens(4*lines, at), r.evenSums(lines, at, sums...)); err != nil {
+						if err := first(r.evens(4*lines, at), func() error { return r.evenSums(lines, at, sums...) }); err != nil {
 							return err
 						}
 					}
@@ -92,7 +95,8 @@ func TestGPUEven(t *testing.T) {
 			onRanks(t, d, size, n, gpuHalf, Options{}, func(r *rank) error {
 				for _, lines := range []int{1, 33, 1000, 4096, 20_000} {
 					for _, shift := range []int{0, r.g.Rank() % 2} {
-						if err := first(r.evens(4*lines, shift), r.evenSums(lines, shift, trial{dtype: colligo.Float32, op: colligo.Sum})); err != nil {
+						if err := first(r.evens(4*lines, shift),
+							func() error { return r.evenSums(lines, shift, trial{dtype: colligo.Float32, op: colligo.Sum}) }); err != nil {
 							return err
 						}
 					}

@@ -35,7 +35,8 @@ func TestExplain(t *testing.T) {
 						return err
 					}
 					launched.clear()
-					if err := first(r.g.Barrier(r.ctx), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {
+					if err := first(r.g.Barrier(r.ctx),
+						func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}) }); err != nil {
 						return err
 					}
 					if !launched.has(by[c.Algorithm]) {

@@ -36,7 +36,7 @@ func TestMissingRank(t *testing.T) {
 // missing is a rank of a group in which rank 1 leaves the second sum out.
 func (r *rank) missing() error {
 	x := r.tensor(0, colligo.Float32, 0, 50_000)
-	if err := first(r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum)); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) }); err != nil {
 		return err
 	}
 	if r.g.Rank() == 1 {
@@ -159,20 +159,19 @@ func TestAskedWhileFull(t *testing.T) {
 		ended := r.full(x)
 		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 		defer cancel()
-		err := first(
-			soon("IsCompleted", func() error {
-				if w.IsCompleted() {
-					return errors.New("it is over")
-				}
-				return nil
-			}),
-			soon("Synchronize", func() error {
+		err := first(soon("IsCompleted", func() error {
+			if w.IsCompleted() {
+				return errors.New("it is over")
+			}
+			return nil
+		}), func() error {
+			return soon("Synchronize", func() error {
 				if err := w.Synchronize(ctx); !errors.Is(err, context.DeadlineExceeded) {
 					return fmt.Errorf("not the context's end: %w", err)
 				}
 				return nil
-			}),
-			soon("Wait", func() error { return w.Wait(OnStream(ctx, 0)) }))
+			})
+		}, func() error { return soon("Wait", func() error { return w.Wait(OnStream(ctx, 0)) }) })
 		r.g.Abort(errors.New("seen enough"))
 		<-ended
 		return err
@@ -190,20 +189,22 @@ func TestClosedWhileRead(t *testing.T) {
 		}
 		closed := make(chan error, 1)
 		early := false
-		err = first(r.put(x, make([]byte, x.Size())), b.(*backend).Read(r.ctx, x, func([]byte) bool {
-			go func() { closed <- r.g.Close() }()
-			select {
-			case err := <-closed:
-				early = true
-				closed <- err
-			case <-time.After(500 * time.Millisecond):
-			}
-			return true
-		}))
+		err = first(r.put(x, make([]byte, x.Size())), func() error {
+			return b.(*backend).Read(r.ctx, x, func([]byte) bool {
+				go func() { closed <- r.g.Close() }()
+				select {
+				case err := <-closed:
+					early = true
+					closed <- err
+				case <-time.After(500 * time.Millisecond):
+				}
+				return true
+			})
+		})
 		if early {
 			err = errors.New("the group was closed under a reader")
 		}
-		return first(err, <-closed)
+		return first(err, func() error { return <-closed })
 	})
 }
 
@@ -284,22 +285,24 @@ func (r *rank) failedLate(closing bool) error {
 	word := (*uint32)(unsafe.Pointer(&r.host.Bytes[0]))
 	atomic.StoreUint32(word, 0)
 	x := r.tensor(0, colligo.Float32, 0, 100_000)
-	err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
+	err = first(t.Wait32(r.stream, r.host.Device, 1), func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) })
 	r.g.Abort(errors.New("out of luck"))
 	time.AfterFunc(streamorder.Patience+2*time.Second, func() { atomic.StoreUint32(word, 1) })
 	if closing {
 		time.Sleep(streamorder.Patience + time.Second)
-		err = first(err, r.g.Close())
+		err = first(err, r.g.Close)
 	}
-	return first(err, soon("the stream", func() error {
-		t, err := r.device.Enter()
-		if err != nil {
+	return first(err, func() error {
+		return soon("the stream", func() error {
+			t, err := r.device.Enter()
+			if err != nil {
+				return err
+			}
+			defer t.Leave()
+			for done := false; !done && err == nil; time.Sleep(time.Millisecond) {
+				done, err = t.StreamDone(r.stream)
+			}
 			return err
-		}
-		defer t.Leave()
-		for done := false; !done && err == nil; time.Sleep(time.Millisecond) {
-			done, err = t.StreamDone(r.stream)
-		}
-		return err
-	}))
+		})
+	})
 }

@@ -81,11 +81,15 @@ func TestFusedGathers(t *testing.T) {
 	t.Parallel()
 	moveBehind(t, fewer(2, 3, 5), func(r *rank) error {
 		for _, n := range []int{8 << 10, 2048, 5004, 5000, 20_000} {
-			if err := first(r.gathersInPlace(n), r.gathers(n, 4*(n%8))); err != nil {
+			if err := first(r.gathersInPlace(n), func() error { return r.gathers(n, 4*(n%8)) }); err != nil {
 				return err
 			}
 		}
-		return first(r.moves(3000), r.moves(20_000), r.lists(3000), r.swapped(20_004), r.swapped(40_964))
+		return first(r.moves(3000),
+			func() error { return r.moves(20_000) },
+			func() error { return r.lists(3000) },
+			func() error { return r.swapped(20_004) },
+			func() error { return r.swapped(40_964) })
 	})
 }
 
@@ -108,7 +112,7 @@ func moveBehind(t *testing.T, sizes []int, f func(r *rank) error) {
 
 // forgets has a spy forget what was launched while the group was opened.
 func (r *rank) forgets(launched *spy) error {
-	if err := first(r.broadcastBytes(100, 0, 0), r.g.Barrier(r.ctx)); err != nil {
+	if err := first(r.broadcastBytes(100, 0, 0), func() error { return r.g.Barrier(r.ctx) }); err != nil {
 		return err
 	}
 	launched.clear()
@@ -144,7 +148,7 @@ func TestFusedBroadcasts(t *testing.T) {
 	moveBehind(t, fewer(2, 3, 4, 8), func(r *rank) error {
 		size := r.g.Size()
 		for i, n := range []int{40_000, 61_440, 61_441, 500, 10_241, 163_841, 20_480} {
-			if err := first(r.broadcastBytes(n, 16*(i%2), i%size), r.broadcastBytes(n, i, (i+1)%size)); err != nil {
+			if err := first(r.broadcastBytes(n, 16*(i%2), i%size), func() error { return r.broadcastBytes(n, i, (i+1)%size) }); err != nil {
 				return err
 			}
 		}
@@ -162,7 +166,9 @@ func TestFusedReduces(t *testing.T) {
 			d, launched := spied(simulated(t, size).Driver())
 			onRanks(t, d, size, size, simHalf, fusing(size, 2, 20<<10), func(r *rank) error {
 				for _, n := range []int{40_000, 15_361, 15_360, 2048, 500, 20_484} {
-					if err := first(r.reduces(colligo.Float32, n), r.averages(n, 0), r.averages(n, 4)); err != nil {
+					if err := first(r.reduces(colligo.Float32, n),
+						func() error { return r.averages(n, 0) },
+						func() error { return r.averages(n, 4) }); err != nil {
 						return err
 					}
 				}
@@ -225,7 +231,8 @@ func TestFusedUnwatched(t *testing.T) {
 // unseenSums sums, gathers and broadcasts, some of it in a graph.
 func (r *rank) unseenSums(random *rand.Rand) error {
 	x := r.tensor(0, colligo.Float32, 0, 120_000)
-	if err := first(r.put(x, make([]byte, x.Size())), r.put(r.tensor(1, colligo.Float32, 0, 120_000), make([]byte, x.Size()))); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())),
+		func() error { return r.put(r.tensor(1, colligo.Float32, 0, 120_000), make([]byte, x.Size())) }); err != nil {
 		return err
 	}
 	some := func(n int) error {
@@ -238,7 +245,11 @@ func (r *rank) unseenSums(random *rand.Rand) error {
 		return nil
 	}
 	for _, n := range []int{6000, 20_000, 50_000} {
-		if err := first(r.anyCall(0, 0, n), r.anyCall(2, 0, n), r.anyCall(3, 0, n), r.anyCall(4, 0, n), r.anyCall(7, 0, n)); err != nil {
+		if err := first(r.anyCall(0, 0, n),
+			func() error { return r.anyCall(2, 0, n) },
+			func() error { return r.anyCall(3, 0, n) },
+			func() error { return r.anyCall(4, 0, n) },
+			func() error { return r.anyCall(7, 0, n) }); err != nil {
 			return err
 		}
 	}
@@ -250,11 +261,15 @@ func (r *rank) unseenSums(random *rand.Rand) error {
 		return err
 	}
 	for range 3 {
-		if err := first(some(4), r.launch(graph), r.launch(graph), some(2), r.launch(graph)); err != nil {
+		if err := first(some(4),
+			func() error { return r.launch(graph) },
+			func() error { return r.launch(graph) },
+			func() error { return some(2) },
+			func() error { return r.launch(graph) }); err != nil {
 			return err
 		}
 	}
-	return first(r.synchronize(), r.giveBack(graph))
+	return first(r.synchronize(), func() error { return r.giveBack(graph) })
 }
 
 // TestFusedLeavesNothingOut leaves out each wait, of streams and of the kernel, and expects the simulator to find that something is
@@ -292,8 +307,10 @@ func TestFusedSerial(t *testing.T) {
 			other.Blocking = what == "blocking"
 			drivers := []*cuda.Driver{d, &other, sim.Process().Driver()}
 			onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, 3, devices, simHalf, fusing(3, 2, 0), func(r *rank) error {
-				return first(r.forgets(launched), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 50_000}), r.gathers(6000, 0),
-					r.broadcastBytes(50_000, 0, 1))
+				return first(r.forgets(launched),
+					func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 50_000}) },
+					func() error { return r.gathers(6000, 0) },
+					func() error { return r.broadcastBytes(50_000, 0, 1) })
 			})
 			require.True(t, launched.has(ptx.AllReduceSentinel))
 			require.True(t, launched.has(ptx.BroadcastSentinel))
@@ -373,7 +390,18 @@ func TestGPUFused(t *testing.T) {
 							return err
 						}
 					}
-					return first(r.broadcastBytes(50_000_001, 0, 1), r.broadcastBytes(3_000_000, 5, 0), r.broadcastGraph(10_000_000), r.gathersInPlace(1<<20), r.swapped(3_000_000), r.reduces(colligo.Float32, 3_000_001), r.averages(2_000_000, 0), r.averages(500_000, 1), r.gathers(2_000_000, 0), r.gathers(1_000_000, 1), r.replayed(4_000_000), r.replayed(2_000_001))
+					return first(r.broadcastBytes(50_000_001, 0, 1),
+						func() error { return r.broadcastBytes(3_000_000, 5, 0) },
+						func() error { return r.broadcastGraph(10_000_000) },
+						func() error { return r.gathersInPlace(1 << 20) },
+						func() error { return r.swapped(3_000_000) },
+						func() error { return r.reduces(colligo.Float32, 3_000_001) },
+						func() error { return r.averages(2_000_000, 0) },
+						func() error { return r.averages(500_000, 1) },
+						func() error { return r.gathers(2_000_000, 0) },
+						func() error { return r.gathers(1_000_000, 1) },
+						func() error { return r.replayed(4_000_000) },
+						func() error { return r.replayed(2_000_001) })
 				})
 			})
 		}

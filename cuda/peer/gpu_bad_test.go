@@ -18,7 +18,7 @@ import (
 func TestGPURefusals(t *testing.T) {
 	d, n := gpus(t)
 	onRanks(t, d, 2, n, simHalf, Options{}, func(r *rank) error {
-		return first(r.refusals(n), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100}))
+		return first(r.refusals(n), func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 100}) })
 	})
 }
 

@@ -116,8 +116,14 @@ func gpuRank(r *rank) error {
 		return err
 	}
 	for _, n := range []int{0, 1, 5, 1000, 1 << 14, 1<<17 + 3, 1<<20 + 1} {
-		if err := first(r.moves(n), r.lists(n), r.reduces(colligo.Float32, n), r.reduces(colligo.BFloat16, n), r.pairs(n),
-			r.splits(n), r.folds(colligo.Float32, colligo.Sum, n), r.folds(colligo.BFloat16, colligo.PremulSum(0.5), n)); err != nil {
+		if err := first(r.moves(n),
+			func() error { return r.lists(n) },
+			func() error { return r.reduces(colligo.Float32, n) },
+			func() error { return r.reduces(colligo.BFloat16, n) },
+			func() error { return r.pairs(n) },
+			func() error { return r.splits(n) },
+			func() error { return r.folds(colligo.Float32, colligo.Sum, n) },
+			func() error { return r.folds(colligo.BFloat16, colligo.PremulSum(0.5), n) }); err != nil {
 			return err
 		}
 	}
@@ -214,7 +220,8 @@ func TestGPUChild(t *testing.T) {
 // once sums once and says when the sum was there.
 func (r *rank) once() error {
 	x := r.tensor(0, colligo.Float32, 0, 1<<20)
-	if err := first(r.put(x, make([]byte, x.Size())), r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())),
+		func() error { return r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx) }); err != nil {
 		return err
 	}
 	fmt.Println(firstDone, time.Now().UnixNano())
@@ -265,5 +272,8 @@ func sharedRank(r *rank) error {
 			return err
 		}
 	}
-	return first(r.moves(1000), r.lists(1000), r.reduces(colligo.Float32, 1<<17+3), r.eager(1000))
+	return first(r.moves(1000),
+		func() error { return r.lists(1000) },
+		func() error { return r.reduces(colligo.Float32, 1<<17+3) },
+		func() error { return r.eager(1000) })
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -29,7 +30,7 @@ func (r *rank) replayed(n int) error {
 	}
 	graph, err := r.captured(func() error {
 		w := r.g.AllReduceAsync(r.ctx, x, colligo.Max)
-		return first(w.Wait(r.ctx), once(), once())
+		return first(w.Wait(r.ctx), once, once)
 	})
 	if err != nil {
 		return err
@@ -74,7 +75,10 @@ func TestGraph(t *testing.T) {
 	for _, algorithm := range []Algorithm{LL, LLTwoShot, Tiles, CopyRing, Fused} {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 3, small(algorithm), func(r *rank) error { return first(r.replayed(5000), r.replayed(30_000)) },
+			onSim(t, 3, small(algorithm), func(r *rank) error {
+				return first(r.replayed(5000),
+					func() error { return r.replayed(30_000) })
+			},
 				reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
@@ -153,7 +157,7 @@ func TestEagerRules(t *testing.T) {
 				return err
 			}
 			launched.clear()
-			if err := first(r.g.Barrier(r.ctx), c.call()); err != nil {
+			if err := first(r.g.Barrier(r.ctx), c.call); err != nil {
 				return err
 			}
 			if launched.has(c.not) {
@@ -197,7 +201,9 @@ func TestCaptureFirst(t *testing.T) {
 // besideCapture runs f in a goroutine while another stream is captured, by a graph that minds what other threads do.
 func (r *rank) besideCapture(f func(r *rank, x colligo.Tensor) error) error {
 	x := r.tensor(0, colligo.Float32, 0, 1000)
-	if err := first(r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum), r.synchronize()); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())),
+		func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) },
+		r.synchronize); err != nil {
 		return err
 	}
 	t, err := r.device.Enter()
@@ -253,10 +259,10 @@ func TestBesideCapture(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return first(r.g.AllReduce(r.ctx, x, colligo.Sum), w.Close())
+			return first(r.g.AllReduce(r.ctx, x, colligo.Sum), w.Close)
 		},
 		"close": func(r *rank, x colligo.Tensor) error {
-			return first(r.g.AllReduce(r.ctx, x, colligo.Sum), r.g.Close())
+			return first(r.g.AllReduce(r.ctx, x, colligo.Sum), r.g.Close)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +309,10 @@ func TestCaptureBetween(t *testing.T) {
 
 func (r *rank) captureBetween(legacy bool) error {
 	x, y := r.tensor(0, colligo.Float32, 0, 40_000), r.tensor(1, colligo.Float32, 0, 40_000)
-	if err := first(r.put(y, make([]byte, y.Size())), r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum), r.synchronize()); err != nil {
+	if err := first(r.put(y, make([]byte, y.Size())),
+		func() error { return r.put(x, make([]byte, x.Size())) },
+		func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) },
+		r.synchronize); err != nil {
 		return err
 	}
 	t, err := r.device.Enter()
@@ -322,14 +331,14 @@ func (r *rank) captureBetween(legacy bool) error {
 		return err
 	}
 	for range 4 {
-		err = first(err, r.g.AllReduce(OnStream(r.ctx, before), x, colligo.Sum))
+		err = first(err, func() error { return r.g.AllReduce(OnStream(r.ctx, before), x, colligo.Sum) })
 	}
 	graph, err2 := r.captured(func() error {
-		return first(r.g.AllReduce(r.ctx, x, colligo.Sum), r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx))
+		return first(r.g.AllReduce(r.ctx, x, colligo.Sum), func() error { return r.g.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx) })
 	})
-	err = first(err, err2)
+	err = cmp.Or(err, err2)
 	for range 4 {
-		err = first(err, r.g.AllReduce(OnStream(r.ctx, after), y, colligo.Sum))
+		err = first(err, func() error { return r.g.AllReduce(OnStream(r.ctx, after), y, colligo.Sum) })
 	}
 	err = errors.Join(err, t.Synchronize(after), t.Synchronize(before), t.DestroyGraph(graph), r.g.Close(), t.DestroyStream(after))
 	if !legacy {

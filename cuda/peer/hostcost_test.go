@@ -144,7 +144,7 @@ func benchmarkOps(b *testing.B, r pg.RecorderOptions) {
 	}
 	defer together((*rank).close)
 	for _, o := range hostOps() {
-		together(func(r *rank) error { return first(o.call(r.ctx, r), r.g.Barrier(r.ctx)) }) // loads code
+		together(func(r *rank) error { return first(o.call(r.ctx, r), func() error { return r.g.Barrier(r.ctx) }) }) // loads code
 	}
 	driver.quiet.Store(true)
 	driver.context.Store(uintptr(ranks[0].device.Context()))

@@ -42,7 +42,7 @@ func TestPace(t *testing.T) {
 			o := Options{Memory: 24 << 20, launch: paces[i],
 				Rules: []Rule{{Coll: plan.AllReduce, Algorithm: LL, Blocks: 64, Threads: 256}}}
 			onRanks(t, &d, 2, 1, simHalf, o, func(r *rank) error {
-				if err := first(r.byGraph(&graphs, 100, c.small), r.byGraph(&graphs, 16<<10, c.large)); err != nil {
+				if err := first(r.byGraph(&graphs, 100, c.small), func() error { return r.byGraph(&graphs, 16<<10, c.large) }); err != nil {
 					return err
 				}
 				return r.replayed(16 << 10)

@@ -92,7 +92,7 @@ func TestUnregisteredAfterUnmapping(t *testing.T) {
 				} else {
 					err = nil
 				}
-				return first(err, t.Free(at), r.summed())
+				return first(err, func() error { return t.Free(at) }, r.summed)
 			})
 		})
 	}
@@ -110,7 +110,7 @@ func TestTwoDevicesLeft(t *testing.T) {
 			return err
 		}
 		defer func() { err = errors.Join(err, other.close()) }()
-		return first(r.summed(), other.summed())
+		return first(r.summed(), other.summed)
 	})
 }
 

@@ -76,7 +76,8 @@ func TestLL128ChainRounds(t *testing.T) {
 			o, round := byLL128(t, size, 3)
 			onRanks(t, simulated(t, size).Driver(), size, size, chainHalf, o, func(r *rank) error {
 				for i, n := range []int{round - 1, round, round + 1, 2 * round, 100, 2*round + 481, 3 * round, 3*round + 1, 4*round + 5000, 480} {
-					if err := first(r.broadcastBytes(n, i, i%size), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 8})); err != nil {
+					if err := first(r.broadcastBytes(n, i, i%size),
+						func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 8}) }); err != nil {
 						return err
 					}
 				}
@@ -94,7 +95,7 @@ func TestLL128ChainNumbersWrap(t *testing.T) {
 			t.Parallel()
 			o, round := byLL128(t, 3, 4)
 			onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, o, func(r *rank) error {
-				if err := first(r.broadcastBytes(1, 0, 0), r.numbered(^left)); err != nil {
+				if err := first(r.broadcastBytes(1, 0, 0), func() error { return r.numbered(^left) }); err != nil {
 					return err
 				}
 				for i, n := range []int{7, 2*round - 1, 300, 3 * round, 121} {
@@ -128,7 +129,7 @@ func TestLL128ChainUnwatched(t *testing.T) {
 
 func (r *rank) unseenLL128(random *rand.Rand, round int) error {
 	x := r.tensor(0, colligo.Float32, 0, chainHalf/4-2*margin)
-	if err := first(r.put(x, make([]byte, x.Size())), r.anyLL128(random, round, 30), r.synchronize()); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.anyLL128(random, round, 30) }, r.synchronize); err != nil {
 		return err
 	}
 	graph, err := r.captured(func() error { return r.anyLL128(random, round, 5) })
@@ -136,11 +137,14 @@ func (r *rank) unseenLL128(random *rand.Rand, round int) error {
 		return err
 	}
 	for range 3 {
-		if err := first(r.launch(graph), r.anyLL128(random, round, 3), r.launch(graph), r.launch(graph)); err != nil {
+		if err := first(r.launch(graph),
+			func() error { return r.anyLL128(random, round, 3) },
+			func() error { return r.launch(graph) },
+			func() error { return r.launch(graph) }); err != nil {
 			return err
 		}
 	}
-	return first(r.broadcastBytes(3*round-7, 1, 1), r.giveBack(graph))
+	return first(r.broadcastBytes(3*round-7, 1, 1), func() error { return r.giveBack(graph) })
 }
 
 // anyLL128 calls some operations, equal on all ranks, two of three of them broadcasts.
@@ -248,7 +252,8 @@ func TestGPULL128Chain(t *testing.T) {
 func (r *rank) ll128Chains() error {
 	for i, n := range []int{1, 120, 481, 5000, 100_003, 262_144, 1 << 20, 3<<20 + 5, 20<<20 + 1, 7} {
 		for root := range r.g.Size() {
-			if err := first(r.broadcastBytes(n, (16*root+i)%32, root), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 64})); err != nil {
+			if err := first(r.broadcastBytes(n, (16*root+i)%32, root),
+				func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 64}) }); err != nil {
 				return err
 			}
 		}
@@ -263,7 +268,9 @@ func (r *rank) broadcastGraph(n int) error {
 	run := func() error {
 		err := r.g.Broadcast(r.ctx, x, 1)
 		for root := range r.g.Size() {
-			err = first(err, r.g.Broadcast(r.ctx, x, root), r.g.Broadcast(r.ctx, x.Slice(0, n/3), root))
+			err = first(err,
+				func() error { return r.g.Broadcast(r.ctx, x, root) },
+				func() error { return r.g.Broadcast(r.ctx, x.Slice(0, n/3), root) })
 		}
 		return err
 	}

@@ -62,14 +62,16 @@ func TestApartByNCCL(t *testing.T) {
 	t.Parallel()
 	lines, library := carried(t, 3, everyone, func(*ncclsim.Sim) {}, func(r *rank) error {
 		for _, n := range []int{0, 1, 1001} {
-			if err := first(r.everything(n), r.blocks(n, false), r.blocks(n, true)); err != nil {
+			if err := first(r.everything(n),
+				func() error { return r.blocks(n, false) },
+				func() error { return r.blocks(n, true) }); err != nil {
 				return err
 			}
 		}
 		if err := r.lacking(500); err != nil {
 			return err
 		}
-		return first(r.everything(17), r.bothWays(false), r.bothWays(true))
+		return first(r.everything(17), func() error { return r.bothWays(false) }, func() error { return r.bothWays(true) })
 	})
 	require.Len(t, lines, 1, "it is said once")
 	require.Contains(t, lines[0], "level=WARN")
@@ -93,7 +95,7 @@ func TestApartRegistered(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return first(r.lacking(100), m.Close())
+		return first(r.lacking(100), m.Close)
 	})
 }
 
@@ -103,7 +105,7 @@ func TestApartFails(t *testing.T) {
 	var library *ncclsim.Sim
 	carried(t, 2, everyone, func(s *ncclsim.Sim) { library = s }, func(r *rank) error {
 		c := trial{dtype: colligo.Float32, op: colligo.Sum, count: 10}
-		if err := first(r.allReduce(c), r.lacking(10)); err != nil {
+		if err := first(r.allReduce(c), func() error { return r.lacking(10) }); err != nil {
 			return err
 		}
 		if r.g.Rank() == 1 {
@@ -150,7 +152,7 @@ func (r *rank) bothWays(async bool) error {
 	d, size, me := colligo.Int32, r.g.Size(), r.g.Rank()
 	a, b, got := r.tensor(0, d, 0, n), r.tensor(0, d, n+2*margin/4, n), r.tensor(1, d, 0, n)
 	fill := func(x colligo.Tensor, v byte) error { return r.put(x, bytes.Repeat([]byte{v, 0, 0, 0}, n)) }
-	if err := first(fill(a, 1), fill(b, byte(me+1)), fill(got, 0)); err != nil {
+	if err := first(fill(a, 1), func() error { return fill(b, byte(me+1)) }, func() error { return fill(got, 0) }); err != nil {
 		return err
 	}
 	calls := func(k *pg.Batch) error {
@@ -169,7 +171,9 @@ func (r *rank) bothWays(async bool) error {
 		return err
 	}
 	return first(r.expect("reductions of a block", a, bytes.Repeat([]byte{byte(size * size), 0, 0, 0}, n)),
-		r.expect("its message", got, bytes.Repeat([]byte{byte((me+size-1)%size + 1), 0, 0, 0}, n)))
+		func() error {
+			return r.expect("its message", got, bytes.Repeat([]byte{byte((me+size-1)%size + 1), 0, 0, 0}, n))
+		})
 }
 
 // TestApartWithoutNCCL stages on all ranks where one has no library, has another one, or is refused.
@@ -214,11 +218,14 @@ var hosts = flag.Bool("peer.hosts", false, "with peer.child: believe to be on a 
 // apartRank is what each rank of a test of NCCL on devices does.
 func apartRank(r *rank) error {
 	for _, n := range []int{0, 1, 1000, 1<<17 + 3} {
-		if err := first(r.everything(n), r.blocks(min(n, 8000), n%2 == 1)); err != nil {
+		if err := first(r.everything(n), func() error { return r.blocks(min(n, 8000), n%2 == 1) }); err != nil {
 			return err
 		}
 	}
-	return first(r.lacking(500), r.bothWays(false), r.bothWays(true), r.everything(17))
+	return first(r.lacking(500),
+		func() error { return r.bothWays(false) },
+		func() error { return r.bothWays(true) },
+		func() error { return r.everything(17) })
 }
 
 // TestGPUApartByNCCL has the machine's NCCL carry the collectives of ranks in processes of their own, which take themselves to be on

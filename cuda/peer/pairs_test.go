@@ -15,15 +15,18 @@ func (r *rank) eager(n int) error {
 	own, theirs := values(d, colligo.KindSum, me, n), values(d, colligo.KindSum, prev, n)
 	if err := r.try(fmt.Sprintf("send of %d", n), out, own, in, theirs, func() error {
 		s, v := r.g.SendAsync(r.ctx, out, next, 0), r.g.RecvAsync(r.ctx, in, prev, 0)
-		return first(s.Wait(r.ctx), v.Wait(r.ctx), s.Synchronize(r.ctx), v.Synchronize(r.ctx))
+		return first(s.Wait(r.ctx),
+			func() error { return v.Wait(r.ctx) },
+			func() error { return s.Synchronize(r.ctx) },
+			func() error { return v.Synchronize(r.ctx) })
 	}); err != nil {
 		return err
 	}
 	return r.try(fmt.Sprintf("blocking send of %d", n), out, own, in, theirs, func() error {
 		if me == 0 {
-			return first(r.g.Send(r.ctx, out, next, 0), r.g.Recv(r.ctx, in, prev, 0))
+			return first(r.g.Send(r.ctx, out, next, 0), func() error { return r.g.Recv(r.ctx, in, prev, 0) })
 		}
-		return first(r.g.Recv(r.ctx, in, prev, 0), r.g.Send(r.ctx, out, next, 0))
+		return first(r.g.Recv(r.ctx, in, prev, 0), func() error { return r.g.Send(r.ctx, out, next, 0) })
 	})
 }
 

@@ -36,7 +36,9 @@ func TestProcesses(t *testing.T) {
 			}
 			onDrivers(t, func(rank int) *cuda.Driver { return drivers[rank] }, c.size, c.devices, simHalf, small(CopyRing), func(r *rank) error {
 				for _, n := range []int{7, 5000, 60_000} {
-					if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.moves(n), r.eager(n)); err != nil {
+					if err := first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}),
+						func() error { return r.moves(n) },
+						func() error { return r.eager(n) }); err != nil {
 						return err
 					}
 				}
@@ -214,5 +216,5 @@ func (r *rank) wandered(t cuda.Thread, at []colligo.Tensor, other cuda.Stream, w
 		}
 	}
 	// The group's next operation takes over from the stream that goes.
-	return first(r.g.AllReduce(r.ctx, at[0], colligo.Sum), t.DestroyStream(other))
+	return first(r.g.AllReduce(r.ctx, at[0], colligo.Sum), func() error { return t.DestroyStream(other) })
 }

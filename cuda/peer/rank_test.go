@@ -175,12 +175,13 @@ func life(ctx context.Context, g *pg.Group, d *cuda.Driver, device, half int, o 
 	return errors.Join(err, r.close())
 }
 
-// first returns the first error of calls that were all made.
-func first(errs ...error) error {
-	for _, err := range errs {
+// first returns the first error of calls, and makes none after the call that had it.
+func first(err error, calls ...func() error) error {
+	for _, call := range calls {
 		if err != nil {
 			return err
 		}
+		err = call()
 	}
-	return nil
+	return err
 }

@@ -40,7 +40,7 @@ func (r *rank) recorded() error {
 	if err := r.g.WaitPending(ctx); err != nil {
 		return fmt.Errorf("%d operations are pending: %w", r.g.Pending(), err)
 	}
-	return first(r.worksAre(works), r.hooksHeard(heard), r.entriesAre())
+	return first(r.worksAre(works), func() error { return r.hooksHeard(heard) }, r.entriesAre)
 }
 
 // worksAre holds that the last of three works is timed.
@@ -123,13 +123,13 @@ func (r *rank) recordedPairs() error {
 func (r *rank) recordedCapture() error {
 	x := r.tensor(0, colligo.Float32, 0, 1000)
 	once := func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) }
-	if err := first(r.put(x, make([]byte, x.Size())), once()); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())), once); err != nil {
 		return err
 	}
 	var w *pg.Work
 	graph, err := r.captured(func() error {
 		w = r.g.AllReduceAsync(r.ctx, x, colligo.Sum)
-		return first(w.Wait(r.ctx), once())
+		return first(w.Wait(r.ctx), once)
 	})
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (r *rank) recordedCapture() error {
 		return err
 	}
 	defer t.Leave()
-	return first(r.launch(graph), t.Synchronize(r.stream), t.DestroyGraph(graph))
+	return first(r.launch(graph), func() error { return t.Synchronize(r.stream) }, func() error { return t.DestroyGraph(graph) })
 }
 
 // heardAtClose hears of what was on the device when the group was closed in peace.

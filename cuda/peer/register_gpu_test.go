@@ -27,7 +27,7 @@ func TestGPURegistered(t *testing.T) {
 							return err
 						}
 					}
-					return first(r.replayed(1<<20), x.Close())
+					return first(r.replayed(1<<20), x.Close)
 				})
 			})
 		}

@@ -98,7 +98,7 @@ func TestLL128Types(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return first(f(r), x.Close())
+				return first(f(r), x.Close)
 			}, all...)
 		})
 	}
@@ -146,7 +146,7 @@ func TestRegisteredGraph(t *testing.T) {
 				if _, err := r.register(); err != nil {
 					return err
 				}
-				return first(r.replayed(5000), r.replayed(30_000))
+				return first(r.replayed(5000), func() error { return r.replayed(30_000) })
 			}, reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
@@ -177,7 +177,9 @@ func TestRegisteredProcesses(t *testing.T) {
 						return err
 					}
 				}
-				return first(x.Close(), x.Close(), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000}))
+				return first(x.Close(),
+					x.Close,
+					func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000}) })
 			})
 		})
 	}
@@ -267,13 +269,13 @@ func TestRegistrationClosedAfterFailure(t *testing.T) {
 		defer t.Leave()
 		word := (*uint32)(unsafe.Pointer(&r.host.Bytes[0]))
 		atomic.StoreUint32(word, 0)
-		err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum))
+		err = first(t.Wait32(r.stream, r.host.Device, 1), func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) })
 		enqueued.Done()
 		if enqueued.Wait(); err != nil {
 			return err
 		}
 		r.g.Abort(errors.New("out of luck"))
 		time.AfterFunc(300*time.Millisecond, func() { atomic.StoreUint32(word, 1) })
-		return first(w.Close(), r.synchronize())
+		return first(w.Close(), r.synchronize)
 	})
 }

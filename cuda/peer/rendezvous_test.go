@@ -42,7 +42,9 @@ func TestRendezvous(t *testing.T) {
 					if r.g.Rank() == 0 {
 						launched.clear()
 					}
-					return first(r.g.Barrier(r.ctx), r.rendezvous(140_000), r.overtaken(210_000))
+					return first(r.g.Barrier(r.ctx),
+						func() error { return r.rendezvous(140_000) },
+						func() error { return r.overtaken(210_000) })
 				})
 				require.Equal(t, how == "linked", launched.has(ptx.BroadcastSentinel))
 				require.Equal(t, how != "blocking", launched.has(ptx.ExchangeEager))
@@ -67,7 +69,7 @@ func (r *rank) rendezvous(n int) error {
 	}
 	return r.tryCaptured(3, in, own, in, theirs, func() error {
 		s, v := r.g.SendAsync(r.ctx, out, next, 0), r.g.RecvAsync(r.ctx, in, prev, 0)
-		return first(s.Wait(r.ctx), v.Wait(r.ctx))
+		return first(s.Wait(r.ctx), func() error { return v.Wait(r.ctx) })
 	})
 }
 
@@ -77,7 +79,9 @@ func (r *rank) overtaken(n int) error {
 	next, prev := (me+1)%size, (me+size-1)%size
 	sum := r.tensor(0, d, 0, n)
 	out, in := r.tensor(1, d, 0, n/2), r.tensor(1, d, n/2, n/2)
-	if err := first(r.put(sum, make([]byte, sum.Size())), r.put(out, make([]byte, out.Size())), r.put(in, make([]byte, in.Size()))); err != nil {
+	if err := first(r.put(sum, make([]byte, sum.Size())),
+		func() error { return r.put(out, make([]byte, out.Size())) },
+		func() error { return r.put(in, make([]byte, in.Size())) }); err != nil {
 		return err
 	}
 	if err := r.g.AllReduce(r.ctx, sum, colligo.Sum); err != nil { // loads its code, for which a device may have to be idle
@@ -87,13 +91,13 @@ func (r *rank) overtaken(n int) error {
 		v := r.g.RecvAsync(r.ctx, in.Slice(0, n), prev, 0)
 		err := r.g.AllReduce(r.ctx, sum, colligo.Sum)
 		s := r.g.SendAsync(r.ctx, out.Slice(0, n), next, 0)
-		if err := first(err, s.Wait(r.ctx), v.Wait(r.ctx)); err != nil {
+		if err := first(err, func() error { return s.Wait(r.ctx) }, func() error { return v.Wait(r.ctx) }); err != nil {
 			return err
 		}
 		s = r.g.SendAsync(r.ctx, out.Slice(0, n), next, 0)
 		err = r.g.AllReduce(r.ctx, sum, colligo.Sum)
 		v = r.g.RecvAsync(r.ctx, in.Slice(0, n), prev, 0)
-		if err := first(err, s.Wait(r.ctx), v.Wait(r.ctx)); err != nil {
+		if err := first(err, func() error { return s.Wait(r.ctx) }, func() error { return v.Wait(r.ctx) }); err != nil {
 			return err
 		}
 	}
@@ -113,7 +117,7 @@ func TestRendezvousLeaveNothingOut(t *testing.T) {
 // unseenRendezvous has a rank send another one a message of any length, or exchange two with it, then other ranks.
 func unseenRendezvous(r *rank, random *rand.Rand) error {
 	x, y := r.tensor(0, colligo.Float32, 0, 100_000), r.tensor(1, colligo.Float32, 0, 100_000)
-	if err := first(r.put(x, make([]byte, x.Size())), r.put(y, make([]byte, y.Size()))); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.put(y, make([]byte, y.Size())) }); err != nil {
 		return err
 	}
 	for range 30 {
@@ -152,8 +156,8 @@ func TestRendezvousAlone(t *testing.T) {
 			t.Parallel()
 			onRanks(t, abortable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: rendezvousMemory, Timeout: 3 * time.Second}, func(r *rank) error {
 				x := r.tensor(0, colligo.Float32, 0, 150_000)
-				if err := first(r.put(x, make([]byte, x.Size())), r.eager(10)); err != nil || r.g.Rank() == 1 {
-					return first(err, r.failed("waits for rank 1"))
+				if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.eager(10) }); err != nil || r.g.Rank() == 1 {
+					return first(err, func() error { return r.failed("waits for rank 1") })
 				}
 				var err error
 				for _, n := range lengths {
@@ -178,7 +182,11 @@ func TestGPURendezvous(t *testing.T) {
 		for _, memory := range []int{rendezvousMemory, 0} {
 			t.Run(fmt.Sprintf("ranks=%d/memory=%d", size, memory), func(t *testing.T) {
 				onRanks(t, d, size, n, gpuHalf, Options{Memory: memory, Timeout: 20 * time.Second}, func(r *rank) error {
-					return first(r.rendezvous(140_000), r.rendezvous(10_000_001), r.overtaken(200_000), r.overtaken(2_000_000), r.overtaken(9_000_000))
+					return first(r.rendezvous(140_000),
+						func() error { return r.rendezvous(10_000_001) },
+						func() error { return r.overtaken(200_000) },
+						func() error { return r.overtaken(2_000_000) },
+						func() error { return r.overtaken(9_000_000) })
 				})
 			})
 		}

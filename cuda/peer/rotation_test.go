@@ -46,7 +46,10 @@ func TestRotations(t *testing.T) {
 						}
 					}
 					for _, n := range []int{0, 1, 300, 1000, 7001} {
-						if err := first(r.moves(n), r.lists(n%1500), r.broadcasts(n), r.moves(n)); err != nil {
+						if err := first(r.moves(n),
+							func() error { return r.lists(n % 1500) },
+							func() error { return r.broadcasts(n) },
+							func() error { return r.moves(n) }); err != nil {
 							return err
 						}
 					}
@@ -83,7 +86,7 @@ func TestRotationsKeepNothing(t *testing.T) {
 	t.Parallel()
 	onSim(t, 3, rotated(1), func(r *rank) error {
 		for range 3 {
-			if err := first(r.moves(20_000), r.broadcasts(20_000)); err != nil {
+			if err := first(r.moves(20_000), func() error { return r.broadcasts(20_000) }); err != nil {
 				return err
 			}
 		}
@@ -121,7 +124,7 @@ func (r *rank) anyOrder(seed uint64, some, n int) error {
 		case 3:
 			err = r.lists(n / 4)
 		default:
-			err = first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), r.splits(n/8))
+			err = first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}), func() error { return r.splits(n / 8) })
 		}
 		if err != nil {
 			return err
@@ -149,8 +152,10 @@ func TestRotationsWrap(t *testing.T) {
 		own, root := values(d, colligo.KindSum, me, n), values(d, colligo.KindSum, 1, n)
 		for range seeds(2) { // the second time from where the first has ended
 			if err := first(r.try("broadcast", in, own, in, root, func() error { return r.g.Broadcast(r.ctx, in, 1) }),
-				r.try("all_gather", in, own, out, all(d, 3, n), func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) }),
-				r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n})); err != nil {
+				func() error {
+					return r.try("all_gather", in, own, out, all(d, 3, n), func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) })
+				},
+				func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}) }); err != nil {
 				return err
 			}
 		}
@@ -191,7 +196,7 @@ func (r *rank) leftOut(c plan.Coll) error {
 		}
 		return r.g.AllGatherIntoTensorAsync(r.ctx, out, in).Synchronize(context.Background())
 	}
-	if err := first(r.put(in, make([]byte, in.Size())), run()); err != nil {
+	if err := first(r.put(in, make([]byte, in.Size())), run); err != nil {
 		return err
 	}
 	if r.g.Rank() == 1 {
@@ -229,9 +234,13 @@ func (r *rank) unwatched() error {
 	own := values(d, colligo.KindMax, me, n)
 	part := out.Slice(me*n, me*n+n)
 	run := func() error {
-		return first(r.g.AllGatherIntoTensor(r.ctx, out, in), r.g.Broadcast(r.ctx, out.Slice(0, n), 0), r.g.AllReduce(r.ctx, out, colligo.Max),
-			r.g.Broadcast(r.ctx, out.Slice(0, 2*n), size-1), r.g.AllReduce(r.ctx, part, colligo.Max),
-			r.g.AllGatherIntoTensor(r.ctx, out, in), r.g.AllGatherIntoTensor(r.ctx, out, in))
+		return first(r.g.AllGatherIntoTensor(r.ctx, out, in),
+			func() error { return r.g.Broadcast(r.ctx, out.Slice(0, n), 0) },
+			func() error { return r.g.AllReduce(r.ctx, out, colligo.Max) },
+			func() error { return r.g.Broadcast(r.ctx, out.Slice(0, 2*n), size-1) },
+			func() error { return r.g.AllReduce(r.ctx, part, colligo.Max) },
+			func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) },
+			func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) })
 	}
 	if err := r.try("before capture", in, own, out, all(d, size, n), run); err != nil {
 		return err
@@ -241,7 +250,7 @@ func (r *rank) unwatched() error {
 		return err
 	}
 	if err := r.try("replays", in, own, out, all(d, size, n), func() error {
-		return first(r.launch(graph), r.launch(graph), r.launch(graph))
+		return first(r.launch(graph), func() error { return r.launch(graph) }, func() error { return r.launch(graph) })
 	}); err != nil {
 		return err
 	}
@@ -274,7 +283,9 @@ func TestRotationGraph(t *testing.T) {
 		me := r.g.Rank()
 		in, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(1, colligo.Int32, 0, 3*n)
 		want := bytes.Repeat(values(colligo.Int32, colligo.KindSum, 1, n), 3)
-		run := func() error { return first(r.g.Broadcast(r.ctx, in, 1), r.g.AllGatherIntoTensor(r.ctx, out, in)) }
+		run := func() error {
+			return first(r.g.Broadcast(r.ctx, in, 1), func() error { return r.g.AllGatherIntoTensor(r.ctx, out, in) })
+		}
 		own := values(colligo.Int32, colligo.KindSum, me, n)
 		return r.tryCaptured(3, in, own, out, want, run)
 	})
@@ -304,7 +315,9 @@ func TestRotationsStopSilently(t *testing.T) {
 						return err
 					}
 				}
-				if err := first(r.put(x, make([]byte, x.Size())), r.g.Broadcast(r.ctx, x, 0), r.synchronize()); err != nil {
+				if err := first(r.put(x, make([]byte, x.Size())),
+					func() error { return r.g.Broadcast(r.ctx, x, 0) },
+					r.synchronize); err != nil {
 					return err
 				}
 				if r.g.Rank() == 0 {
@@ -313,7 +326,7 @@ func TestRotationsStopSilently(t *testing.T) {
 					return nil
 				}
 				b, err := r.backend()
-				if err := first(err, r.g.Broadcast(r.ctx, x, 0)); err != nil {
+				if err := first(err, func() error { return r.g.Broadcast(r.ctx, x, 0) }); err != nil {
 					return err
 				}
 				if r.g.Rank() == 1 {

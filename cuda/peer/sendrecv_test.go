@@ -20,14 +20,18 @@ var counterparts = []struct {
 }{
 	{"swaps", (*rank).sendRecv},
 	{"sends, then receives", func(r *rank, out, in, note colligo.Tensor, peer int) error {
-		return first(r.g.Send(r.ctx, out, peer, 0), r.g.Recv(r.ctx, in, peer, 0), r.g.Send(r.ctx, note, peer, 0))
+		return first(r.g.Send(r.ctx, out, peer, 0),
+			func() error { return r.g.Recv(r.ctx, in, peer, 0) },
+			func() error { return r.g.Send(r.ctx, note, peer, 0) })
 	}},
 	{"receives, then sends", func(r *rank, out, in, note colligo.Tensor, peer int) error {
-		return first(r.g.Recv(r.ctx, in, peer, 0), r.g.Send(r.ctx, out, peer, 0), r.g.Send(r.ctx, note, peer, 0))
+		return first(r.g.Recv(r.ctx, in, peer, 0),
+			func() error { return r.g.Send(r.ctx, out, peer, 0) },
+			func() error { return r.g.Send(r.ctx, note, peer, 0) })
 	}},
 	{"does both apart", func(r *rank, out, in, note colligo.Tensor, peer int) error {
 		v, s := r.g.RecvAsync(r.ctx, in, peer, 0), r.g.SendAsync(r.ctx, out, peer, 0)
-		return first(s.Wait(r.ctx), v.Wait(r.ctx), r.g.Send(r.ctx, note, peer, 0))
+		return first(s.Wait(r.ctx), func() error { return v.Wait(r.ctx) }, func() error { return r.g.Send(r.ctx, note, peer, 0) })
 	}},
 	{"sends more", func(r *rank, out, in, note colligo.Tensor, peer int) error {
 		return r.g.Coalesce(r.ctx, func(b *pg.Batch) error {
@@ -47,9 +51,9 @@ func (r *rank) sendRecv(out, in, note colligo.Tensor, peer int) error {
 		return nil
 	})
 	if r.g.Rank() > peer {
-		return first(err, r.g.Send(r.ctx, note, peer, 0))
+		return first(err, func() error { return r.g.Send(r.ctx, note, peer, 0) })
 	}
-	return first(err, r.g.Recv(r.ctx, note, peer, 0))
+	return first(err, func() error { return r.g.Recv(r.ctx, note, peer, 0) })
 }
 
 // sendRecvsWith has pairs of ranks exchange rendezvous messages of n elements and of some more. The lower rank does it in a
@@ -99,8 +103,8 @@ func TestSendRecvs(t *testing.T) {
 // sendRecvAlone exchanges rendezvous messages with a rank that never comes: the error names it, and nothing spins on.
 func (r *rank) sendRecvAlone() error {
 	x, y := r.tensor(0, colligo.Float32, 0, 300_000), r.tensor(1, colligo.Float32, 0, 300_000)
-	if err := first(r.put(x, make([]byte, x.Size())), r.eager(10)); err != nil || r.g.Rank() == 1 {
-		return first(err, r.failed("waits for rank 1"))
+	if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.eager(10) }); err != nil || r.g.Rank() == 1 {
+		return first(err, func() error { return r.failed("waits for rank 1") })
 	}
 	err := r.g.CoalesceAsync(r.ctx, func(b *pg.Batch) error {
 		b.Send(x, 1, 0)

@@ -30,7 +30,9 @@ func TestSentinel(t *testing.T) {
 				for i, n := range []int{1, 15, 17, 512, 513, 6*512 + 1, 24*512 - 1, 24*512 + 1, 31 * 512, 100_003, 3} {
 					root := i % size
 					c := trial{dtype: colligo.Float32, op: colligo.Sum, count: n, shift: i % 4, async: i%2 == 1}
-					if err := first(r.broadcastBytes(n, (i+3*root)%17, root), r.allReduce(c), r.broadcastBytes(n, i%17, (root+1)%size)); err != nil {
+					if err := first(r.broadcastBytes(n, (i+3*root)%17, root),
+						func() error { return r.allReduce(c) },
+						func() error { return r.broadcastBytes(n, i%17, (root+1)%size) }); err != nil {
 						return err
 					}
 				}
@@ -54,7 +56,9 @@ func (r *rank) creditedUpTo(n uint32) error {
 		return err
 	}
 	warps := b.layout.SentinelBlocks * 16
-	if err := first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.Credits, warps, n), r.setWords(b, b.layout.Counts, 2*warps, n)); err != nil {
+	if err := first(r.g.Barrier(r.ctx),
+		func() error { return r.setWords(b, b.layout.Credits, warps, n) },
+		func() error { return r.setWords(b, b.layout.Counts, 2*warps, n) }); err != nil {
 		return err
 	}
 	for w := range warps { // the place is behind the number
@@ -74,11 +78,12 @@ func TestSentinelNumbersWrap(t *testing.T) {
 			o := bySentinel(2)
 			o.Memory = leastMemory(3)
 			onRanks(t, seeded(t, 3, *seed*100+uint64(i)).Driver(), 3, 3, simHalf, o, func(r *rank) error {
-				if err := first(r.broadcastBytes(200, 0, 0), r.creditedUpTo(from)); err != nil {
+				if err := first(r.broadcastBytes(200, 0, 0), func() error { return r.creditedUpTo(from) }); err != nil {
 					return err
 				}
 				for k, n := range []int{200, 60_000, 300, 30_000} {
-					if err := first(r.broadcastBytes(n, 0, k%3), r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 4})); err != nil {
+					if err := first(r.broadcastBytes(n, 0, k%3),
+						func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 4}) }); err != nil {
 						return err
 					}
 				}

@@ -137,7 +137,9 @@ func TestMoves(t *testing.T) {
 				t.Parallel()
 				onSim(t, size, small(algorithm), func(r *rank) error {
 					for _, n := range []int{0, 1, 7, 1000, 33_000} {
-						if err := first(r.moves(n), r.lists(n), r.reduces(colligo.Float32, n)); err != nil {
+						if err := first(r.moves(n),
+							func() error { return r.lists(n) },
+							func() error { return r.reduces(colligo.Float32, n) }); err != nil {
 							return err
 						}
 					}

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,7 +132,7 @@ func (r *rank) everything(n int) error {
 		r.moves(n), r.lists(n), r.scatters(n), r.reduces(d, n), r.splits(n), r.pairs(n),
 		r.folds(d, colligo.Sum, n), r.folds(colligo.BFloat16, colligo.PremulSum(0.5), n),
 	}
-	return first(errs...)
+	return cmp.Or(errs...)
 }
 
 func one(d *cuda.Driver) func(int) *cuda.Driver { return func(int) *cuda.Driver { return d } }
@@ -164,7 +165,7 @@ func TestStaged(t *testing.T) {
 			lines := onStaged(t, c.size, separated(t, c.transport, c.devices, o),
 				func(r *rank) error {
 					for _, n := range c.counts {
-						if err := first(r.everything(n), r.blocks(min(n, 8000), n%2 == 1)); err != nil {
+						if err := first(r.everything(n), func() error { return r.blocks(min(n, 8000), n%2 == 1) }); err != nil {
 							return err
 						}
 					}
@@ -245,7 +246,7 @@ func TestStagedStreams(t *testing.T) {
 	t.Parallel()
 	o := Options{Memory: 64 << 10, Staged: true}
 	onStaged(t, 3, separated(t, "shm", 3, o), func(r *rank) error {
-		return first(r.wander(20_000), r.crowd(3*staged.OpenTransfers))
+		return first(r.wander(20_000), func() error { return r.crowd(3 * staged.OpenTransfers) })
 	})
 }
 
@@ -260,7 +261,9 @@ func TestStagedRecord(t *testing.T) {
 func (r *rank) crowd(n int) error {
 	d, size, me := colligo.Float32, r.g.Size(), r.g.Rank()
 	x, out, in := r.tensor(0, d, 0, 40), r.tensor(0, d, 1000, 500), r.tensor(1, d, 0, 500)
-	if err := first(r.put(out, values(d, colligo.KindSum, me, 500)), r.put(in, make([]byte, in.Size())), r.put(x, make([]byte, x.Size()))); err != nil {
+	if err := first(r.put(out, values(d, colligo.KindSum, me, 500)),
+		func() error { return r.put(in, make([]byte, in.Size())) },
+		func() error { return r.put(x, make([]byte, x.Size())) }); err != nil {
 		return err
 	}
 	var all []*pg.Work
@@ -271,12 +274,12 @@ func (r *rank) crowd(n int) error {
 		}
 	}
 	for _, w := range all {
-		if err := first(w.Wait(r.ctx), w.Synchronize(context.Background())); err != nil {
+		if err := first(w.Wait(r.ctx), func() error { return w.Synchronize(context.Background()) }); err != nil {
 			return err
 		}
 	}
 	return first(r.expect("sum of nothing", x, make([]byte, x.Size())),
-		r.expect("message", in, values(d, colligo.KindSum, (me+size-1)%size, 500)))
+		func() error { return r.expect("message", in, values(d, colligo.KindSum, (me+size-1)%size, 500)) })
 }
 
 // TestStagedRounding compares sums that depend on the order of summation with those of the CPU, round by round.
@@ -323,8 +326,9 @@ func TestStagedRegistered(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000, async: true}), w.Close(),
-			r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 500}))
+		return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 5000, async: true}),
+			w.Close,
+			func() error { return r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: 500}) })
 	})
 }
 
@@ -344,7 +348,7 @@ func TestStagedGroups(t *testing.T) {
 		}
 		small := *r
 		small.g = sub
-		return first(small.allReduce(c), small.moves(1000), r.g.Err(), sub.Close())
+		return first(small.allReduce(c), func() error { return small.moves(1000) }, r.g.Err, sub.Close)
 	})
 }
 
@@ -357,10 +361,17 @@ func TestStagedTags(t *testing.T) {
 		a, b := r.tensor(1, d, 0, 5000), r.tensor(1, d, 6000, 100)
 		da, db := values(d, colligo.KindSum, 0, 5000), values(d, colligo.KindSum, 1, 100)
 		if r.g.Rank() == 0 {
-			return first(r.put(a, da), r.put(b, db), r.g.Send(r.ctx, a, 1, 1), r.g.Send(r.ctx, b, 1, 2))
+			return first(r.put(a, da),
+				func() error { return r.put(b, db) },
+				func() error { return r.g.Send(r.ctx, a, 1, 1) },
+				func() error { return r.g.Send(r.ctx, b, 1, 2) })
 		}
-		return first(r.put(a, make([]byte, len(da))), r.put(b, make([]byte, len(db))),
-			r.g.Recv(r.ctx, b, 0, 2), r.g.Recv(r.ctx, a, 0, 1), r.expect("first sent", a, da), r.expect("first received", b, db))
+		return first(r.put(a, make([]byte, len(da))),
+			func() error { return r.put(b, make([]byte, len(db))) },
+			func() error { return r.g.Recv(r.ctx, b, 0, 2) },
+			func() error { return r.g.Recv(r.ctx, a, 0, 1) },
+			func() error { return r.expect("first sent", a, da) },
+			func() error { return r.expect("first received", b, db) })
 	})
 }
 

@@ -35,7 +35,7 @@ func parted(t testing.TB, devices int, o Options) crew {
 // begun sums once, so that all ranks have opened their backends, and returns the tensor.
 func (r *rank) begun() (colligo.Tensor, error) {
 	x := r.tensor(0, colligo.Float32, 0, 9000)
-	return x, first(r.put(x, make([]byte, x.Size())), r.g.AllReduce(r.ctx, x, colligo.Sum), r.freed())
+	return x, first(r.put(x, make([]byte, x.Size())), func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) }, r.freed)
 }
 
 // freed waits until nothing is on the rank's stream.
@@ -73,7 +73,7 @@ func TestStagedFailures(t *testing.T) {
 				} else {
 					_ = r.g.AllReduce(r.ctx, x, colligo.Sum) // the group may have failed by then
 				}
-				return first(r.failed(c.texts...), r.freed())
+				return first(r.failed(c.texts...), r.freed)
 			})
 		})
 	}
@@ -93,7 +93,9 @@ func TestStagedMessages(t *testing.T) {
 				} else if err == nil {
 					err = r.g.Recv(r.ctx, x.Slice(0, c[1]), 0, 7)
 				}
-				if err := first(err, r.failed("rank"), r.freed()); err != nil || errors.Is(r.g.Err(), colligo.ErrMismatch) {
+				if err := first(err,
+					func() error { return r.failed("rank") },
+					r.freed); err != nil || errors.Is(r.g.Err(), colligo.ErrMismatch) {
 					return err
 				}
 				return fmt.Errorf("no mismatch: %w", r.g.Err())
@@ -136,7 +138,7 @@ func TestStagedLeft(t *testing.T) {
 			return err
 		}
 		works := []*pg.Work{r.g.AllReduceAsync(r.ctx, x, colligo.Sum), r.g.RecvAsync(r.ctx, r.tensor(1, colligo.Float32, 0, 3000), 1, 0)}
-		if err := first(r.failed("rank 1"), r.freed()); err != nil {
+		if err := first(r.failed("rank 1"), r.freed); err != nil {
 			return err
 		}
 		for _, w := range works {
@@ -166,7 +168,7 @@ func TestStagedCapture(t *testing.T) {
 		}
 		if r.g.Rank() == 1 {
 			_ = r.g.AllReduce(r.ctx, x, colligo.Sum) // the group may have failed by then
-			return first(r.failed("a graph cannot capture"), r.freed())
+			return first(r.failed("a graph cannot capture"), r.freed)
 		}
 		t, err := r.device.Enter()
 		if err != nil {
@@ -181,7 +183,7 @@ func TestStagedCapture(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return first(t.DestroyGraph(graph), contains(refused, "a graph cannot capture all_reduce", "host"))
+		return first(t.DestroyGraph(graph), func() error { return contains(refused, "a graph cannot capture all_reduce", "host") })
 	})
 }
 
@@ -201,9 +203,11 @@ func TestStagedStuck(t *testing.T) {
 		defer t.Leave()
 		word := (*uint32)(unsafe.Pointer(&r.host.Bytes[0]))
 		atomic.StoreUint32(word, 0)
-		err = first(t.Wait32(r.stream, r.host.Device, 1), r.g.AllReduce(r.ctx, x, colligo.Sum), r.failed("it waits for what is before it on its own device"))
+		err = first(t.Wait32(r.stream, r.host.Device, 1),
+			func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) },
+			func() error { return r.failed("it waits for what is before it on its own device") })
 		atomic.StoreUint32(word, 1)
-		return first(err, r.freed())
+		return first(err, r.freed)
 	})
 }
 

@@ -31,7 +31,7 @@ func stagedRank(r *rank) error {
 			return err
 		}
 	}
-	return first(r.wander(1<<17), r.crowd(3*staged.OpenTransfers))
+	return first(r.wander(1<<17), func() error { return r.crowd(3 * staged.OpenTransfers) })
 }
 
 // TestGPUStaged runs everything on devices that are made to stage, with slots of many rounds and of few.
@@ -60,7 +60,7 @@ func TestGPUStagedFailure(t *testing.T) {
 		if r.g.Rank() != 1 {
 			_ = r.g.AllReduce(r.ctx, x, colligo.Sum) // the group may have failed by then
 		}
-		return first(r.failed("rank 1 has not entered"), r.freed())
+		return first(r.failed("rank 1 has not entered"), r.freed)
 	})
 }
 
@@ -79,7 +79,9 @@ func BenchmarkStaged(b *testing.B) {
 			b.SetBytes(int64(bytes))
 			onStaged(b, 2, c, func(r *rank) error {
 				x := r.tensor(0, colligo.Float32, 0, bytes/4)
-				if err := first(r.put(x, make([]byte, bytes)), r.g.AllReduce(r.ctx, x, colligo.Sum), r.freed()); err != nil {
+				if err := first(r.put(x, make([]byte, bytes)),
+					func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) },
+					r.freed); err != nil {
 					return err
 				}
 				if r.g.Rank() == 0 {

@@ -84,7 +84,9 @@ func TestUneven(t *testing.T) {
 			t.Parallel()
 			onSim(t, size, small(algorithm), func(r *rank) error {
 				for _, n := range []int{0, 1, 1000, 7001} {
-					if err := first(r.splits(n), r.lists(n), r.folds(colligo.Float32, colligo.Sum, n)); err != nil {
+					if err := first(r.splits(n),
+						func() error { return r.lists(n) },
+						func() error { return r.folds(colligo.Float32, colligo.Sum, n) }); err != nil {
 						return err
 					}
 				}

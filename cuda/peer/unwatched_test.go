@@ -62,7 +62,8 @@ func TestAnyOrderUnwatched(t *testing.T) {
 // unseen calls everything once, so that all code is there, and then in any order, half of it in a graph.
 func (r *rank) unseen(random *rand.Rand) error {
 	x := r.tensor(0, colligo.Float32, 0, 120_000)
-	if err := first(r.put(x, make([]byte, x.Size())), r.put(r.tensor(1, colligo.Float32, 0, 120_000), make([]byte, x.Size()))); err != nil {
+	if err := first(r.put(x, make([]byte, x.Size())),
+		func() error { return r.put(r.tensor(1, colligo.Float32, 0, 120_000), make([]byte, x.Size())) }); err != nil {
 		return err
 	}
 	for _, n := range []int{500, 3000, 6000, 20_000, 90_000} {
@@ -89,11 +90,15 @@ func (r *rank) unseen(random *rand.Rand) error {
 		return err
 	}
 	for range 3 {
-		if err := first(some(10), r.launch(graph), r.launch(graph), some(3), r.launch(graph)); err != nil {
+		if err := first(some(10),
+			func() error { return r.launch(graph) },
+			func() error { return r.launch(graph) },
+			func() error { return some(3) },
+			func() error { return r.launch(graph) }); err != nil {
 			return err
 		}
 	}
-	return first(r.synchronize(), r.giveBack(graph))
+	return first(r.synchronize(), func() error { return r.giveBack(graph) })
 }
 
 // anyCall calls a collective on about n elements.

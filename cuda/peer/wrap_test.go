@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -17,7 +18,7 @@ func (r *rank) setWords(b *backend, at, n int, value uint32) error {
 		return err
 	}
 	defer t.Leave()
-	return first(t.Set32(b.heap.Address(at), value, n, r.stream), t.Synchronize(r.stream))
+	return first(t.Set32(b.heap.Address(at), value, n, r.stream), func() error { return t.Synchronize(r.stream) })
 }
 
 // backend returns the rank's backend.
@@ -35,8 +36,10 @@ func (r *rank) counted(n uint32) error {
 	if err != nil {
 		return err
 	}
-	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.State+64, symheap.MaxBlocks*symheap.MaxRanks, n),
-		r.setWords(b, b.layout.Flags, ptx.FlagBytes(symheap.MaxBlocks)/4, n), r.g.Barrier(r.ctx))
+	return first(r.g.Barrier(r.ctx),
+		func() error { return r.setWords(b, b.layout.State+64, symheap.MaxBlocks*symheap.MaxRanks, n) },
+		func() error { return r.setWords(b, b.layout.Flags, ptx.FlagBytes(symheap.MaxBlocks)/4, n) },
+		func() error { return r.g.Barrier(r.ctx) })
 }
 
 // numbered has the last data of LL and LL128 be of operation n.
@@ -45,7 +48,10 @@ func (r *rank) numbered(n uint32) error {
 	if err != nil {
 		return err
 	}
-	return first(r.g.Barrier(r.ctx), r.setWords(b, b.layout.State, 1, n), r.setWords(b, b.layout.State+8, 1, n), r.g.Barrier(r.ctx))
+	return first(r.g.Barrier(r.ctx),
+		func() error { return r.setWords(b, b.layout.State, 1, n) },
+		func() error { return r.setWords(b, b.layout.State+8, 1, n) },
+		func() error { return r.g.Barrier(r.ctx) })
 }
 
 // TestNumbersWrap begins just before the numbers of operations, rounds and tiles pass 0, or what an int32 holds.
@@ -57,7 +63,9 @@ func TestNumbersWrap(t *testing.T) {
 				t.Parallel()
 				sim := seeded(t, size, *seed*100+uint64(i))
 				onRanks(t, sim.Driver(), size, size, simHalf, allAlgorithms(), func(r *rank) error {
-					return first(r.counted(from), r.numbered(from), r.mixed(*seed+uint64(i)))
+					return first(r.counted(from),
+						func() error { return r.numbered(from) },
+						func() error { return r.mixed(*seed + uint64(i)) })
 				})
 			})
 		}
@@ -107,7 +115,7 @@ func (r *rank) sent(n uint32, chain bool) error {
 		}
 		errs = append(errs, r.setWords(b, b.layout.Flags+4*((2*block+phase)*symheap.MaxRanks+from), many, n))
 	}
-	return first(append(errs, r.g.Barrier(r.ctx))...)
+	return cmp.Or(append(errs, r.g.Barrier(r.ctx))...)
 }
 
 // TestOneWayOnly sends more tiles one way than an int32 counts, before others.
@@ -129,11 +137,13 @@ func TestOneWayOnly(t *testing.T) {
 					} else if err == nil {
 						err = r.g.ReduceScatterTensor(r.ctx, out, in, colligo.Sum)
 					}
-					if err := first(err, r.synchronize()); err != nil {
+					if err := first(err, r.synchronize); err != nil {
 						return err
 					}
 				}
-				return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 7}), r.moves(n), r.reduces(colligo.Float32, n))
+				return first(r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n / 7}),
+					func() error { return r.moves(n) },
+					func() error { return r.reduces(colligo.Float32, n) })
 			})
 		})
 	}

@@ -54,6 +54,7 @@ func TestRanks(t *testing.T) {
 
 func ranks(t *testing.T, size int, eager bool, path string) {
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
+	cudasim.Limit(t, devices)
 	defer devices.Close()
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	s := store.NewHash()

@@ -103,8 +103,13 @@ func (b *Backend) leftOver(err error) *colligo.OpError {
 	if !ok || ours == m.Theirs {
 		return nil
 	}
-	return &colligo.OpError{Ranks: b.Global, Group: b.Name, Op: plan.Coll(ours.Coll).String(), Seq: op.Seq(ours.Seq).Number(), Rank: b.Rank,
-		Peer: m.Peer, Lane: colligo.NoRank, Step: colligo.NoRank, Err: &Mismatch{Peer: m.Peer, Ours: ours, Theirs: m.Theirs}}
+	return b.failure(plan.Coll(ours.Coll), op.Seq(ours.Seq), m.Peer, &Mismatch{Peer: m.Peer, Ours: ours, Theirs: m.Theirs})
+}
+
+// failure makes the error of an operation that no step of a plan met.
+func (b *Backend) failure(c plan.Coll, at op.Seq, peer int, cause error) *colligo.OpError {
+	return &colligo.OpError{Ranks: b.Global, Group: b.Name, Op: c.String(), Seq: at.Number(), Rank: b.Rank, Peer: peer, Lane: colligo.NoRank,
+		Step: colligo.NoRank, Err: cause}
 }
 
 // collectiveOf returns the sequence number of a collective. It is 0 for a send or receive, which goes on beside the
@@ -118,8 +123,8 @@ func collectiveOf(o *op.Op) op.Seq {
 
 // locate says where in its plan an operation failed.
 func (b *Backend) locate(o *op.Op, err error) error {
-	e := &colligo.OpError{Ranks: b.Global, Group: b.Name, Op: o.Coll.String(), Seq: sequence(o).Number(), What: o.What(), Rank: b.Rank,
-		Peer: colligo.NoRank, Lane: colligo.NoRank, Step: colligo.NoRank, Err: Classify(err)}
+	e := b.failure(o.Coll, sequence(o), colligo.NoRank, Classify(err))
+	e.What = o.What()
 	var at *engine.Error
 	if errors.As(err, &at) {
 		e.Peer, e.Lane, e.Step, e.Err = at.Peer, at.Lane, at.Step, Classify(at.Err)
