@@ -2,7 +2,7 @@
 #
 # "rank.py" serves: it imports PyTorch once, listens at a socket whose path is its argument, and forks a rank for each connection. A
 # connection brings one line of JSON with the rank's environment; the rank's output goes back on it, between "pid N" and "exit N".
-import datetime, hashlib, json, os, select, signal, socket, sys, time
+import datetime, hashlib, json, os, resource, select, signal, socket, sys, time
 import torch
 import torch.distributed as dist
 
@@ -157,14 +157,15 @@ class Op:
         [w.wait() for w in works]
         say(i, out)
 
-    def any(self, i, v, r, size, root):  # all but the root send to it, with a tag that no later call has
+    def any(self, i, v, r, size, root):  # all but the root send to it, with a tag that no other call has, nor a monitored barrier
+        tag = 1_000_000 + i
         if r != root:
-            dist.send(v, root, tag=i)
+            dist.send(v, root, tag=tag)
             return say(i)
         out = [torch.empty(0, dtype=self.dtype) for _ in range(size)]
         for _ in range(size - 1):
             one = torch.empty_like(v)
-            out[dist.recv(one, None, tag=i)] = one
+            out[dist.recv(one, None, tag=tag)] = one
         say(i, *out)
 
     def all_reduce_coalesced(self, i, v, r, size, root):
@@ -249,8 +250,10 @@ def rank(path):
     dist.init_process_group("gloo", init_method="env://", timeout=datetime.timedelta(seconds=float(os.environ["LIMIT"])))
     try:
         for line in open(path):
-            Op(line.split()).run()
+            start, op = time.monotonic(), Op(line.split())
+            op.run()
     except RuntimeError as e:
+        print("waited", time.monotonic() - start, flush=True)
         print("error", str(e).replace("\n", " ")[:300], flush=True)
         return 3
     print("over", flush=True)
@@ -284,6 +287,8 @@ def attend(conn):
     pid = child(lambda: rank(request["path"]))
     print("pid", pid, flush=True)
     _, status = os.waitpid(pid, 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print("cpu", used.ru_utime + used.ru_stime, flush=True)
     print("exit", os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), flush=True)
     return 0
 
