@@ -53,7 +53,7 @@ class Op:
     def __init__(self, f):
         self.name, self.dtype, self.n, self.op, self.i = f[0], getattr(torch, f[1]), int(f[2]), OPS.get(f[4]), int(f[5])
         self.r, self.size = dist.get_rank(), dist.get_world_size()
-        self.root = int(f[3]) % self.size
+        self.calls, self.root = int(f[3]), int(f[3]) % self.size
         self.v = self.of(self.n, f[4] in ("min", "max"))
 
     def of(self, n, special=False, more=0):
@@ -223,6 +223,26 @@ class Op:
         dist.all_reduce(t)
         t = t.coalesce()
         say(i, t.indices()[0], t.values())
+
+    # Times. The root of a broadcast changes from call to call, so that no rank runs ahead.
+
+    def time_all_reduce(self, i, v, r, size, root):
+        v.zero_()
+        self.time(i, lambda k: dist.all_reduce(v))
+
+    def time_broadcast(self, i, v, r, size, root):
+        self.time(i, lambda k: dist.broadcast(v, k % size))
+
+    def time(self, i, call):
+        for k in range(2 + self.calls // 10):  # what is first used then
+            call(k)
+        dist.barrier()
+        took = []
+        for k in range(self.calls):
+            start = time.perf_counter()
+            call(k)
+            took.append(time.perf_counter() - start)
+        print("result", i, sorted(took)[self.calls // 2], flush=True)
 
     # Faults of one rank.
 
