@@ -1,5 +1,5 @@
 // Command gloo trains a model in PyTorch on data that processes in Go make, all of them ranks of one Gloo job. Rank 0 runs train.py;
-// the others run this program, send batches and get the weights in the end.
+// the others run this program, send batches and get the weights in the end. All ranks compare a checksum of each tensor.
 //
 // One command starts all ranks on this machine:
 //
@@ -9,12 +9,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -40,7 +42,7 @@ func main() {
 	python := flag.String("python", "python3", "program that runs train.py")
 	ranks := flag.Int("ranks", 3, "ranks of the job, all but the first in Go")
 	flag.Parse()
-	run := func() error { return launch(*python, *version, *ranks) }
+	run := func() error { return launch(os.Stdout, *python, *version, *ranks) }
 	if os.Getenv("RANK") != "" {
 		run = func() error { return load(*version) }
 	}
@@ -50,8 +52,8 @@ func main() {
 	}
 }
 
-// launch starts all ranks, and waits for them.
-func launch(python, version string, ranks int) error {
+// launch starts all ranks, and waits for them. Each rank writes to out, beside the others.
+func launch(out io.Writer, python, version string, ranks int) error {
 	if ranks < 2 {
 		return fmt.Errorf("%d ranks, there must be one in Go", ranks)
 	}
@@ -75,7 +77,7 @@ func launch(python, version string, ranks int) error {
 		}
 		cmd.Env = append(os.Environ(), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+strconv.Itoa(port), "RANK="+strconv.Itoa(rank),
 			"WORLD_SIZE="+strconv.Itoa(ranks), "GLOO_SOCKET_IFNAME=lo", "USE_LIBUV=0")
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
 			return fmt.Errorf("rank %d: %w", rank, err)
 		}
@@ -107,18 +109,36 @@ func load(version string) (err error) {
 			return err
 		}
 	}
-	weights := make([]float32, features+1)
-	if err := g.Broadcast(ctx, colligo.Of(weights), 0); err != nil {
-		return err
-	}
-	fmt.Printf("rank %d is in Go: weights %.2f\n", g.Rank(), weights)
-	t := colligo.Of(weights)
-	sum := sha256.Sum256(t.CPUBytes())
-	all := make([]byte, len(sum)*g.Size())
-	if err := g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(sum[:])); err != nil {
-		return err
+	for _, p := range []struct {
+		name string
+		n    int
+	}{{"weight", features}, {"bias", 1}} {
+		v := make([]float32, p.n)
+		if err := receive(ctx, g, v); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		fmt.Printf("rank %d is in Go: %s %.2f, equal on all ranks\n", g.Rank(), p.name, v)
 	}
 	return g.Barrier(ctx)
+}
+
+// receive takes a tensor from rank 0, and compares its checksum with those of all ranks.
+func receive(ctx context.Context, g *pg.Group, v []float32) error {
+	t := colligo.Of(v)
+	if err := g.Broadcast(ctx, t, 0); err != nil {
+		return err
+	}
+	own := sha256.Sum256(t.CPUBytes())
+	all := make([]byte, len(own)*g.Size())
+	if err := g.AllGatherIntoTensor(ctx, colligo.Of(all), colligo.Of(own[:])); err != nil {
+		return err
+	}
+	for rank := range g.Size() {
+		if !bytes.Equal(own[:], all[rank*len(own):(rank+1)*len(own)]) {
+			return fmt.Errorf("rank %d has other bytes than rank %d", rank, g.Rank())
+		}
+	}
+	return nil
 }
 
 // example is a batch whose values are 1·x1 + 2·x2 + … + 0.5.

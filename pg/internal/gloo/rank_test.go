@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,7 +59,9 @@ func rankInGo(path string) error {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		if err := newRankOp(g, strings.Fields(lines.Text())).run(); err != nil {
+		o, start := newRankOp(g, strings.Fields(lines.Text())), time.Now()
+		if err := o.run(); err != nil {
+			fmt.Println("waited", time.Since(start).Seconds())
 			return errors.Join(fmt.Errorf("%s: %w", lines.Text(), err), g.Close())
 		}
 	}
@@ -68,6 +71,7 @@ func rankInGo(path string) error {
 // rankOp is one line of the file of operations.
 type rankOp struct {
 	g          *pg.Group
+	fields     []string // of the line
 	n, root    int
 	name       string
 	dtype      colligo.DType
@@ -78,7 +82,7 @@ type rankOp struct {
 }
 
 func newRankOp(g *pg.Group, f []string) *rankOp {
-	o := &rankOp{g: g, name: f[0], rank: g.Rank(), size: g.Size()}
+	o := &rankOp{g: g, fields: f, name: f[0], rank: g.Rank(), size: g.Size()}
 	for _, d := range colligo.DTypes() {
 		if d.String() == f[1] {
 			o.dtype = d
@@ -169,6 +173,8 @@ func (o *rankOp) run() error {
 	switch o.name {
 	case "all_reduce", "reduce", "broadcast":
 		return o.whole(ctx)
+	case "time_all_reduce", "time_broadcast":
+		return o.time(ctx)
 	case "die", "stop", "skip", "longer", "retyped", "other":
 		return o.fault(ctx)
 	case "all_gather", "all_gather_into", "gather", "scatter", "all_to_all_single", "all_to_all_uneven", "all_to_all", "reduce_scatter_tensor", "reduce_scatter":
@@ -200,6 +206,38 @@ func (o *rankOp) whole(ctx context.Context) error {
 		return say(o.i, o.g.Broadcast(ctx, o.tensor(v), o.root), v)
 	}
 	return say(o.i, o.g.AllReduce(ctx, o.tensor(v), o.op), v)
+}
+
+// time says how many seconds a call takes, in the median of as many calls as the field of the root tells. The root of a broadcast
+// changes from call to call, so that no rank runs ahead.
+func (o *rankOp) time(ctx context.Context) error {
+	calls, _ := strconv.Atoi(o.fields[3])
+	v := make([]byte, o.n*o.dtype.Size())
+	call := func(k int) error {
+		if o.name == "time_broadcast" {
+			return o.g.Broadcast(ctx, o.tensor(v), k%o.size)
+		}
+		return o.g.AllReduce(ctx, o.tensor(v), colligo.Sum)
+	}
+	for k := range 2 + calls/10 { // what is first used then
+		if err := call(k); err != nil {
+			return err
+		}
+	}
+	if err := o.g.Barrier(ctx); err != nil {
+		return err
+	}
+	var took []float64
+	for k := range calls {
+		start := time.Now()
+		if err := call(k); err != nil {
+			return err
+		}
+		took = append(took, time.Since(start).Seconds())
+	}
+	slices.Sort(took)
+	fmt.Printf("result %d %g\n", o.i, took[calls/2])
+	return nil
 }
 
 // fault is what one rank does in the place of the others' all-reduce.
@@ -296,12 +334,12 @@ func (o *rankOp) messages(ctx context.Context) error {
 		return say(o.i, errors.Join(r.Synchronize(ctx), s.Synchronize(ctx)), out)
 	}
 	if o.rank != o.root {
-		return say(o.i, o.g.Send(ctx, o.tensor(v), o.root, o.i))
+		return say(o.i, o.g.Send(ctx, o.tensor(v), o.root, o.tag()))
 	}
 	outs := make([][]byte, o.size)
 	for range o.size - 1 {
 		one := make([]byte, len(v))
-		from, err := o.g.RecvAny(ctx, o.tensor(one), o.i)
+		from, err := o.g.RecvAny(ctx, o.tensor(one), o.tag())
 		if err != nil {
 			return err
 		}
@@ -309,6 +347,9 @@ func (o *rankOp) messages(ctx context.Context) error {
 	}
 	return say(o.i, nil, outs...)
 }
+
+// tag is one that no other call has. The slots of a monitored barrier are those of tags that count collectives, so it is above them.
+func (o *rankOp) tag() int { return 1_000_000 + o.i }
 
 // own is what a rank says of itself.
 func own(rank int) map[string]any {

@@ -3,10 +3,12 @@
 package gloo_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +29,8 @@ type job struct {
 	env   map[string]string // of all ranks
 	// contexts is how many contexts the job has; 0 is one.
 	contexts int
+	// still is a rank that stands still, and is killed when all others have ended. 0 is none.
+	still int
 }
 
 // run starts a job and waits for all of its ranks.
@@ -39,7 +43,11 @@ func (j *job) run(t *testing.T) []ended {
 		j.limit = 60 * time.Second
 	}
 	all, errs := make([]ended, j.size), make([]error, j.size)
-	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(context.Background(), 6*j.limit)
+	defer cancel()
+	halt, kill := context.WithCancel(ctx)
+	defer kill()
+	var wg, halted sync.WaitGroup
 	for rank := range j.size {
 		env := map[string]string{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": fmt.Sprint(port), "RANK": fmt.Sprint(rank), "WORLD_SIZE": fmt.Sprint(j.size),
 			"GLOO_SOCKET_IFNAME": repeated("lo", j.contexts), "GLOO_RANK_INTERFACES": repeated("127.0.0.1", j.contexts), "TORCH": j.torch.version,
@@ -51,9 +59,16 @@ func (j *job) run(t *testing.T) []ended {
 		if j.inGo(rank) {
 			run = inGo
 		}
-		wg.Go(func() { all[rank], errs[rank] = run(path, env, 6*j.limit) })
+		if j.still > 0 && rank == j.still {
+			halted.Go(func() { all[rank], errs[rank] = run(halt, path, env) })
+			continue
+		}
+		wg.Go(func() { all[rank], errs[rank] = run(ctx, path, env) })
 	}
 	wg.Wait()
+	kill()
+	halted.Wait()
+	server.count(all)
 	for rank, err := range errs {
 		require.NoError(t, err, "rank %d: %s", rank, all[rank].out)
 	}
@@ -125,86 +140,101 @@ func deal(ops []string, from, n int) []string {
 	return some
 }
 
-// TestTorch holds every result of every rank in mixed jobs to that of a job without a rank in Go, byte by byte. With -torch there
-// are all mixes of jobs of 2 to 5 ranks. Each mix has all operations on short tensors; those on long ones are dealt out to the sizes,
-// and to the mixes of a size. Without it there is one mix of 3 ranks.
+// shuffled returns operations in an order of the seed, which differs between jobs.
+func shuffled(job int, lists ...[]string) []string {
+	ops := slices.Concat(lists...)
+	rng := rand.New(rand.NewPCG(*seed, uint64(job)))
+	rng.Shuffle(len(ops), func(i, k int) { ops[i], ops[k] = ops[k], ops[i] })
+	return ops
+}
+
+// TestTorch holds every result of every rank in mixed jobs to that of a job without a rank in Go, byte by byte. Each job runs its
+// operations, which are more than 200, in a random order of its own under one seed. Without -torch there is one mix of 3 ranks. With it
+// there are all mixes of jobs of 2 to 5 ranks. Each mix has all operations on short tensors. Operations on long tensors are dealt out
+// to the sizes, and to the mixes of a size. With -every each mix has them all.
 func TestTorch(t *testing.T) {
-	p := findTorch(t)
-	for size := 2; size <= 5; size++ {
-		if size != 3 && !*whole {
-			continue
-		}
-		l := &opList{torch: p, size: size}
+	eachTorch(t, func(t *testing.T, p *torch) {
+		t.Log("seed", *seed)
 		if !*whole {
-			l.small(33)
-			j := &job{torch: p, size: size, inGo: noneInGo, ops: l.ops}
-			j.equal(t, j.results(t), l.ops, func(r int) bool { return r != 1 })
-			continue
+			l := &opList{torch: p, size: 3}
+			l.short(33, 1001)
+			j := &job{torch: p, size: 3, inGo: noneInGo, ops: shuffled(0, l.ops)}
+			j.equal(t, j.results(t), shuffled(1, l.ops), func(r int) bool { return r != 1 })
+			return
 		}
-		t.Run(fmt.Sprintf("%d ranks", size), func(t *testing.T) {
-			l.small(0, 1, 33, 1001)
-			short := len(l.ops)
-			l.large()
-			l.ops = append(l.ops[:short:short], deal(l.ops[short:], size-2, 4)...)
-			j := &job{torch: p, size: size, inGo: noneInGo, ops: l.ops}
-			want := j.results(t)
-			mixes := 1<<size - 1
-			for mix := 1; mix <= mixes; mix++ { // bit r is whether rank r is in Go
-				t.Run(fmt.Sprintf("in Go %0*b", size, mix), func(t *testing.T) {
-					ops := append(append([]string{}, l.ops[:short]...), deal(l.ops[short:], mix-1, mixes)...)
-					j.equal(t, want, ops, func(r int) bool { return mix>>r&1 == 1 })
-				})
-			}
+		for size := 5; size >= 2; size-- { // the longest first
+			t.Run(fmt.Sprintf("%d ranks", size), func(t *testing.T) {
+				t.Parallel()
+				mixesOf(t, p, size)
+			})
+		}
+	})
+}
+
+// mixesOf runs all mixes of one size.
+func mixesOf(t *testing.T, p *torch, size int) {
+	l := &opList{torch: p, size: size}
+	l.short(0, 1, 33)
+	n := len(l.ops)
+	l.long()
+	require.Greater(t, n, 200)
+	short, long := l.ops[:n:n], l.ops[n:]
+	mixes := 1<<size - 1
+	of := func(mix int) []string { return deal(long, mix-1, mixes) }
+	if *every {
+		of = func(int) []string { return long }
+	} else {
+		long = deal(long, size-2, 4)
+	}
+	j := &job{torch: p, size: size, inGo: noneInGo, ops: shuffled(size<<8, short, long)}
+	want := j.results(t)
+	for mix := 1; mix <= mixes; mix++ { // bit r is whether rank r is in Go
+		t.Run(fmt.Sprintf("in Go %0*b", size, mix), func(t *testing.T) {
+			t.Parallel()
+			j.equal(t, want, shuffled(size<<8|mix, short, of(mix)), func(r int) bool { return mix>>r&1 == 1 })
 		})
 	}
 }
 
 // TestTorchContexts has a job of two contexts.
 func TestTorchContexts(t *testing.T) {
-	j := &job{torch: findTorch(t), size: 3, inGo: noneInGo, contexts: 2, ops: []string{"all_reduce float32 1003 0 sum 0", "broadcast int64 33 1 sum 1",
-		"ring float32 100 3 sum 2", "ring float32 100 4 sum 3", "asynchronous float32 5000 0 sum 4", "monitored_barrier int8 1 0 sum 5", "all_gather float16 33 0 sum 6"}}
-	j.equal(t, j.results(t), j.ops, func(r int) bool { return r == 1 })
+	eachTorch(t, func(t *testing.T, p *torch) {
+		j := &job{torch: p, size: 3, inGo: noneInGo, contexts: 2, ops: []string{"all_reduce float32 1003 0 sum 0", "broadcast int64 33 1 sum 1",
+			"ring float32 100 3 sum 2", "ring float32 100 4 sum 3", "asynchronous float32 5000 0 sum 4", "monitored_barrier int8 1 0 sum 5", "all_gather float16 33 0 sum 6"}}
+		j.equal(t, j.results(t), j.ops, func(r int) bool { return r == 1 })
+	})
 }
 
-// TestTorchRandom runs 200 operations in random order.
-func TestTorchRandom(t *testing.T) {
-	p := findTorch(t)
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	l := &opList{torch: p, size: 3}
-	l.small(0, 1, 33, 1001)
-	j := &job{torch: p, size: 3, inGo: noneInGo}
-	for range 200 {
-		j.ops = append(j.ops, l.ops[rng.IntN(len(l.ops))])
-	}
-	j.equal(t, j.results(t), j.ops, func(r int) bool { return r != 1 })
-}
-
-// TestTorchFaults lets one rank die, stand still, leave out a call, or call with another length or type, or something else. All
-// others end with an error in time. No process of PyTorch aborts.
+// TestTorchFaults lets one rank die, stand still, leave out a call, or call with another length or type, or something else. Each
+// other rank ends with an error within its limit and 2 s. No process of PyTorch aborts.
 func TestTorchFaults(t *testing.T) {
-	p := findTorch(t)
-	for _, fault := range []string{"die", "stop", "skip", "longer", "retyped", "other"} {
-		for _, inGo := range []bool{true, false} {
-			if !*whole && fault != "die" {
-				continue // the others take a deadline, or more
-			}
-			t.Run(fmt.Sprintf("%s, in Go %v", fault, inGo), func(t *testing.T) {
-				t.Parallel()
-				const culprit = 1
-				j := &job{torch: p, size: 3, limit: 5 * time.Second, inGo: func(r int) bool { return (r == culprit) == inGo },
-					ops: []string{"all_reduce float32 10 0 sum 0", fault + " float32 10 1 sum 1", "all_reduce float32 1000 0 sum 2"}}
-				start := time.Now()
-				for rank, e := range j.run(t) {
-					if rank == culprit && (fault == "die" || fault == "stop") {
-						require.Equal(t, -9, e.code, "the rank at fault: %s", e.out)
-						continue
-					}
-					require.Equal(t, 3, e.code, "rank %d (in Go: %v): %s", rank, j.inGo(rank), e.out)
+	eachTorch(t, func(t *testing.T, p *torch) {
+		for _, fault := range []string{"die", "stop", "skip", "longer", "retyped", "other"} {
+			for _, inGo := range []bool{true, false} {
+				if !*whole && fault != "die" {
+					continue // the others take a deadline, or more
 				}
-				require.Less(t, time.Since(start), 8*j.limit)
-			})
+				t.Run(fmt.Sprintf("%s, in Go %v", fault, inGo), func(t *testing.T) {
+					t.Parallel()
+					const culprit = 1
+					j := &job{torch: p, size: 3, limit: 5 * time.Second, inGo: func(r int) bool { return (r == culprit) == inGo },
+						ops: []string{"all_reduce float32 10 0 sum 0", fault + " float32 10 1 sum 1", "all_reduce float32 1000 0 sum 2"}}
+					if fault == "stop" {
+						j.still = culprit
+					}
+					ranks := j.run(t)
+					for rank, e := range ranks {
+						if rank == culprit && (fault == "die" || fault == "stop") {
+							require.Equal(t, -9, e.code, "the rank at fault: %s", e.out)
+							continue
+						}
+						require.Equal(t, 3, e.code, j.fates(ranks))
+						require.Less(t, e.waits, j.limit+2*time.Second, j.fates(ranks))
+						require.Positive(t, e.waits)
+						t.Logf("rank %d (in Go: %v) has its error after %.2f s", rank, j.inGo(rank), e.waits.Seconds())
+					}
+				})
+			}
 		}
-	}
+	})
 }

@@ -58,8 +58,8 @@ func (l *opList) empty(name string) bool {
 	return name != "any" && (name != "all_gather" || l.torch.has(2, 1))
 }
 
-// small are all operations with all element types and short tensors, and those without tensors.
-func (l *opList) small(counts ...int) {
+// short are all operations with all element types on short tensors, and those without tensors.
+func (l *opList) short(counts ...int) {
 	reduce, reduceParts := l.reductions()
 	move, moveParts := l.moves()
 	for i, d := range l.types() {
@@ -107,19 +107,27 @@ func (l *opList) fixed() {
 	l.add("monitored_barrier", "int8", 2, 0, "sum")
 }
 
-// large are operations on 1,000,003 elements and on 20 MB, with all element types.
-func (l *opList) large() {
+// bytesOf is the length of an element.
+var bytesOf = map[string]int{"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8}
+
+// long are all operations with all element types on 1,001 and 1,000,003 elements and on 20 MB. Tensors that have a part for each rank
+// have as much in all parts, but of 1,001 elements in each.
+func (l *opList) long() {
 	reduce, reduceParts := l.reductions()
 	move, moveParts := l.moves()
-	sizes := map[string]int{"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8}
-	for i, d := range l.types() {
-		for _, name := range slices.Concat(reduce, move) {
-			l.add(name, d, 1_000_003, i, "sum")
-			l.add(name, d, 20_000_000/sizes[d], i+1, "sum")
-		}
-		for _, name := range slices.Concat(reduceParts, moveParts) { // of all parts
-			l.add(name, d, 1_000_003/l.size, i, "sum")
-			l.add(name, d, 20_000_000/sizes[d]/l.size, i+1, "sum")
+	const mb = 1_000_000
+	for k, length := range []func(bytes, parts int) int{
+		func(_, _ int) int { return 1_001 },
+		func(_, parts int) int { return 1_000_003 / parts },
+		func(bytes, parts int) int { return 20 * mb / bytes / parts },
+	} {
+		for i, d := range l.types() {
+			for _, name := range slices.Concat(reduce, move) {
+				l.add(name, d, length(bytesOf[d], 1), i+k, "sum")
+			}
+			for _, name := range slices.Concat(reduceParts, moveParts) {
+				l.add(name, d, length(bytesOf[d], l.size), i+k, "sum")
+			}
 		}
 	}
 }

@@ -4,10 +4,12 @@ package gloo_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -22,8 +24,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whole asks for all sizes, mixes and lengths, which take a minute; and for a Python with PyTorch.
-var whole = flag.Bool("torch", false, "run the whole matrix of jobs with ranks of PyTorch")
+var (
+	// whole asks for all sizes and mixes, and for a Python with PyTorch.
+	whole = flag.Bool("torch", false, "run the whole matrix of jobs with ranks of PyTorch")
+	// every asks for more than CI has time for.
+	every = flag.Bool("every", false, "with -torch, run the operations on long tensors in every mix of every size")
+	seed  = flag.Uint64("seed", rand.Uint64(), "seed of the order of operations")
+)
 
 // torch is a process of testdata/rank.py, which forks ranks. It imports PyTorch once for all of them.
 type torch struct {
@@ -33,42 +40,77 @@ type torch struct {
 	until   io.Closer // the process ends with it
 }
 
-// serverState is the process that all tests share.
+// serverState is the processes that all tests share, one for each version, and what their jobs took.
 type serverState struct {
 	sync.Mutex
-	torch *torch
-	tried bool
+	torches []*torch
+	err     error // of a Python that COLLIGO_TEST_PYTHON names
+	tried   bool
+	jobs    int
+	ranks   int
+	cpu     time.Duration // of all ranks
 }
 
 var server serverState
 
-// findTorch returns a Python with PyTorch: the one that COLLIGO_TEST_PYTHON names, or else Debian's or the path's. Without one the
-// test is skipped, unless the whole matrix is asked for.
-func findTorch(t *testing.T) *torch {
+// eachTorch runs a test with each PyTorch: those of the Pythons that COLLIGO_TEST_PYTHON lists, or else Debian's or the path's. Without
+// one the test is skipped, unless the whole matrix is asked for.
+func eachTorch(t *testing.T, f func(t *testing.T, p *torch)) {
 	t.Helper()
 	if testing.Short() && !*whole {
 		t.Skip("jobs with ranks of PyTorch take long")
 	}
-	server.Lock()
-	defer server.Unlock()
-	for _, python := range []string{os.Getenv("COLLIGO_TEST_PYTHON"), "/usr/bin/python3", "python3"} {
-		if server.tried || python == "" {
-			continue
-		}
-		if p, err := startTorch(python); err == nil {
-			server.torch = p
-			break
-		} else if python == os.Getenv("COLLIGO_TEST_PYTHON") {
-			require.NoError(t, err)
-		}
-	}
-	server.tried = true
-	if server.torch == nil {
+	torches, err := server.find()
+	require.NoError(t, err)
+	if len(torches) == 0 {
 		require.False(t, *whole, "no Python with PyTorch here")
 		t.Skip("no Python with PyTorch here; Debian has it as python3-torch, and COLLIGO_TEST_PYTHON names another")
 	}
-	t.Log("PyTorch", server.torch.version)
-	return server.torch
+	t.Parallel()
+	for _, p := range torches {
+		t.Run("PyTorch "+p.version, func(t *testing.T) {
+			t.Parallel()
+			f(t, p)
+		})
+	}
+}
+
+// find starts the processes at the first call.
+func (s *serverState) find() ([]*torch, error) {
+	s.Lock()
+	defer s.Unlock()
+	if s.tried {
+		return s.torches, s.err
+	}
+	s.tried = true
+	if list := os.Getenv("COLLIGO_TEST_PYTHON"); list != "" {
+		for _, python := range filepath.SplitList(list) {
+			p, err := startTorch(python)
+			if s.err = err; err != nil {
+				return nil, err
+			}
+			s.torches = append(s.torches, p)
+		}
+		return s.torches, nil
+	}
+	for _, python := range []string{"/usr/bin/python3", "python3"} {
+		if p, err := startTorch(python); err == nil {
+			s.torches = append(s.torches, p)
+			break
+		}
+	}
+	return s.torches, nil
+}
+
+// count adds a job to what all took.
+func (s *serverState) count(ranks []ended) {
+	s.Lock()
+	defer s.Unlock()
+	s.jobs++
+	s.ranks += len(ranks)
+	for _, e := range ranks {
+		s.cpu += e.cpu
+	}
 }
 
 func startTorch(python string) (*torch, error) {
@@ -99,14 +141,17 @@ func startTorch(python string) (*torch, error) {
 	return p, nil
 }
 
-// stop ends the shared process.
+// stop ends the shared processes, and says what their jobs took.
 func (s *serverState) stop() {
 	s.Lock()
 	defer s.Unlock()
-	if s.torch != nil {
-		s.torch.until.Close()
-		_ = s.torch.cmd.Wait() // its ranks have told how they ended
-		os.RemoveAll(filepath.Dir(s.torch.socket))
+	for _, p := range s.torches {
+		p.until.Close()
+		_ = p.cmd.Wait() // its ranks have told how they ended
+		os.RemoveAll(filepath.Dir(p.socket))
+	}
+	if s.jobs > 0 {
+		fmt.Printf("%d jobs of %d ranks took %v of processors\n", s.jobs, s.ranks, s.cpu.Round(time.Second))
 	}
 }
 
@@ -122,18 +167,33 @@ type ended struct {
 	lines []string // of its results, or its error
 	code  int      // minus a signal
 	out   string
+	waits time.Duration // from the begin of the call that failed to its error
+	cpu   time.Duration
 }
 
 // keep takes a line of a rank's output.
 func (e *ended) keep(line string) {
-	e.out += line
-	if f := strings.TrimSpace(line); strings.HasPrefix(f, "result ") || strings.HasPrefix(f, "error ") || f == "over" {
-		e.lines = append(e.lines, f)
+	line = strings.TrimSpace(line)
+	if after, ok := strings.CutPrefix(line, "waited "); ok {
+		e.waits = asSeconds(after)
+		return
+	}
+	e.out += line + "\n"
+	if strings.HasPrefix(line, "result ") || strings.HasPrefix(line, "error ") || line == "over" {
+		e.lines = append(e.lines, line)
 	}
 }
 
-// inPython runs a rank of PyTorch until it ends, or the limit has passed.
-func (p *torch) inPython(path string, env map[string]string, limit time.Duration) (ended, error) {
+func asSeconds(s string) time.Duration {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return time.Hour // no test takes it for a short time
+	}
+	return time.Duration(v * float64(time.Second))
+}
+
+// inPython runs a rank of PyTorch until it ends. The end of the context kills it.
+func (p *torch) inPython(ctx context.Context, path string, env map[string]string) (ended, error) {
 	e := ended{code: -1}
 	conn, err := net.Dial("unix", p.socket)
 	if err != nil {
@@ -148,30 +208,32 @@ func (p *torch) inPython(path string, env map[string]string, limit time.Duration
 		return e, err
 	}
 	lines := bufio.NewReader(conn)
-	var stop *time.Timer
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			return e, fmt.Errorf("the rank has not told how it ended: %w", err)
 		}
-		if pid, ok := strings.CutPrefix(line, "pid "); ok {
-			n, _ := strconv.Atoi(strings.TrimSpace(pid))
-			if n > 0 {
-				stop = time.AfterFunc(limit, func() { syscall.Kill(n, syscall.SIGKILL) })
-				defer stop.Stop()
+		word, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "pid":
+			if n, _ := strconv.Atoi(value); n > 0 {
+				stop := context.AfterFunc(ctx, func() { syscall.Kill(n, syscall.SIGKILL) })
+				defer stop()
 			}
-		} else if code, ok := strings.CutPrefix(line, "exit "); ok {
-			e.code, err = strconv.Atoi(strings.TrimSpace(code))
+		case "cpu":
+			e.cpu = asSeconds(value)
+		case "exit":
+			e.code, err = strconv.Atoi(value)
 			return e, err
-		} else {
+		default:
 			e.keep(line)
 		}
 	}
 }
 
-// inGo runs a rank in Go until it ends, or the limit has passed.
-func inGo(path string, env map[string]string, limit time.Duration) (ended, error) {
-	cmd := exec.Command(os.Args[0])
+// inGo runs a rank in Go until it ends. The end of the context kills it.
+func inGo(ctx context.Context, path string, env map[string]string) (ended, error) {
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), "GLOO_RANK_OPS="+path)
 	for k, v := range env {
 		cmd.Env = append(cmd.Env, k+"="+v)
@@ -186,11 +248,10 @@ func inGo(path string, env map[string]string, limit time.Duration) (ended, error
 	if err := cmd.Start(); err != nil {
 		return ended{}, err
 	}
-	stop := time.AfterFunc(limit, func() { cmd.Process.Kill() })
-	defer stop.Stop()
 	_ = cmd.Wait() // the exit code tells
-	e := ended{code: cmd.ProcessState.ExitCode()}
-	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+	state := cmd.ProcessState
+	e := ended{code: state.ExitCode(), cpu: state.UserTime() + state.SystemTime()}
+	if s, ok := state.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 		e.code = -int(s.Signal())
 	}
 	b, err := os.ReadFile(out.Name())

@@ -2,7 +2,7 @@
 #
 # "rank.py" serves: it imports PyTorch once, listens at a socket whose path is its argument, and forks a rank for each connection. A
 # connection brings one line of JSON with the rank's environment; the rank's output goes back on it, between "pid N" and "exit N".
-import datetime, hashlib, json, os, select, signal, socket, sys, time
+import datetime, hashlib, json, os, resource, select, signal, socket, sys, time
 import torch
 import torch.distributed as dist
 
@@ -53,7 +53,7 @@ class Op:
     def __init__(self, f):
         self.name, self.dtype, self.n, self.op, self.i = f[0], getattr(torch, f[1]), int(f[2]), OPS.get(f[4]), int(f[5])
         self.r, self.size = dist.get_rank(), dist.get_world_size()
-        self.root = int(f[3]) % self.size
+        self.calls, self.root = int(f[3]), int(f[3]) % self.size
         self.v = self.of(self.n, f[4] in ("min", "max"))
 
     def of(self, n, special=False, more=0):
@@ -157,14 +157,15 @@ class Op:
         [w.wait() for w in works]
         say(i, out)
 
-    def any(self, i, v, r, size, root):  # all but the root send to it, with a tag that no later call has
+    def any(self, i, v, r, size, root):  # all but the root send to it, with a tag that no other call has, nor a monitored barrier
+        tag = 1_000_000 + i
         if r != root:
-            dist.send(v, root, tag=i)
+            dist.send(v, root, tag=tag)
             return say(i)
         out = [torch.empty(0, dtype=self.dtype) for _ in range(size)]
         for _ in range(size - 1):
             one = torch.empty_like(v)
-            out[dist.recv(one, None, tag=i)] = one
+            out[dist.recv(one, None, tag=tag)] = one
         say(i, *out)
 
     def all_reduce_coalesced(self, i, v, r, size, root):
@@ -223,6 +224,26 @@ class Op:
         t = t.coalesce()
         say(i, t.indices()[0], t.values())
 
+    # Times. The root of a broadcast changes from call to call, so that no rank runs ahead.
+
+    def time_all_reduce(self, i, v, r, size, root):
+        v.zero_()
+        self.time(i, lambda k: dist.all_reduce(v))
+
+    def time_broadcast(self, i, v, r, size, root):
+        self.time(i, lambda k: dist.broadcast(v, k % size))
+
+    def time(self, i, call):
+        for k in range(2 + self.calls // 10):  # what is first used then
+            call(k)
+        dist.barrier()
+        took = []
+        for k in range(self.calls):
+            start = time.perf_counter()
+            call(k)
+            took.append(time.perf_counter() - start)
+        print("result", i, sorted(took)[self.calls // 2], flush=True)
+
     # Faults of one rank.
 
     def die(self, i, v, r, size, root):
@@ -249,8 +270,10 @@ def rank(path):
     dist.init_process_group("gloo", init_method="env://", timeout=datetime.timedelta(seconds=float(os.environ["LIMIT"])))
     try:
         for line in open(path):
-            Op(line.split()).run()
+            start, op = time.monotonic(), Op(line.split())
+            op.run()
     except RuntimeError as e:
+        print("waited", time.monotonic() - start, flush=True)
         print("error", str(e).replace("\n", " ")[:300], flush=True)
         return 3
     print("over", flush=True)
@@ -284,6 +307,8 @@ def attend(conn):
     pid = child(lambda: rank(request["path"]))
     print("pid", pid, flush=True)
     _, status = os.waitpid(pid, 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print("cpu", used.ru_utime + used.ru_stime, flush=True)
     print("exit", os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), flush=True)
     return 0
 
