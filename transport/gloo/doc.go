@@ -24,6 +24,6 @@
 // the dialect since July 2023 (PyTorch 2.1). A rank of New publishes a sequence number for every peer, by which the peer introduces itself. Peers that
 // connect lazily publish none; then a rank introduces itself by its own number, and does not wait for peers that dial it.
 //
-// The protocol has no authentication. Connections that introduce themselves wrongly are dropped in the new dialect, and connections
-// from elsewhere than the peer's address in the old one, where nothing introduces them.
+// The protocol has no authentication. In the new dialect, connections that introduce themselves wrongly are dropped. In the old one
+// nothing introduces them, and those from elsewhere than the peer's address are dropped.
 package gloo
