@@ -44,7 +44,7 @@ func (c *Comm) PremulSumOn(d colligo.DType, factor cuda.Pointer) (Reduction, err
 func (c *Comm) premulSum(d colligo.DType, factor unsafe.Pointer, residence int) (Reduction, error) {
 	l := c.library
 	if err := l.has("ncclRedOpCreatePreMulSum", l.table.RedOpCreatePreMulSum != nil); err != nil {
-		return Reduction{}, err
+		return Reduction{}, fmt.Errorf("PreMulSum requires NCCL>=2.11.1: %w", err)
 	}
 	dt, per, _, err := l.Reduced(d, colligo.KindSum)
 	if err != nil {

@@ -178,7 +178,7 @@ func factorBytes(d colligo.DType, f float64) ([]byte, error) {
 	one := ones[d]
 	k, err := kernels.Lookup(d, colligo.KindPremulSum)
 	if one == nil || err != nil {
-		return nil, fmt.Errorf("nccl: no premultiplied sum of %v", d)
+		return nil, fmt.Errorf("nccl: PreMulSum Data type must be half, float, bfloat16 or double, not %v", d)
 	}
 	b := make([]byte, len(one))
 	k.Scale(b, one, f)

@@ -27,14 +27,14 @@ const (
 var resultNames = [...]string{"ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
 	"ncclInvalidArgument", "ncclInvalidUsage", "ncclRemoteError", "ncclInProgress"}
 
-// resultHints say what a result usually means, for readers who do not know the library.
+// resultHints say what a result usually means, in the words by which users of PyTorch look for it.
 var resultHints = [...]string{
-	UnhandledCudaError: "a call of CUDA failed",
-	SystemError:        "a call of the operating system or of the network failed",
-	InternalError:      "a check inside the library failed: its own fault, or memory that was overwritten",
-	InvalidArgument:    "an argument has no value that the function takes",
-	InvalidUsage:       "the calls of the ranks do not fit together, or one communicator is used for two devices",
-	RemoteError:        "a peer has failed, or has ended",
+	UnhandledCudaError: "Call to CUDA function failed",
+	SystemError:        "System call (e.g. socket, malloc) or external library call failed or device error",
+	InternalError:      "Internal check failed",
+	InvalidArgument:    "Invalid value for an argument",
+	InvalidUsage:       "This usually reflects invalid usage of NCCL library",
+	RemoteError:        "A call failed possibly due to a network error or a remote process exiting prematurely",
 	InProgress:         "",
 }
 
@@ -56,17 +56,18 @@ type Error struct {
 	Path     string
 }
 
-// Error has everything on one line.
+// Error has everything on one line: the function, the library's text and version, the result with its usual meaning and the last error.
+// c10d has the same parts on three lines.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "nccl: %s: %v (%d): %s", e.Function, e.Result, int32(e.Result), e.Text)
+	fmt.Fprintf(&b, "nccl: %s: NCCL error: %s, NCCL version %s; %v", e.Function, e.Text, e.Version, e.Result)
 	if e.Result > 0 && int(e.Result) < len(resultHints) && resultHints[e.Result] != "" {
-		fmt.Fprintf(&b, "; %s", resultHints[e.Result])
+		fmt.Fprintf(&b, ": %s", resultHints[e.Result])
 	}
 	if e.Last != "" {
-		fmt.Fprintf(&b, "; last error: %s", e.Last)
+		fmt.Fprintf(&b, "; Last error: %s", e.Last)
 	}
-	fmt.Fprintf(&b, " (NCCL version %s, %s)", e.Version, e.Path)
+	fmt.Fprintf(&b, " (result %d, %s)", int32(e.Result), e.Path)
 	return b.String()
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/object"
+	"github.com/colligo-go/colligo/pg/sparse"
 	"github.com/colligo-go/colligo/store"
 )
 
@@ -304,11 +305,16 @@ func TestTorchRoots(t *testing.T) {
 
 // TestTorchLost has a rank end itself. The other one names it.
 func TestTorchLost(t *testing.T) {
+	through := make(chan struct{}) // rank 1 has its sum
 	asTorch(t, 2, false, func(r *rank) error {
 		if err := r.summed(r.Group); err != nil {
 			return err
 		}
+		if r.Rank() == 1 {
+			close(through)
+		}
 		if r.Rank() == 0 {
+			<-through
 			r.sim.Break(1, nccl.RemoteError) // as NCCL tells of a peer whose connections have ended
 			return nil
 		}
@@ -334,6 +340,18 @@ func TestTorchRefused(t *testing.T) {
 		}
 		if _, err := r.NewGroupWith(r.ctx, []int{0}, pg.GroupOptions{LocalSync: true}); err == nil {
 			return errors.New("a local group is taken")
+		}
+		embedding := sparse.Tensor{Rows: 4, Indices: []int64{1}, Values: colligo.Of([]float32{1, 2}, 1, 2)}
+		on, err := r.moved(colligo.Of([]float32{1, 2}))
+		if err != nil {
+			return err
+		}
+		for _, values := range []colligo.Tensor{embedding.Values, on.Strided(0, []int{1, 2}, []int{2, 1})} {
+			embedding.Values = values
+			_, err := sparse.AllReduce(r.ctx, r.Group, embedding, colligo.Sum)
+			if err == nil || !strings.Contains(err.Error(), "NCCL does not support all_reduce with sparse tensors") {
+				return fmt.Errorf("a sparse tensor: %w", err)
+			}
 		}
 		return r.summed(r.Group)
 	})

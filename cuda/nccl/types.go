@@ -62,18 +62,26 @@ func (dt DType) since() int {
 	return 0
 }
 
+// opNames are c10d's names of reductions, by which users look for errors.
+var opNames = map[colligo.OpKind]string{colligo.KindSum: "SUM", colligo.KindAvg: "AVG", colligo.KindProd: "PRODUCT", colligo.KindMin: "MIN",
+	colligo.KindMax: "MAX", colligo.KindBAnd: "BAND", colligo.KindBOr: "BOR", colligo.KindBXor: "BXOR", colligo.KindPremulSum: "PREMUL_SUM"}
+
 // Reduced returns the element type and the reduction as which the library reduces, and how many elements of it one element
-// is. Complex numbers are added as pairs. A sum of truth values is their maximum, as c10d has it.
+// is. Complex numbers are added as pairs. A sum of truth values is their maximum, as c10d has it. Errors have c10d's words in them.
 func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int, op Op, err error) {
 	op, ok := ops[k]
 	if !ok {
-		return 0, 0, 0, fmt.Errorf("nccl: no reduction for %v: the library has sum, prod, max, min, avg and premul_sum", k)
+		return 0, 0, 0, fmt.Errorf("nccl: Cannot use ReduceOp.%s with NCCL: no reduction for %v: the library has sum, prod, max, min, avg and premul_sum",
+			opNames[k], k)
+	}
+	if op == Avg && l.version < avgSince {
+		return 0, 0, 0, fmt.Errorf("nccl: AVG requires NCCL 2.10+. The current version is %s", l.Version())
 	}
 	as, per = dtypes[d], 1
 	switch d {
 	case colligo.Complex64, colligo.Complex128:
 		if k != colligo.KindSum && k != colligo.KindAvg {
-			return 0, 0, 0, fmt.Errorf("nccl: %v of %v: only sums of complex numbers are those of their parts", k, d)
+			return 0, 0, 0, fmt.Errorf("nccl: NCCL does not support %s on complex tensors: only sums of complex numbers are those of their parts", opNames[k])
 		}
 		as, per = dtypes[d.Real()], 2
 	case colligo.Bool:
@@ -83,18 +91,19 @@ func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int,
 		case colligo.KindProd, colligo.KindMin:
 			op = Min
 		default:
-			return 0, 0, 0, fmt.Errorf("nccl: no %v of %v", k, d)
+			return 0, 0, 0, fmt.Errorf("nccl: Cannot use ReduceOp.%s with boolean inputs", opNames[k])
 		}
 	default:
 		if _, ok := dtypes[d]; !ok {
-			return 0, 0, 0, fmt.Errorf("nccl: no element type for %v", d)
+			return 0, 0, 0, fmt.Errorf("nccl: Input tensor data type is not supported for NCCL process group: %v", d)
 		}
 	}
 	if l.version < as.since() {
-		return 0, 0, 0, fmt.Errorf("nccl: reductions of %v need NCCL %s or newer (NCCL version %s)", d, FormatVersion(as.since()), l.Version())
-	}
-	if op == Avg && l.version < avgSince {
-		return 0, 0, 0, fmt.Errorf("nccl: AVG requires NCCL 2.10+ (NCCL version %s)", l.Version())
+		what := "Input tensor data type is not supported for NCCL process group"
+		if as >= Float8E4M3 {
+			what = "Unsupported Float8 type for NCCL reduction"
+		}
+		return 0, 0, 0, fmt.Errorf("nccl: %s: reductions of %v need NCCL %s or newer (NCCL version %s)", what, d, FormatVersion(as.since()), l.Version())
 	}
 	return as, per, op, nil
 }

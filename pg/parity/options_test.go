@@ -48,20 +48,20 @@ func chosenOn(t *testing.T, d *cuda.Driver, change func(o *peer.Options)) {
 // TestPassNCCLOptionsConfig gives a group's backend a table with few blocks. NCCL gets the fields that PyTorch's test gives it.
 func TestPassNCCLOptionsConfig(t *testing.T) {
 	given := nccl.Config{MaxCTAs: 4, MinCTAs: 2, CGAClusterSize: 2, NetName: "Socket"}
-	sim := joined(t, nccl.Options{Config: given}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
+	sim := joined(t, nccl.Options{Config: given, Blocking: true}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
 	require.Equal(t, []nccl.Config{given, given}, sim.Configs())
 	chosen(t, func(o *peer.Options) {
 		o.Rules = []peer.Rule{{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 2, Threads: 64}}
 	})
 }
 
-// TestPassNCCLOptionsHighPriorityStream needs no option: asynchronous operations always run on streams of the device's greatest
-// priority. The test counts them.
+// TestPassNCCLOptionsHighPriorityStream needs no option with package peer: its asynchronous operations always run on streams of the
+// device's greatest priority. NCCL's operations do so by option. The test counts the streams.
 func TestPassNCCLOptionsHighPriorityStream(t *testing.T) {
 	runs(t, onCudasim)
 	streamsOf(t, func(d *cuda.Driver) { chosenOn(t, d, func(*peer.Options) {}) })
 	streamsOf(t, func(d *cuda.Driver) {
-		joined(t, nccl.Options{Driver: d}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
+		joined(t, nccl.Options{Driver: d, HighPriority: true}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
 	})
 }
 

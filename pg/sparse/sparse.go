@@ -92,11 +92,14 @@ func inRange(indices []int64, rows int) error {
 // numbers of them. The ranks exchange these numbers, then indices and values. The lowest Config.MaxObject of all ranks
 // limits the memory taken for them.
 //
-// The values are on the CPU. If the tensor of one rank is wrong every rank gets an error, and the group goes on. Any later
+// The values are on the CPU, and a group that has NCCL alone refuses them. If the tensor of one rank is wrong every rank gets an error, and the group goes on. Any later
 // error ends it. c10d: all_reduce of sparse tensors.
 func AllReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) (Tensor, error) {
 	return word(allReduce(ctx, g, s, op))
 }
+
+// errNCCL refuses sparse tensors where NCCL has to carry them, in the words of c10d.
+var errNCCL = errors.New("NCCL does not support all_reduce with sparse tensors. Please use dense tensors instead")
 
 // word says in an error what was called.
 func word(s Tensor, err error) (Tensor, error) {
@@ -110,6 +113,9 @@ func allReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) 
 	if !g.IsMember() {
 		return Tensor{}, pg.ErrNotMember
 	}
+	if g.Backend(colligo.CPU) == "" { // the same on all ranks, so none waits for another
+		return Tensor{}, errNCCL
+	}
 	gather := g.AllGather
 	sizes := sizes
 	if g.Backend(colligo.CPU) == backend.Gloo && g.Size() > 1 {
@@ -122,7 +128,11 @@ func allReduce(ctx context.Context, g *pg.Group, s Tensor, op colligo.ReduceOp) 
 			return pg.AllGatherSparse(ctx, g, outs, in)
 		}
 	}
-	counts, err := sizes(ctx, g, &s, s.check(op))
+	wrong := s.check(op)
+	if v := s.Values; v.Valid() && v.Device().Kind != colligo.CPU && g.Backend(v.Device().Kind) == backend.NCCL {
+		wrong = errNCCL
+	}
+	counts, err := sizes(ctx, g, &s, wrong)
 	if err != nil {
 		return Tensor{}, err
 	}

@@ -200,15 +200,20 @@ const (
 
 // launch enqueues calls: those of one stream together. The caller holds s.mu.
 func (s *Sim) launch(calls []*call) nccl.Result {
-	var streams []cuda.Stream
+	type place struct { // devices have a default stream each, of one number
+		device *cuda.Device
+		stream cuda.Stream
+	}
+	var places []place
+	of := func(x *call) place { return place{x.comm.device, x.stream} }
 	for _, x := range calls {
-		if !slices.Contains(streams, x.stream) {
-			streams = append(streams, x.stream)
+		if !slices.Contains(places, of(x)) {
+			places = append(places, of(x))
 		}
 	}
-	for _, stream := range streams {
-		on := slices.DeleteFunc(slices.Clone(calls), func(x *call) bool { return x.stream != stream })
-		if err := s.enqueue(on, stream); err != nil {
+	for _, p := range places {
+		on := slices.DeleteFunc(slices.Clone(calls), func(x *call) bool { return of(x) != p })
+		if err := s.enqueue(on, p.stream); err != nil {
 			return nccl.UnhandledCudaError
 		}
 	}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes jobs of ranks in Python and in Go by NCCL, on one GPU, and prints a table in the end. Every program has a limit of time.
+# Makes jobs of ranks in Python and in Go by NCCL, on one GPU, and prints a table in the end. Every program has a limit of time. Exits 1 if
+# a rank has failed, has wrong results, or was killed for its time, and if a rank in Go does not name the peer that was killed.
 # Usage: [BIN=program] examples/torch/nccl/check.sh [FOLDER [CASE...]]. The folder keeps what the ranks print. Without BIN it builds the program with Go.
 # PYTHON names the python3 that has PyTorch 2.11 or later, SEED begins the random calls, LIMIT is the time of one program in seconds.
 set -u
@@ -30,11 +31,18 @@ fi
 export NCCL_SOCKET_IFNAME=lo MASTER_ADDR=127.0.0.1 CUDA_DEVICE_MAX_CONNECTIONS=32 PYTHONWARNINGS=ignore TORCH_NCCL_DUMP_ON_TIMEOUT=0
 export TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC=500 TORCH_CPP_LOG_LEVEL=ERROR
 timeout 120 $python -c 'import torch; print("PyTorch", torch.__version__, "NCCL", torch.cuda.nccl.version(), torch.cuda.get_device_name(0))' || exit 1
-$python $here/rank.py calls "$seed" >"$work/calls"
+$python $here/rank.py calls "$seed" >"$work/calls" || exit 1
 printf 'all_reduce float32 64 0 sum\ndie float32 64 0 sum\n' >"$work/die0"
 printf 'all_reduce float32 64 0 sum\ndie float32 64 1 sum\n' >"$work/die1"
 port=$((20000 + $$ % 20000))
 table=
+failures=0
+
+# missed WHAT notes a failure of the check, and prints it.
+missed() {
+  failures=$((failures + 1))
+  echo "FAIL: $*"
+}
 
 # one RANK WHAT FILE runs a rank.
 one() {
@@ -47,9 +55,30 @@ one() {
 
 row() { table+=$(printf '%-34s %-22s %-22s %4ss' "$@")$'\n'; }
 
-# job NAME EAGER FILE WHAT... runs a job of ranks, each in py or in go.
+# right NAME RANK WHAT STATUS holds that a rank has ended well, with right results.
+right() {
+  [ "$4" = 0 ] || missed "$1: rank $2 in $3 has ended with $4"
+  grep -qaE '^over: [0-9]+ calls, 0 wrong' "$work/$1.$2.$3" || missed "$1: rank $2 in $3 has not said that no result is wrong"
+}
+
+# lost NAME RANK WHAT STATUS DEAD SECONDS holds that a rank has ended by itself, within seconds, after another rank was killed. In Go it names
+# that rank.
+lost() {
+  case $4 in
+  0 | 124 | 137) missed "$1: rank $2 in $3 has ended with $4 after rank $5 was killed" ;;
+  esac
+  if [ "$3" = go ]; then
+    grep -qaE "^failed: .*rank $5\b" "$work/$1.$2.$3" || missed "$1: rank $2 in go does not name rank $5"
+  else
+    grep -qaE 'NCCL error|ncclRemoteError|Watchdog caught collective operation timeout' "$work/$1.$2.$3" ||
+      missed "$1: rank $2 in $3 does not say why it has ended"
+  fi
+  [ "$6" -le $((PATIENCE + 15)) ] || missed "$1: rank $2 in $3 has taken $6 s, more than $PATIENCE s and the start of the programs"
+}
+
+# job NAME EAGER FILE WHAT... runs a job of ranks, each in py or in go. If DEAD is set, that rank kills itself.
 job() {
-  local name=$1 eager=$2 file=$3 began=$SECONDS rank=0 what pids=() says=()
+  local name=$1 eager=$2 file=$3 began=$SECONDS rank=0 what status pids=() says=()
   shift 3
   port=$((port + 1))
   export EAGER=$eager MASTER_PORT=$port WORLD_SIZE=$#
@@ -62,7 +91,15 @@ job() {
   rank=0
   for what in "$@"; do
     wait "${pids[rank]}"
-    says+=("$what $? $(grep -a '^over' "$work/$name.$rank.$what" | sed 's/over: //; s/ calls, /, /')")
+    status=$?
+    if [ -z "${DEAD:-}" ]; then
+      right "$name" "$rank" "$what" "$status"
+    elif [ "$rank" = "$DEAD" ]; then
+      [ "$status" = 9 ] || missed "$name: rank $rank in $what has ended with $status, not by itself"
+    else
+      lost "$name" "$rank" "$what" "$status" "$DEAD" $((SECONDS - began))
+    fi
+    says+=("$what $status $(grep -a '^over' "$work/$name.$rank.$what" | sed 's/over: //; s/ calls, /, /')")
     grep -a -m 3 -E '^(wrong|failed)' "$work/$name.$rank.$what" | cut -c 1-600 | sed "s/^/rank $rank in $what: /"
     if ! grep -qaE '^(over|failed)' "$work/$name.$rank.$what"; then tail -n 4 "$work/$name.$rank.$what" | cut -c 1-400 | sed "s/^/rank $rank in $what: /"; fi
     rank=$((rank + 1))
@@ -72,7 +109,7 @@ job() {
 
 # torchrun NAME EAGER runs four ranks under torchrun, of which the odd ones are in Go.
 run_torchrun() {
-  local name=$1 began=$SECONDS rank what bad=0 over=0
+  local name=$1 began=$SECONDS what over=0
   port=$((port + 1))
   export EAGER=$2 bin limit work here python file="$work/calls" name
   cat >"$work/entry.sh" <<'END'
@@ -89,8 +126,9 @@ END
   timeout -k 5 $((limit + 15)) "$python" -m torch.distributed.run --nproc-per-node 4 --master-addr 127.0.0.1 --master-port "$port" \
     --no-python "$work/entry.sh" >"$work/$name.torchrun" 2>&1
   local ended=$?
+  [ "$ended" = 0 ] || missed "$name: torchrun has ended with $ended"
   for what in 0.py 1.go 2.py 3.go; do
-    if grep -qa ' 0 wrong' "$work/$name.$what"; then over=$((over + 1)); fi
+    if grep -qaE '^over: [0-9]+ calls, 0 wrong' "$work/$name.$what"; then over=$((over + 1)); else missed "$name: $what"; fi
     grep -a -m 3 -E '^(wrong|failed)' "$work/$name.$what" | cut -c 1-600 | sed "s/^/$what: /"
     if ! grep -qaE '^(over|failed)' "$work/$name.$what"; then tail -n 4 "$work/$name.$what" | cut -c 1-400 | sed "s/^/$what: /"; fi
   done
@@ -110,16 +148,21 @@ for c in "${cases[@]}"; do
     job lazy-go0-py1 0 "$work/calls" go py
     ;;
   killed)
-    PATIENCE=10 job killed-py0 1 "$work/die0" py go
-    PATIENCE=10 job killed-go0 1 "$work/die0" go py
-    PATIENCE=10 job killed-py1-lazy 0 "$work/die1" go py
+    DEAD=0 PATIENCE=10 job killed-py0 1 "$work/die0" py go
+    DEAD=0 PATIENCE=10 job killed-go0 1 "$work/die0" go py
+    DEAD=1 PATIENCE=10 job killed-py1-lazy 0 "$work/die1" go py
     ;;
   torchrun)
     run_torchrun torchrun-eager 1
     run_torchrun torchrun-lazy 0
     ;;
+  *) missed "there is no case $c" ;;
   esac
 done
 echo
 echo "job, ranks with their exit status, calls and wrong results:"
 printf '%s' "$table"
+if [ "$failures" -gt 0 ]; then
+  echo "$failures failures"
+  exit 1
+fi
