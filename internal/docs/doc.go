@@ -8,6 +8,8 @@
 //  4. A name between backquotes that begins with a package of the repository is one that the package exports. So is a variable
 //     that begins with COLLIGO_.
 //  5. A file of the folder deploy parses, and ranks that have its environment form a group.
+//  6. The commands of README, getting started and debugging run, but for those of a table that says why not. The
+//     documents quote what these commands print.
 //
 // A command stands on an indented line, in a block of language sh, or between backquotes. Output stands in a block of language
 // text. The package has no code but its tests.
