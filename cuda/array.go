@@ -30,8 +30,11 @@ func NewArray[T colligo.Element](t Thread, count int) (*Array[T], error) {
 	}
 	var one T
 	at, err := t.Alloc(count * int(unsafe.Sizeof(one)))
+	if err != nil {
+		return nil, err
+	}
 	a.at = at
-	return a, err
+	return a, nil
 }
 
 // ArrayOf takes memory on the thread's device and copies a slice there, as Write does.
@@ -101,12 +104,12 @@ func (a *Array[T]) staged(t Thread, slice []T, f func(h *Host, part []byte, at P
 }
 
 // Free gives the memory back. It waits until the device is idle, with the danger that Thread.Free has where ranks of one process
-// share the device. A second Free does nothing.
+// share the device. A second Free does nothing, nor does that of a nil array, which is what NewArray returns with an error.
 func (a *Array[T]) Free(t Thread) error {
-	at := a.at
-	if at == 0 {
+	if a == nil || a.at == 0 {
 		return nil
 	}
+	at := a.at
 	a.at, a.count = 0, 0
 	return t.Free(at)
 }

@@ -7,21 +7,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadme holds README's program to the one that is compiled, and its first commands to what .ci/run runs.
+// TestReadme holds README's programs to those that are compiled, and its first commands to what .ci/run runs.
 func TestReadme(t *testing.T) {
 	files := map[string]string{}
 	walk(t, func(name, text string) {
 		switch name {
-		case "README.md", "examples/hello/main.go", ".ci/run":
+		case "README.md", "examples/hello/main.go", "examples/gpu/main.go", ".ci/run":
 			files[name] = text
 		}
 	})
-	_, program, found := strings.Cut(files["README.md"], "```go\n")
-	require.True(t, found)
-	program, _, found = strings.Cut(program, "```")
-	require.True(t, found)
-	compiled := files["examples/hello/main.go"]
-	require.Equal(t, compiled[strings.Index(compiled, "package main"):], program)
+	programs := strings.Split(files["README.md"], "```go\n")
+	require.Len(t, programs, 3)
+	for i, name := range []string{"examples/hello/main.go", "examples/gpu/main.go"} {
+		program, _, found := strings.Cut(programs[i+1], "```")
+		require.True(t, found)
+		compiled := files[name]
+		require.Equal(t, compiled[strings.Index(compiled, "package main"):], program)
+	}
 	var commands []string
 	for line := range strings.Lines(files["README.md"]) {
 		if command, ok := strings.CutPrefix(line, "    "); ok && len(commands) < 2 {
