@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"examples/average":           {"", "pg"},
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"examples/torch/nccl":        {"", "cuda", "cuda/nccl", "pg", "pg/object", "pg/pickle"},
+	"examples/torch/weights":     {"", "cuda", "cuda/nccl", "examples/torch/weights/safetensors", "pg"},
 	"gloo":                       {"plan"},
 	"internal/docs":              {},
 	"internal/engine":            {"", "plan"},
@@ -94,6 +95,8 @@ var arrows = map[string][]string{
 	"transport/tcp":             {"transport", "transport/internal/stream"},
 	"transport/transporttest":   {"transport"},
 	"tree":                      {"plan"},
+
+	"examples/torch/weights/safetensors": {},
 }
 
 // generators is a module whose packages share one line of the table.

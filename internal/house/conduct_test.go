@@ -20,6 +20,8 @@ var readers = map[string]string{
 	"cmd/colligo/main.go":         "the environment of the processes that it starts",
 	"internal/gputest/gputest.go": "whether tests open real GPUs, and the process that it starts in its place",
 	"examples/torch/gloo/main.go": "the environment of the processes that it starts, and whether it is one of them",
+
+	"examples/torch/weights/main.go": "the environment of the processes that it starts, and whether it is one of them",
 }
 
 // enders are the files outside package main and tests that may end the process.
