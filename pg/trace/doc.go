@@ -20,6 +20,9 @@
 //  8. The page that WriteHTML writes needs nothing else: no file, no network.
 //  9. Memory and drawings are bounded by the number of operations, however long the texts are that they share. Long texts are
 //     clipped, and drawings are written operation by operation.
+//  10. Waits are drawn until their ranks gave up, as far as dumps tell, with empty slots where ranks are absent. Times in which
+//     nothing begins or ends are left out of the page's axis if they are much longer than all else.
+//  11. A finding that follows from another one stands under it.
 //
 // The package reads no files and never changes a dump.
 package trace
