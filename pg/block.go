@@ -180,10 +180,12 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	if held {
 		g.devices.watch.Hold()
 	}
+	units := unitsOf(ops, grouped)
 	var each pendings
 	called := time.Now()
-	for _, o := range ops {
-		p, err := c.giveNext(ctx, b, o, async, timed)
+	for i := range units {
+		u := &units[i]
+		p, err := c.giveNext(ctx, b, u, async, timed)
 		if err != nil {
 			if held {
 				defer g.devices.watch.Release(nil)
@@ -192,7 +194,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 				_, late := all.End(ctx)
 				err = errors.Join(err, late)
 			}
-			return nil, c.failBlock(o, err)
+			return nil, c.failBlock(u.record, err)
 		}
 		if !grouped {
 			each = append(each, p)
@@ -203,9 +205,9 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	}
 	p, err := all.End(ctx)
 	if err != nil {
-		err = c.failBlock(ops[0], err)
+		err = c.failBlock(units[0].record, err)
 	} else if async && p != nil {
-		c.watchDeadline(ops[0], p, called)
+		c.watchDeadline(units[0].record, p, called)
 	}
 	if held {
 		g.devices.watch.Release(p)
@@ -213,9 +215,34 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	return p, err
 }
 
-// giveNext takes the next sequence number for an operation of a block and gives it to the backend.
-func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, async, timed bool) (backend.Pending, error) {
-	g := (*Group)(c)
+// unit is what one record of a block on a device stands for: one operation, or several that the CPU would carry out as one.
+type unit struct {
+	record *op.Op
+	ops    []*op.Op // nil: the one of the record
+}
+
+// unitsOf cuts a block on a device into units. Where operations are not launched together each is a unit, for each has a Pending.
+func unitsOf(ops []*op.Op, grouped bool) []unit {
+	units := make([]unit, 0, len(ops))
+	if !grouped {
+		for _, o := range ops {
+			units = append(units, unit{record: o})
+		}
+		return units
+	}
+	for _, run := range op.Runs(ops) {
+		if len(run) == 1 {
+			units = append(units, unit{record: run[0]})
+		} else {
+			units = append(units, unit{op.Record(run), run})
+		}
+	}
+	return units
+}
+
+// giveNext takes the next sequence number for a unit of a block and gives its operations to the backend.
+func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, u *unit, async, timed bool) (backend.Pending, error) {
+	g, o := (*Group)(c), u.record
 	g.state.mu.Lock()
 	err := g.state.refusal(o.Own)
 	if err == nil {
@@ -225,7 +252,10 @@ func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, o *op.Op, as
 	if err != nil {
 		return nil, err
 	}
-	return c.give(ctx, b, o, async, timed)
+	for _, part := range u.ops {
+		part.Seq, part.More().Record = o.Seq, o
+	}
+	return c.give(ctx, b, o, u.ops, async, timed)
 }
 
 // failBlock fails the group with what a backend could not do.

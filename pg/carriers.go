@@ -110,7 +110,7 @@ func (c *onDevice) take(*op.Op) (run bool) { return false }
 
 func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
-	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, async, g.ops.Timing())
+	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, nil, async, g.ops.Timing())
 	if err != nil {
 		err = g.explain(o, o.Seq, err, false)
 		g.fail(err, true)
@@ -118,8 +118,8 @@ func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.
 	return p, err
 }
 
-// give gives an operation that has its number to a backend. The caller holds the order.
-func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async, timed bool) (backend.Pending, error) {
+// give gives an operation that has its number to a backend, or the ones that it stands for. The caller holds the order.
+func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts []*op.Op, async, timed bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	if !o.P2P() { // a message has the place of the collective before it
 		g.enter(o)
@@ -138,7 +138,7 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, async,
 	if message {
 		g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
 	}
-	p, err := g.devices.run(b, o, async, timed, called)
+	p, err := g.devices.run(b, o, parts, async, timed, called)
 	if err != nil {
 		if message {
 			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer))
@@ -162,17 +162,34 @@ func (d *devices) get(id colligo.Device) backend.Backend {
 	return d.last
 }
 
-// run runs an operation on a backend. The caller holds the order.
-func (d *devices) run(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
+// run runs an operation on a backend, or the ones that it stands for, and has the watchdog look after it. The caller holds the order.
+func (d *devices) run(b backend.Backend, o *op.Op, parts []*op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
+	for i := range parts {
+		p, err := d.hand(b, parts[i], async, timed, now)
+		if err != nil {
+			return nil, err
+		}
+		if i == len(parts)-1 { // the others are over when it is
+			d.watch.Add(b, o, p)
+			return p, nil
+		}
+		d.watch.Skip(b, o.Coll)
+	}
+	p, err := d.hand(b, o, async, timed, now)
+	if err == nil {
+		d.watch.Add(b, o, p)
+	}
+	return p, err
+}
+
+// hand gives a backend one call.
+func (d *devices) hand(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
 	d.inside.Context = o.Ctx
 	fill(&d.call, o, async)
 	d.call.Timed = timed && !o.Own
 	d.inCall.Store(now.UnixNano())
 	p, err := b.Run(&d.inside, &d.call)
 	d.inCall.Store(0)
-	if err == nil {
-		d.watch.Add(b, o, p)
-	}
 	return p, err
 }
 

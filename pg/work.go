@@ -60,7 +60,7 @@ func workOfBlock(g *Group, ops []*op.Op, p backend.Pending) *Work {
 	case host.Pending:
 		w.op = p.Op
 	default:
-		w.op = ops[0]
+		w.op = ops[0].Recorded()
 	}
 	return w
 }

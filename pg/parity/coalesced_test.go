@@ -7,6 +7,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/flight"
 )
 
 // counting returns tensors of 60 to 64 elements that hold rank + 1 + i.
@@ -57,6 +58,44 @@ func TestAllReduceCoalescedManagerNCCL(t *testing.T) {
 		r.waited(w)
 		counted(r, ts)
 	})
+}
+
+// TestMergedBlocks has all media record one operation for a block of equal calls, and hooks hear of one.
+func TestMergedBlocks(t *testing.T) {
+	type call func(r *rank, b *pg.Batch, n int)
+	for name, c := range map[string]call{
+		"nccl:allreduce_coalesced": func(r *rank, b *pg.Batch, n int) { b.AllReduce(full(r, n, float32(1)), colligo.Sum) },
+		"nccl:broadcast":           func(r *rank, b *pg.Batch, n int) { b.Broadcast(full(r, n, float32(1)), 1) },
+		"nccl:all_gather_into_tensor_coalesced": func(r *rank, b *pg.Batch, n int) {
+			b.AllGatherIntoTensor(full(r, 2*n, float32(0)), full(r, n, float32(1)))
+		},
+		"nccl:reduce_scatter_tensor_coalesced": func(r *rank, b *pg.Batch, n int) {
+			b.ReduceScatterTensor(full(r, n, float32(0)), full(r, 2*n, float32(1)), colligo.Sum)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timings(t, 2, options{}, func(r *rank, _ bool) {
+				heard := r.hear()
+				calls := func(b *pg.Batch) error {
+					for n := 3; n < 6; n++ {
+						c(r, b, n)
+					}
+					return nil
+				}
+				require.NoError(r.t, r.Coalesce(r.ctx, calls))
+				r.waited(r.CoalesceAsync(r.ctx, calls))
+				require.Len(r.t, heard(), 2)
+				es := r.entries()
+				require.Len(r.t, es, 2)
+				for i, e := range es {
+					require.Equal(r.t, []any{name, uint64(i + 1), flight.Completed}, []any{e.Name, e.Seq, e.State})
+					require.Len(r.t, e.InSizes, 3)
+					require.Len(r.t, e.OutSizes, 3)
+				}
+				require.Equal(r.t, flight.Status{LastEnqueued: 2, LastStarted: 2, LastCompleted: 2}, r.status())
+			})
+		})
+	}
 }
 
 // TestAllReduceCoalescedNCCLFloat8Errors reduces float8, which the suite that this follows has refused.

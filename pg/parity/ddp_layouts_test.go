@@ -19,8 +19,8 @@ func TestGradLayout1DeviceModule1ReplicaPerProcess(t *testing.T) {
 	})
 }
 
-// formats and types are mixtures of two strides and of two element types over four layers: one of them alone, one in the first half and
-// one in the second, and both in turn.
+// formats and types are mixtures of two strides and of two element types over four layers. A mixture has one alone, one in each half, or
+// both in turn.
 var (
 	formats = [][4]func(shape []int) []int{
 		{rowMajor, rowMajor, rowMajor, rowMajor},

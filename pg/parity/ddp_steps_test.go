@@ -16,9 +16,6 @@ import (
 // fill makes all elements of gradient i a value.
 func (m *trained) fill(i int, value float32) { m.set(m.Grad(i), repeat(m.params[i].Grad.Len(), value)) }
 
-// at is the first element of gradient i.
-func (m *trained) at(i int) float32 { return values[float32](m.rank, m.Grad(i))[0] }
-
 // TestDDPStaticGraph uses one parameter twice in every step, another on rank 0 only, and one nowhere.
 func TestDDPStaticGraph(t *testing.T) {
 	views(t, func(t *testing.T, view bool) {

@@ -62,8 +62,8 @@ func (m *images) holds(what string, x colligo.Tensor, f func(k int) float64) {
 	require.Equal(m.t, typed(&rank{}, m.dtype, v).CPUBytes(), m.read(x), "%s of %v", what, m.dtype)
 }
 
-// TestDense gives every kind of collective, and messages, images whose channels lie next to one another: to CPU ranks, to kernels
-// between devices, to ranks whose devices do not reach one another, and to NCCL.
+// TestDense gives images whose channels lie next to one another to every kind of collective, and to messages. Their ways are the CPU,
+// kernels between devices, host memory for devices that do not reach one another, and NCCL.
 func TestDense(t *testing.T) {
 	for name, way := range ways {
 		o := options{onlyDevices: name == "staged", noNCCL: name == "staged"} // a way of devices, which NCCL goes by itself

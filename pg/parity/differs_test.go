@@ -170,7 +170,6 @@ var differs = map[string]string{
 	"TestLong":                                      "the dump is looked at as a value; its pickle and JSON are tested in pg/flight",
 	"TestTraceWhileActive":                          states,
 	"TestTraceWhileStuck":                           states,
-	"TestCoalescingManagerCollective":               "on devices each call of the block has an entry of its own; on the CPU there is one, as there",
 	"TestTimeoutDumps":                              exitCode,
 	"TestTimeoutDumpsOnStuckRanks":                  exitCode,
 	"TestNCCLErrorsDump":                            exitCode,

@@ -153,7 +153,7 @@ func mediaIn(written []byte) map[string][]string {
 	return on
 }
 
-// wrongReasons is what is wrong with the reasons why a test does not run on more media than it does: each that is missing has one.
+// wrongReasons is what is wrong with the reasons why a test runs on no more media. Each medium that is missing has one.
 func wrongReasons(on []string, why lacks) (all []string) {
 	for _, m := range ranked {
 		switch runs := slices.Contains(on, m); {

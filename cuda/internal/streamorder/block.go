@@ -77,11 +77,14 @@ func (o *Order) endOn(t cuda.Thread, x *block) (backend.Pending, error) {
 	if x.async || w != nil {
 		return o.pending(t, q, s, w)
 	}
+	n := uint64(0)
 	for i := range x.calls {
+		n++
 		if at := QueueOf(x.calls[i].Coll); i+1 == len(x.calls) || QueueOf(x.calls[i+1].Coll) != at { // the last of its queue
-			if err := o.markCall(t, at, s); err != nil {
+			if err := o.markCall(t, at, s, n); err != nil {
 				return nil, err
 			}
+			n = 0
 		}
 	}
 	return nil, o.Throttle(t, s, opCommands*len(x.calls))

@@ -32,16 +32,17 @@ const (
 	moreMarks = 8
 )
 
-// markCall records the end of a call on s, if the budget allows it. The caller holds o.mu.
-func (o *Order) markCall(t cuda.Thread, q Queue, s cuda.Stream) error {
+// markCall records the end of n calls that came together on s, if the budget allows it. The caller holds o.mu.
+func (o *Order) markCall(t cuda.Thread, q Queue, s cuda.Stream, n uint64) error {
 	p := &o.progress[q]
-	if p.budget.Load() == 0 && p.done.Load() < p.ran-1 { // the state of a fast stream of calls, told without the lock
+	before := p.ran - n
+	if p.budget.Load() == 0 && p.done.Load() < before { // the state of a fast stream of calls, told without the lock
 		return nil
 	}
 	o.asking.Lock()
 	defer o.asking.Unlock()
 	m := &p.marks[p.marked%mostMarks]
-	if p.done.Load() >= p.ran-1 && p.first == p.marked {
+	if p.done.Load() >= before && p.first == p.marked {
 		p.budget.Store(mostMarks)
 	}
 	if p.budget.Load() == 0 || m.open {

@@ -68,7 +68,7 @@ func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (back
 	if c.Async || w != nil { // (7)
 		return o.pending(t, q, s, w)
 	}
-	if err := o.markCall(t, q, s); err != nil {
+	if err := o.markCall(t, q, s, 1); err != nil {
 		return nil, err
 	}
 	return nil, o.Throttle(t, s, opCommands)

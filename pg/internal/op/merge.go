@@ -20,20 +20,28 @@ type Part struct {
 // on all ranks.
 func Merge(all []*Op) []*Op {
 	var out []*Op
+	for _, run := range Runs(all) {
+		if len(run) == 1 {
+			out = append(out, run[0])
+		} else {
+			out = append(out, Together(run))
+		}
+	}
+	return out
+}
+
+// Runs cuts the operations of a block into those that Merge puts together.
+func Runs(all []*Op) (runs [][]*Op) {
 	for i := 0; i < len(all); {
 		j, bytes := i+1, all[i].Bytes()
 		for j < len(all) && all[i].joins(all[j]) && bytes+all[j].Bytes() <= mergeLimit {
 			bytes += all[j].Bytes()
 			j++
 		}
-		if j == i+1 {
-			out = append(out, all[i])
-		} else {
-			out = append(out, Together(all[i:j]))
-		}
+		runs = append(runs, all[i:j:j])
 		i = j
 	}
-	return out
+	return runs
 }
 
 // joins reports whether two operations can share a plan.
@@ -49,6 +57,22 @@ func (o *Op) joins(p *Op) bool {
 
 // Together makes one operation of several.
 func Together(all []*Op) *Op {
+	return standingFor(all, func(p *Op) Part {
+		part := Part{Count: p.Count}
+		part.in, part.out = p.inPlace()
+		part.ins, part.outs = p.staged()
+		return part
+	})
+}
+
+// Record makes the operation by which several on a device are numbered, recorded, and known to other ranks. A backend gets them
+// themselves.
+func Record(all []*Op) *Op {
+	return standingFor(all, func(p *Op) Part { return Part{Count: p.Count} })
+}
+
+// standingFor makes an operation with the tensors and the counts of several, and with their parts.
+func standingFor(all []*Op, partOf func(p *Op) Part) *Op {
 	first := all[0]
 	o := &Op{Coll: first.Coll, kind: first.kind, DType: first.DType, Reduce: first.Reduce, Device: first.Device, index: first.index,
 		Own: first.Own, Ctx: first.Ctx, Size: first.Size, Rank: first.Rank, Root: first.Root}
@@ -61,12 +85,9 @@ func Together(all []*Op) *Op {
 		r.Outs = append(r.Outs, p.Outputs(&room)...)
 		if more := p.Rare().Parts; more != nil {
 			r.Parts = append(r.Parts, more...)
-			continue
+		} else {
+			r.Parts = append(r.Parts, partOf(p))
 		}
-		part := Part{Count: p.Count}
-		part.in, part.out = p.inPlace()
-		part.ins, part.outs = p.staged()
-		r.Parts = append(r.Parts, part)
 	}
 	o.name()
 	return o

@@ -72,6 +72,7 @@ type Rare struct {
 	Title         string           // in the flight recorder, where the type does not tell it
 	Wrong         error            // what is wrong with the arguments
 	Block         *Block           // the block that the operation is one of
+	Record        *Op              // of an operation on a device that is one of several with one record: what stands for them, see Record
 
 	ToSelf   bool // a message whose peer is this rank
 	OtherEnd *Op  // of such a message: the receive, or the send
@@ -103,6 +104,14 @@ func (o *Op) More() *Rare {
 		o.rare = new(Rare)
 	}
 	return o.rare
+}
+
+// Recorded returns the operation by which this one is numbered and recorded: itself, or what stands for it and others.
+func (o *Op) Recorded() *Op {
+	if r := o.Rare().Record; r != nil {
+		return r
+	}
+	return o
 }
 
 // Reset makes an operation that is over zero again, so that a block can use it for another call.

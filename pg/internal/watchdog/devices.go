@@ -149,6 +149,14 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	d.start()
 }
 
+// Skip counts a call that a backend has enqueued and that is over with the next of its kind, which Add takes over. The caller holds
+// the order of the group's operations.
+func (d *Devices) Skip(b backend.Backend, coll plan.Coll) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.runsOf(b).ran[queueOf(coll)]++
+}
+
 // Watch has the group told when an asynchronous operation is late, whose deadline is known.
 func (d *Devices) Watch(o *op.Op, p backend.Pending) {
 	d.deadlines.add(pending{o, p})
