@@ -4,6 +4,7 @@ package gloo_test
 
 import (
 	"bufio"
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -24,6 +25,11 @@ import (
 
 // whole asks for all sizes, mixes and lengths, which take a minute; and for a Python with PyTorch.
 var whole = flag.Bool("torch", false, "run the whole matrix of jobs with ranks of PyTorch")
+
+// rankPy is testdata/rank.py, which goes wherever this program goes.
+//
+//go:embed testdata/rank.py
+var rankPy []byte
 
 // torch is a process of testdata/rank.py, which forks ranks. It imports PyTorch once for all of them.
 type torch struct {
@@ -77,7 +83,11 @@ func startTorch(python string) (*torch, error) {
 		return nil, err
 	}
 	p := &torch{socket: filepath.Join(dir, "ranks")}
-	p.cmd = exec.Command(python, "testdata/rank.py", p.socket)
+	program := filepath.Join(dir, "rank.py")
+	if err := os.WriteFile(program, rankPy, 0o600); err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(python, program, p.socket)
 	p.cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "USE_LIBUV=0")
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
