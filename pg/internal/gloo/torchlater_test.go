@@ -22,7 +22,7 @@ func TestTorchLater(t *testing.T) {
 	l.mixes(t, nil)
 }
 
-// TestLaterInGo runs the same operations in a job without a rank of PyTorch, so that they are known to run before such a version is at
+// TestLaterInGo runs the same operations in a job without a rank of PyTorch. They are known to run, then, before such a version is at
 // hand. All ranks have the same sums and averages.
 func TestLaterInGo(t *testing.T) {
 	l := &opList{torch: &torch{version: "2.12.0"}, size: 3}
