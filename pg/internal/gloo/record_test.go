@@ -4,6 +4,7 @@ package gloo_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -181,11 +182,17 @@ func TestRecord(t *testing.T) {
 	if !*record {
 		t.Skip("-record makes the recording anew")
 	}
-	p := findTorch(t)
-	require.True(t, p.has(2, 6) && !p.has(2, 7), "the recording is one of PyTorch 2.6, this is %s", p.version)
+	eachTorch(t, func(t *testing.T, p *torch) {
+		require.True(t, p.has(2, 6) && !p.has(2, 7), "the recording is one of PyTorch 2.6, this is %s", p.version)
+		recordOf(t, p)
+	})
+}
+
+// recordOf records a job with one PyTorch.
+func recordOf(t *testing.T, p *torch) {
 	const size, rank = 3, 1
 	l := &opList{torch: p, size: size}
-	l.small(0, 5)
+	l.short(0, 5)
 	l.add("all_reduce", "float32", 3001, 0, "sum")
 	l.add("all_gather", "int8", 1001, 0, "sum")
 	path := filepath.Join(t.TempDir(), "ops")
@@ -196,6 +203,8 @@ func TestRecord(t *testing.T) {
 	between, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	c.serve(between, c.store, c.attend)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
 	ranks, errs := make([]ended, size), make([]error, size)
 	var all sync.WaitGroup
 	for r := range size {
@@ -206,7 +215,7 @@ func TestRecord(t *testing.T) {
 			env["MASTER_PORT"] = fmt.Sprint(between.Addr().(*net.TCPAddr).Port)
 			run = inGo
 		}
-		all.Go(func() { ranks[r], errs[r] = run(path, env, 2*time.Minute) })
+		all.Go(func() { ranks[r], errs[r] = run(ctx, path, env) })
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(errs...))

@@ -5,6 +5,7 @@ package gloo_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -343,7 +344,9 @@ func replay(t *testing.T, r *recording, dials bool) error {
 	p.store(l)
 	env := rankEnv(r.Torch, r.Rank, r.Size)
 	env["MASTER_PORT"] = fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	e, err := inGo(path, env, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	e, err := inGo(ctx, path, env)
 	err = errors.Join(err, p.stop())
 	if e.code != 0 {
 		err = errors.Join(err, fmt.Errorf("exit code %d: %s", e.code, e.out))

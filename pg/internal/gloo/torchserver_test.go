@@ -5,6 +5,7 @@ package gloo_test
 import (
 	"bufio"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -31,6 +32,11 @@ var (
 	every = flag.Bool("every", false, "with -torch, run the operations on long tensors in every mix of every size")
 	seed  = flag.Uint64("seed", rand.Uint64(), "seed of the order of operations")
 )
+
+// rankPy is testdata/rank.py, which goes wherever this program goes.
+//
+//go:embed testdata/rank.py
+var rankPy []byte
 
 // torch is a process of testdata/rank.py, which forks ranks. It imports PyTorch once for all of them.
 type torch struct {
@@ -119,7 +125,11 @@ func startTorch(python string) (*torch, error) {
 		return nil, err
 	}
 	p := &torch{socket: filepath.Join(dir, "ranks")}
-	p.cmd = exec.Command(python, "testdata/rank.py", p.socket)
+	program := filepath.Join(dir, "rank.py")
+	if err := os.WriteFile(program, rankPy, 0o600); err != nil {
+		return nil, err
+	}
+	p.cmd = exec.Command(python, program, p.socket)
 	p.cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "USE_LIBUV=0")
 	in, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 
 var speed = flag.Int("speed", 0, "turns between jobs of PyTorch, with one rank in Go, and in Go alone, whose times TestTorchSpeed compares")
 
-// kinds are the jobs that TestTorchSpeed compares, by the ranks in Go.
-var kinds = []struct {
+// speedJobs are the jobs that TestTorchSpeed compares, by the ranks in Go.
+var speedJobs = []struct {
 	name string
 	inGo func(rank int) bool
 }{
@@ -58,21 +58,21 @@ func compareSpeed(t *testing.T, p *torch, size int) {
 	ops, lengths := speedOps()
 	took := map[string][][]float64{} // by kind and operation, a number for each turn
 	for range *speed {
-		for _, k := range kinds {
+		for _, k := range speedJobs {
 			j := &job{torch: p, size: size, inGo: k.inGo, ops: ops}
 			took[k.name] = append(took[k.name], j.times(t))
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n| operation | bytes | %s, µs |", kinds[0].name)
-	for _, k := range kinds[1:] {
+	fmt.Fprintf(&b, "\n| operation | bytes | %s, µs |", speedJobs[0].name)
+	for _, k := range speedJobs[1:] {
 		fmt.Fprintf(&b, " %s |", k.name)
 	}
 	b.WriteString("\n|---|---|---|---|---|\n")
 	for i, op := range ops {
-		base := median(took[kinds[0].name], i)
+		base := median(took[speedJobs[0].name], i)
 		fmt.Fprintf(&b, "| %s | %d | %.0f |", strings.TrimPrefix(strings.Fields(op)[0], "time_"), lengths[i], base*1e6)
-		for _, k := range kinds[1:] {
+		for _, k := range speedJobs[1:] {
 			fmt.Fprintf(&b, " %.2f |", median(took[k.name], i)/base)
 		}
 		b.WriteString("\n")
