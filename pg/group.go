@@ -56,15 +56,6 @@ type state struct {
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
 }
 
-// refusal returns why no operation can begin, nil if one can. A group that is being closed takes only operations of its own,
-// which pending ones may need. The caller holds mu.
-func (s *state) refusal(own bool) error {
-	if s.err == nil && s.closed && !own {
-		return colligo.ErrClosed
-	}
-	return s.err
-}
-
 // Rank returns this rank's number in the group, from 0, and colligo.NoRank for a rank outside it. c10d: get_rank.
 func (g *Group) Rank() int { return g.orOutside().rank }
 
