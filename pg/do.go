@@ -2,10 +2,12 @@ package pg
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 )
 
@@ -96,6 +98,24 @@ func (g *Group) start(ctx context.Context, o *op.Op) *Work {
 	w := g.newWork(o)
 	w.settle(g.do(ctx, o, true))
 	return w
+}
+
+// refusal returns why no operation can begin, nil if one can. A group that is being closed takes only operations of its own,
+// which pending ones may need. The caller holds mu.
+func (s *state) refusal(own bool) error {
+	if s.err == nil && s.closed && !own {
+		return colligo.ErrClosed
+	}
+	return s.err
+}
+
+// orOutside stands for a nil group, as a rank that a split leaves out may hold one: a handle outside.
+func (g *Group) orOutside() *Group {
+	if g == nil {
+		return &Group{member: member{name: "none", rank: colligo.NoRank}, log: slog.New(slog.DiscardHandler), job: &sharedJob{},
+			host: host.New(host.Config{})}
+	}
+	return g
 }
 
 // carrier is what do needs of the place where an operation's tensors lie.

@@ -57,15 +57,6 @@ type state struct {
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
 }
 
-// refusal returns why no operation can begin, nil if one can. A group that is being closed takes only operations of its own,
-// which pending ones may need. The caller holds mu.
-func (s *state) refusal(own bool) error {
-	if s.err == nil && s.closed && !own {
-		return colligo.ErrClosed
-	}
-	return s.err
-}
-
 // failedAt is when the group failed, in nanoseconds since 1970, 0 if it has not or was closed before.
 func (s *state) failedAt() int64 {
 	s.mu.Lock()

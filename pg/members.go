@@ -2,12 +2,10 @@ package pg
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -157,15 +155,6 @@ func (g *Group) FindGroup(tag string, ranks []int) *Group {
 		}
 	}
 	return nil
-}
-
-// orOutside stands for a nil group, as a rank that a split leaves out may hold one: a handle outside.
-func (g *Group) orOutside() *Group {
-	if g == nil {
-		return &Group{member: member{name: "none", rank: colligo.NoRank}, log: slog.New(slog.DiscardHandler), job: &sharedJob{},
-			host: host.New(host.Config{})}
-	}
-	return g
 }
 
 // Algorithm returns the name of the planner that a collective of so many bytes would use on the CPU. For a send or receive

@@ -250,3 +250,11 @@ func (b *Backend) Driven() bool {
 	defer b.mu.Unlock()
 	return b.running
 }
+
+// LostPeer returns the error of the first peer that died, nil while all live.
+func (b *Backend) LostPeer() error {
+	if l := b.lost.Load(); l != nil {
+		return Classify(l.err)
+	}
+	return nil
+}

@@ -55,14 +55,6 @@ func (b *Backend) Lost(peer int, err error) {
 	b.lost.CompareAndSwap(nil, &loss{&transport.PeerError{Peer: peer, Err: err}, time.Now()})
 }
 
-// LostPeer returns the error of the first peer that died, nil while all live.
-func (b *Backend) LostPeer() error {
-	if l := b.lost.Load(); l != nil {
-		return Classify(l.err)
-	}
-	return nil
-}
-
 // cut is the error of a link whose peer is gone.
 type cut struct {
 	err error

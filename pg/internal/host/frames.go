@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/engine"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
@@ -151,3 +152,42 @@ func ID(name string) uint32 {
 	h.Write([]byte(name))
 	return h.Sum32()
 }
+
+// frames is the Wire of a backend whose mesh carries frames.
+type frames Backend
+
+var _ Wire = (*frames)(nil)
+
+// Check implements Wire.
+func (*frames) Check(*op.Op) error { return nil }
+
+// Poll implements Wire.
+func (*frames) Poll() error { return nil }
+
+// Begin implements Wire.
+func (f *frames) Begin(o *op.Op) (Start, error) {
+	b := (*Backend)(f)
+	p, err := b.planFor(o)
+	if err != nil {
+		return Start{}, err
+	}
+	weight, err := o.Weight()
+	if err != nil {
+		return Start{}, err
+	}
+	o.Identify(&b.port.call, b.ID)
+	b.port.shape, b.port.zeroCopy = &p.Shape, p.zeroCopy
+	var k engine.Kernel
+	if kernel := o.Kernel(); kernel != nil {
+		k = kernel
+	}
+	return Start{Plan: p.Plan, Port: &b.port, Kernel: k, Weight: weight}, nil
+}
+
+// Message implements Wire.
+func (f *frames) Message(m *Message) (moved, over bool, err error) {
+	return (*Backend)(f).advanceMessage(m)
+}
+
+// Clear implements Wire.
+func (f *frames) Clear() (moved bool) { return (*Backend)(f).keepUnexpected() }
