@@ -32,6 +32,8 @@ type Metrics struct {
 	Rank    int                  `json:"rank"`
 	Pending int                  `json:"pending"`    // called and not over
 	Ops     map[string]OpMetrics `json:"operations"` // by c10d's name of the type, such as "ALLREDUCE"; without those never called
+	// Carried is the collectives that each backend was given where several share a device, as the fast path within a host and NCCL do.
+	Carried map[string]uint64 `json:"carried,omitempty"`
 }
 
 // Metrics returns the group's counts at this moment. It waits for nothing; operations that end meanwhile may be counted in
@@ -46,6 +48,7 @@ func (g *Group) Metrics() Metrics {
 			m.Ops[t.String()] = OpMetrics(o)
 		}
 	}
+	m.Carried = g.devices.carried()
 	return m
 }
 
