@@ -61,6 +61,25 @@ func (d *devices) any() bool {
 	return len(d.by) > 0
 }
 
+// carried returns the counts of backends that share a device, nil if none do.
+func (d *devices) carried() (all map[string]uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, b := range d.by {
+		s, shared := b.(backend.Shared)
+		if !shared {
+			continue
+		}
+		if all == nil {
+			all = map[string]uint64{}
+		}
+		for name, n := range s.Carried() {
+			all[name] += n
+		}
+	}
+	return all
+}
+
 // abort tells all backends that the group has failed. It does not wait for a Run that is blocked in a driver.
 func (d *devices) abort(cause error) {
 	d.mu.Lock()

@@ -45,6 +45,8 @@ type Metrics struct {
 	Pending int                  `json:"pending"`    // called and not over
 	Ops     map[string]OpMetrics `json:"operations"` // by c10d's name of the type, such as "ALLREDUCE"; without those never called
 	Peers   []PeerMetrics        `json:"peers"`      // in order of their ranks, without those with whom nothing has passed
+	// Carried is the collectives that each backend was given where several share a device, as the fast path within a host and NCCL do.
+	Carried map[string]uint64 `json:"carried,omitempty"`
 }
 
 // Metrics returns the group's counts at this moment. It waits for nothing; operations that end meanwhile may be counted in
@@ -64,6 +66,7 @@ func (g *Group) Metrics() Metrics {
 			m.Peers = append(m.Peers, PeerMetrics{peer, p.SentBytes, p.SentMessages, p.ReceivedBytes, p.ReceivedMessages})
 		}
 	}
+	m.Carried = g.devices.carried()
 	return m
 }
 

@@ -26,6 +26,10 @@ type Options struct {
 	// while a communicator forms. Without it communicators do not block, from NCCL 2.14 on, and are given up after the group's
 	// ConnectTimeout. Newer libraries begin a thread for each launch then, so that calls cost more.
 	Blocking bool
+	// IntraNode has sums of at most 10 MiB carried by this library's own backend "peer", where all ranks reach each other's memory. The
+	// program imports that backend, and peer.With gives it options. Group.Metrics counts what each backend carries. With ranks of PyTorch
+	// it means nothing. The same on all ranks. The environment's ENABLE_INTRA_NODE_COMM sets it, too. c10d: IntraNodeComm.
+	IntraNode bool
 	// HighPriority puts asynchronous operations before the program's own work on the device. c10d: is_high_priority_stream.
 	HighPriority bool
 	// RanksPerRoot is how many ranks of a communicator meet by one identity; 0 is 128. The same on all ranks.
@@ -85,7 +89,11 @@ var (
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it.
 func open(ctx context.Context, g backend.Host, d colligo.Device) (backend.Backend, error) {
-	return newBackend(ctx, g, Options{}).start(ctx, d, nil)
+	b := newBackend(ctx, g, Options{})
+	if _, err := b.start(ctx, d, nil); err != nil {
+		return nil, err
+	}
+	return b.withIntraNode(ctx)
 }
 
 // newBackend returns a backend that is not open. Options of the context come before the ones given.

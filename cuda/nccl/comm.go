@@ -24,7 +24,7 @@ type Comm struct {
 	nonBlocking bool
 	groups      int // that are open
 
-	asking sync.Mutex // held while the library is asked for errors, and while it aborts
+	asking sync.Mutex // held while the library is asked for errors
 	gone   bool
 }
 
@@ -279,9 +279,9 @@ func (c *Comm) Close() error {
 // Abort destroys the communicator without the others, and ends what is pending on it. It may be called while another
 // goroutine is in a call of the communicator, or waits for one. No call may come later.
 func (c *Comm) Abort() error {
-	c.asking.Lock()
-	defer c.asking.Unlock()
+	c.asking.Lock() // until the library has answered; from here on nobody asks it
 	c.gone = true
+	c.asking.Unlock()
 	return c.begun("ncclCommAbort", c.library.table.CommAbort(c.handle))
 }
 

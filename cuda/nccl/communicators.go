@@ -244,7 +244,10 @@ func (b *ncclBackend) Split(ctx context.Context, h backend.Host, color, key int)
 			return err
 		})
 	}
-	return part.start(ctx, b.device.Place(), split)
+	if _, err := part.start(ctx, b.device.Place(), split); err != nil {
+		return nil, err
+	}
+	return part.withIntraNode(ctx)
 }
 
 // asyncError asks all communicators for errors that the library has met in the background.

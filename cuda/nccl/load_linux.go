@@ -26,6 +26,12 @@ var places = []string{"libnccl.so.2", "/usr/lib/x86_64-linux-gnu/libnccl.so.2", 
 // PathVariable names the library in the environment.
 const PathVariable = "COLLIGO_NCCL_PATH"
 
+// intraNodeVariable asks for Options.IntraNode in the environment, as it does in PyTorch.
+func intraNodeVariable() bool {
+	on, err := strconv.ParseBool(os.Getenv("ENABLE_INTRA_NODE_COMM"))
+	return err == nil && on
+}
+
 // Open loads the library from path. If that is empty, it takes the path that the environment names, else the first usual
 // place that has the library:
 //

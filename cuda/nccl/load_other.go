@@ -10,6 +10,9 @@ import (
 // PathVariable names the library in the environment.
 const PathVariable = "COLLIGO_NCCL_PATH"
 
+// intraNodeVariable asks for Options.IntraNode in the environment, where there is NCCL.
+func intraNodeVariable() bool { return false }
+
 // Open fails: NVIDIA makes no NCCL for this system.
 func Open(string) (*Library, error) {
 	return nil, fmt.Errorf("nccl: %w for %s on %s", ErrNotFound, runtime.GOOS, runtime.GOARCH)

@@ -56,7 +56,8 @@ type Error struct {
 	Path     string
 }
 
-// Error has everything on one line: the function, the library's text and version, the result with its usual meaning and the last error.
+// Error has everything on one line: the function, the library's text and version, the result with its usual meaning, the last error.
+//
 // c10d has the same parts on three lines.
 func (e *Error) Error() string {
 	var b strings.Builder

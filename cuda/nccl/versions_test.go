@@ -39,11 +39,10 @@ func TestOldVersion(t *testing.T) {
 
 // versioned is a library of some version with a communicator of one rank on its only device.
 type versioned struct {
-	l    *nccl.Library
-	c    *nccl.Comm
-	sim  *ncclsim.Sim
-	at   cuda.Pointer
-	host []byte
+	l   *nccl.Library
+	c   *nccl.Comm
+	sim *ncclsim.Sim
+	at  cuda.Pointer
 }
 
 // functions are what a program calls, with the first version that has it, as a number of VersionCode.

@@ -29,6 +29,9 @@ func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, err
 	if b.barred == "" {
 		return b, nil
 	}
+	if seam.IsDirect(ctx) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", b.barred, seam.ErrApart), b.device.Close())
+	}
 	return apart.Open(ctx, g, b.device, staged.Options{Driver: b.options.Driver, Memory: b.options.Memory, Timeout: b.options.Timeout,
 		Why: b.barred, Wanted: b.barred == forced})
 }

@@ -3,7 +3,6 @@ package apart
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/pg/backend"
@@ -23,7 +22,7 @@ func (b *either) End(ctx context.Context) (backend.Pending, error) {
 	defer b.mu.Unlock()
 	x := b.block
 	b.block = block{}
-	var all several
+	var all streamorder.Several
 	for _, p := range b.cut(&x) {
 		pending, err := b.give(ctx, &x, p)
 		if err != nil {
@@ -33,7 +32,7 @@ func (b *either) End(ctx context.Context) (backend.Pending, error) {
 			all = append(all, pending)
 		}
 	}
-	return all.one(), nil
+	return all.One(), nil
 }
 
 // part is calls of a block, by their numbers, that go one way.
@@ -95,69 +94,4 @@ func (b *either) give(ctx context.Context, x *block, p part) (backend.Pending, e
 		}
 	}
 	return pending, nil
-}
-
-// several is an operation in parts.
-type several []backend.Pending
-
-// one returns the parts as one operation, nil if there is none.
-func (s several) one() backend.Pending {
-	switch len(s) {
-	case 0:
-		return nil
-	case 1:
-		return s[0]
-	}
-	return s
-}
-
-// Wait implements backend.Pending.
-func (s several) Wait(ctx context.Context) error {
-	return s.each(func(p backend.Pending) error { return p.Wait(ctx) })
-}
-
-// Synchronize implements backend.Pending.
-func (s several) Synchronize(ctx context.Context) error {
-	return s.each(func(p backend.Pending) error { return p.Synchronize(ctx) })
-}
-
-func (s several) each(f func(backend.Pending) error) error {
-	for _, p := range s {
-		if err := f(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Done implements backend.Pending.
-func (s several) Done() bool {
-	for _, p := range s {
-		if !p.Done() {
-			return false
-		}
-	}
-	return true
-}
-
-// Begun implements backend.Timed.
-func (s several) Begun() bool {
-	t, ok := s[0].(backend.Timed)
-	return ok && t.Begun()
-}
-
-// Took implements backend.Timed. It is the time of all parts together.
-func (s several) Took() (sum time.Duration, known bool) {
-	for _, p := range s {
-		t, ok := p.(backend.Timed)
-		if !ok {
-			return 0, false
-		}
-		d, known := t.Took()
-		if !known {
-			return 0, false
-		}
-		sum += d
-	}
-	return sum, true
 }

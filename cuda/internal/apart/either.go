@@ -27,7 +27,7 @@ type either struct {
 	by    way             // of the last collective
 
 	counting sync.Mutex
-	count    [streamorder.NumQueues]count
+	count    [streamorder.NumQueues]streamorder.Shares
 }
 
 // way is by which backend a call goes.
@@ -106,7 +106,7 @@ func (b *either) turn(ctx context.Context, c *backend.Call, w way) (to backend.G
 // took notes calls that a backend has taken.
 func (b *either) took(q streamorder.Queue, w way, n uint64, p backend.Pending) {
 	b.counting.Lock()
-	b.count[q].add(w, n)
+	b.count[q].Add(int(w), n)
 	b.counting.Unlock()
 	if q != streamorder.Collectives {
 		return
@@ -128,8 +128,16 @@ func (b *either) end(ctx context.Context, c *backend.Call, n uint64) (backend.Pe
 	}
 	b.counting.Lock()
 	defer b.counting.Unlock()
-	b.count[streamorder.Collectives].addToBoth(n)
-	return several{first, second}, nil
+	b.count[streamorder.Collectives].AddToBoth(n)
+	return streamorder.Several{first, second}, nil
+}
+
+// Finished implements backend.Tracker.
+func (b *either) Finished(c plan.Coll) uint64 {
+	done := [2]uint64{byNCCL: b.Backend.Finished(c), byHost: b.rest.Finished(c)}
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	return b.count[streamorder.QueueOf(c)].Finished(done)
 }
 
 // Abort implements backend.Backend.

@@ -100,8 +100,9 @@ func (p *pending) passed() (bool, error) {
 	return done, cmp.Or(err, err2)
 }
 
-// Synchronize blocks until the operation is done or has failed.
+// Synchronize blocks until the operation is done or has failed. A device that does not stop is given up after Patience.
 func (p *pending) Synchronize(ctx context.Context) error {
+	var raised time.Time // when the abort flag was first seen
 	for n := 0; ; n++ {
 		done, err := p.done()
 		if done || err != nil {
@@ -109,6 +110,13 @@ func (p *pending) Synchronize(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if f := &p.o.Failure; f.Raised() {
+			if raised.IsZero() {
+				raised = time.Now()
+			} else if err := f.Err(); err != nil && time.Since(raised) > Patience {
+				return err
+			}
 		}
 		Pause(n)
 	}

@@ -1,0 +1,25 @@
+package backend
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrApart is wrapped by the error of an opener that was to be direct, where the ranks do not reach each other's memory.
+var ErrApart = errors.New("the ranks do not all reach each other's memory")
+
+type directKey struct{}
+
+// Direct has the opener of Native take no other way between devices that do not reach each other. Instead it fails with ErrApart, on all
+// ranks, and the group goes on.
+func Direct(ctx context.Context) context.Context { return context.WithValue(ctx, directKey{}, true) }
+
+// IsDirect reports whether a context is one of Direct.
+func IsDirect(ctx context.Context) bool { return ctx.Value(directKey{}) != nil }
+
+// Shared is a Backend that has calls carried by several others.
+type Shared interface {
+	Backend
+	// Carried returns how many collectives each of the others was given, by its name. It may be called at any time.
+	Carried() map[string]uint64
+}
