@@ -102,7 +102,7 @@ func failsInOneLine(t *testing.T, c cause, o pgtest.Options) {
 	o.Net = func(n *sim.Net) { net = n }
 	o.Config = func(rank int, p *pg.Config) {
 		p.Log = slog.New(slog.NewTextHandler(rankLog{all, rank}, &slog.HandlerOptions{Level: slog.LevelWarn})) // as by default
-		p.Timeout = 3 * time.Second // before the first line about waiting
+		p.Timeout = 3 * time.Second                                                                            // before the first line about waiting
 		if o.Transport != "" {
 			p.Timeout = time.Minute
 		}
