@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 	"examples/shrink":            {"", "pg"},
 	"examples/etcd":              {"", "pg", "store"},
 	"examples/hook":              {"", "pg", "pg/ddp"},
+	"examples/gonum":            {"", "pg"},
 	"examples/average":           {"", "pg"},
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"examples/torch/nccl":        {"", "cuda", "cuda/nccl", "pg", "pg/object", "pg/pickle"},
@@ -103,7 +104,7 @@ var arrows = map[string][]string{
 const generators = "kernels/_gen"
 
 // apart are the modules beside the library's: their go.mod says what they need, not a table here.
-var apart = []string{generators, "bench", "pg/pgotel"}
+var apart = []string{generators, "bench", "pg/pgotel", "examples/gonum"}
 
 // pure packages compute: they import none of waiting, and no package below these either.
 var pure = []string{".", "gloo", "plan", "ring", "tree", "internal/engine", "pg/internal/diagnose"}
