@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"examples/average":           {"", "pg"},
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"examples/torch/nccl":        {"", "cuda", "cuda/nccl", "pg", "pg/object", "pg/pickle"},
+	"examples/torch/torchrun":    {"", "pg"},
 	"examples/torch/weights":     {"", "cuda", "cuda/nccl", "examples/torch/weights/safetensors", "pg"},
 	"gloo":                       {"plan"},
 	"internal/docs":              {},

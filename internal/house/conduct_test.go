@@ -21,7 +21,8 @@ var readers = map[string]string{
 	"internal/gputest/gputest.go": "whether tests open real GPUs, and the process that it starts in its place",
 	"examples/torch/gloo/main.go": "the environment of the processes that it starts, and whether it is one of them",
 
-	"examples/torch/weights/main.go": "the environment of the processes that it starts, and whether it is one of them",
+	"examples/torch/torchrun/main.go": "which attempt of the launcher this is, to print it",
+	"examples/torch/weights/main.go":  "the environment of the processes that it starts, and whether it is one of them",
 }
 
 // enders are the files outside package main and tests that may end the process.

@@ -64,6 +64,15 @@ func (s *sender) begin(ctx context.Context, header, piece uint64) error {
 	return s.broadcast(ctx, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, header), piece))
 }
 
+// end tells the receivers that no model follows, and leaves with them.
+func (s *sender) end(ctx context.Context) error {
+	if err := s.begin(ctx, 0, 0); err != nil {
+		return err
+	}
+	_, err := s.sum(ctx, 0)
+	return err
+}
+
 // model sends a model and returns how many tensors came wrong.
 func (s *sender) model(ctx context.Context, h *safetensors.Header, data []byte) (int64, error) {
 	b, err := h.Encode()
@@ -147,7 +156,7 @@ func TestServices(t *testing.T) {
 				return fmt.Errorf("%d wrong: %w", wrong, err)
 			}
 		}
-		return s.begin(ctx, 0, 0)
+		return s.end(ctx)
 	}, func(rank int) *service { return services[rank] })
 	require.NoError(t, errors.Join(errs...))
 
@@ -237,7 +246,7 @@ func TestFullDisk(t *testing.T) {
 		if wrong, err = s.model(ctx, h, data); err != nil {
 			return err
 		}
-		return s.begin(ctx, 0, 0)
+		return s.end(ctx)
 	}, func(rank int) *service {
 		if rank == 1 {
 			return &service{dir: filepath.Join(t.TempDir(), "none"), log: io.Discard}
@@ -282,7 +291,7 @@ func (e endless) send(ctx context.Context, m mover, piece int) error {
 	if wrong, err := s.sum(ctx, 0); err != nil || wrong > 0 {
 		return fmt.Errorf("%d wrong: %w", wrong, err)
 	}
-	return s.begin(ctx, 0, 0)
+	return s.end(ctx)
 }
 
 // TestMemory receives 256 MiB in pieces of 1 MiB and allocates less than a tenth of that, garbage included.
@@ -328,7 +337,7 @@ func TestOverNCCL(t *testing.T) {
 					}
 					s.piece = 500 // the receivers make room again
 				}
-				return s.begin(ctx, 0, 0)
+				return s.end(ctx)
 			})
 		})
 	}

@@ -36,6 +36,9 @@ func (s *stream) begin(ctx context.Context) (header int, err error) {
 	}
 	n, piece := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
 	if n == 0 {
+		if _, err := s.sum(ctx, 0); err != nil { // when it returns, no rank needs another one
+			return 0, err
+		}
 		return 0, errOver
 	}
 	if n > mostHeader || piece == 0 || piece > mostPiece {

@@ -1,6 +1,7 @@
 """Rank 0 of a job: it broadcasts the weights of a PyTorch model to ranks in Go. Every rank makes these calls, in this order:
 
-1. 16 bytes: the length of the header, and the most bytes of a piece, as little-endian numbers. A length of 0 ends the job.
+1. 16 bytes: the length of the header, and the most bytes of a piece, as little-endian numbers. A length of 0 ends the job:
+   an all_reduce as in 4 follows, after which every rank may leave.
 2. The header, in the form of a .safetensors file without the length before it, and the 32 bytes of its SHA-256.
 3. For each tensor, in the order of the bytes that the header gives, its bytes and the 32 bytes of their SHA-256.
 4. An all_reduce of one int64: how many tensors were wrong.
@@ -95,6 +96,7 @@ class Sender:
 
     def end(self):
         self.raw(struct.pack("<QQ", 0, 0))
+        self.number(0)
 
 
 class Model(torch.nn.Module):
