@@ -66,6 +66,8 @@ func newPlayer(r *recording, dials bool) (*player, error) {
 		}
 		p.peers[key], p.said[key] = l, &reader{wanted: map[uint64]int{}}
 		p.until(l)
+	}
+	for key, l := range p.peers { // which nobody writes any more
 		p.all.Go(func() { p.failed(key, p.link(key, l)) })
 	}
 	return p, nil
