@@ -40,17 +40,18 @@ var runs = []struct {
 
 // unrun are the commands of these documents that do not run here, with the reason.
 var unrun = map[string]string{
-	"go test ./... ./bench/...":                                          "is what runs this test",
-	"go get github.com/colligo-go/colligo":                               "needs a tagged version",
-	"go get github.com/colligo-go/colligo/pg/pgotel":                     "needs a tagged version",
-	"go install github.com/colligo-go/colligo/cmd/colligo@latest":        "needs a tagged version",
-	"go install github.com/colligo-go/colligo/cmd/colligo-doctor@latest": "needs a tagged version",
-	"srun -N 2 --ntasks-per-node 8 ./program":                            "needs Slurm",
-	"COLLIGO_FR_DUMP_TEMP_FILE=/tmp/job/rank_ ./program":                 "is a rank of a launcher's job; the case of examples/stuck has the variable",
-	"go run ./bench all_reduce -device cuda -compare nccl -b 1Ki -e 1Gi": "needs GPUs",
-	"go run ./bench all_reduce -device cuda -compare nccl -register":     "needs GPUs",
-	"go run ./bench all_reduce -device cuda -compare nccl -graph 20":     "needs GPUs",
-	"go run ./bench all -device cuda -threads":                           "needs GPUs",
+	"go test ./... ./bench/...":                                                                                          "is what runs this test",
+	"go get github.com/colligo-go/colligo":                                                                               "needs a tagged version",
+	"go get github.com/colligo-go/colligo/pg/pgotel":                                                                     "needs a tagged version",
+	"go install github.com/colligo-go/colligo/cmd/colligo@latest":                                                        "needs a tagged version",
+	"go install github.com/colligo-go/colligo/cmd/colligo-doctor@latest":                                                 "needs a tagged version",
+	"srun -N 2 --ntasks-per-node 8 ./program":                                                                            "needs Slurm",
+	"COLLIGO_FR_DUMP_TEMP_FILE=/tmp/job/rank_ ./program":                                                                 "is a rank of a launcher's job; the case of examples/stuck has the variable",
+	"go run ./bench all_reduce -device cuda -compare nccl -b 1Ki -e 1Gi":                                                 "needs GPUs",
+	"go run ./bench all_reduce -device cuda -compare nccl -register":                                                     "needs GPUs",
+	"go run ./bench all_reduce -device cuda -compare nccl -graph 20":                                                     "needs GPUs",
+	"go run ./bench all -device cuda -threads":                                                                           "needs GPUs",
+	"go run ./bench all_reduce -ranks 4 -transport shm -compare openmpi -f 4 -markdown -plot docs/plots/openmpi-shm.svg": "needs Open MPI",
 }
 
 // examples are programs that run by the command in their package comment.

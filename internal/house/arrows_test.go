@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"examples/shrink":            {"", "pg"},
 	"examples/etcd":              {"", "pg", "store"},
 	"examples/hook":              {"", "pg", "pg/ddp"},
-	"examples/gonum":            {"", "pg"},
+	"examples/gonum":             {"", "pg"},
 	"examples/average":           {"", "pg"},
 	"examples/torch":             {"", "pg", "pg/flight"},
 	"examples/torch/nccl":        {"", "cuda", "cuda/nccl", "pg", "pg/object", "pg/pickle"},

@@ -140,7 +140,7 @@ func (l *link) Release(lane int) {
 	if e := l.ending.Load(); e != nil && !e.drain || !r.have {
 		return
 	}
-	if !r.nextPart() {
+	if r.remote.left == 0 || !r.nextPart() {
 		r.giveBack()
 		l.door.knock()
 	}

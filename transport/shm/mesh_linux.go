@@ -120,7 +120,9 @@ func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 	k.door = (*door)(unsafe.Pointer(&first[0]))
 	for lane := range k.out {
 		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum}
-		k.in[lane].remote.memory = reads
+		if reads != nil {
+			k.in[lane].remote = remote{memory: reads, most: maxZeroCopy}
+		}
 	}
 	if reads != nil {
 		k.in[0].reads.Store(1)

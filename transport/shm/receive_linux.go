@@ -26,7 +26,7 @@ func (r *receiver) look() (bool, error) {
 	if turn := l.turn.Load(); turn != r.released+1 {
 		return false, r.stale(turn)
 	}
-	place, err := l.read(&r.head, r.lane, r.frame, r.remote.most())
+	place, err := l.read(&r.head, r.lane, r.frame, r.remote.most)
 	if err != nil {
 		return false, err
 	}

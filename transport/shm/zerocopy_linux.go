@@ -123,18 +123,12 @@ func (l *link) Withdraw() {
 
 // remote is what a receiver knows of a frame at hand that lies in the sender's memory.
 type remote struct {
-	memory  *peerMemory // of the sender's process; nil if it cannot be read
+	memory  *peerMemory // of the sender's process
+	most    int         // bytes of a payload: maxZeroCopy, or 0 if the memory cannot be read
 	at      uint64
 	left    int  // bytes from at on; 0 of any other frame
 	got     int  // bytes before at
 	fetched bool // the part at hand is in the slot
-}
-
-func (r *remote) most() int {
-	if r.memory == nil {
-		return 0
-	}
-	return maxZeroCopy
 }
 
 // begin takes the address out of a line, and has the header be that of the first part.

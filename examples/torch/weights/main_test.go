@@ -310,6 +310,7 @@ func TestOverNCCL(t *testing.T) {
 	const size = 3
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
 	defer devices.Close()
+	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	s := store.NewHash()
 	h, data := example(9)
