@@ -26,6 +26,7 @@ type pair struct {
 
 	out     []byte // heads to be written
 	writing *Send  // whose payload is being written
+	later   []byte // heads that wait for its end
 	partial int    // bytes written of what Write was given
 
 	buf     []byte
@@ -39,6 +40,15 @@ type pair struct {
 
 func newPair(m *Mesh, peer int) *pair {
 	return &pair{mesh: m, peer: peer, slots: map[uint64]*slotState{}}
+}
+
+// queue puts a head into the queue. None may stand within a payload, which is written in several pieces where the peer takes it slowly.
+func (p *pair) queue(h head) {
+	if p.writing != nil {
+		p.later = h.append(p.later)
+	} else {
+		p.out = h.append(p.out)
+	}
 }
 
 // push writes the queue and then b, as far as the stream takes them. It returns the bytes of b that were taken.

@@ -22,7 +22,7 @@ func (m *Mesh) Announce(s *Send, peer int, slot uint64, n int) error {
 	p := m.pairs[peer]
 	at := p.at(slot)
 	at.sends = append(at.sends, s)
-	p.out = head{opNoticeSend, slot, n}.append(p.out)
+	p.queue(head{opNoticeSend, slot, n})
 	return nil
 }
 
@@ -56,10 +56,12 @@ func (p *pair) write(s *Send, b []byte) (bool, error) {
 		}
 	}
 	s.sent += len(b)
-	if p.partial = 0; s.sent == s.n {
-		p.writing = nil
+	if p.partial = 0; s.sent < s.n {
+		return true, nil
 	}
-	return true, nil
+	p.writing = nil
+	p.out, p.later = append(p.out, p.later...), p.later[:0]
+	return true, p.flush()
 }
 
 // begin puts the head of a payload into the queue, if the connection is free and the peer has posted a receive for it.

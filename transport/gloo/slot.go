@@ -87,7 +87,7 @@ func (p *pair) post(r *Receive) error {
 	s := p.at(r.slot)
 	s.posted = append(s.posted, r)
 	r.peer = p.peer
-	p.out = head{opNoticeRecv, r.slot, r.n}.append(p.out)
+	p.queue(head{opNoticeRecv, r.slot, r.n})
 	if len(s.offered) == 0 {
 		return nil
 	}
