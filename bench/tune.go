@@ -31,6 +31,9 @@ func (o *options) candidatesOnCPU() ([]*variant, error) {
 		v := &variant{label: fmt.Sprintf("candidate %d:", i), algo: map[string]string{}, tuned: map[plan.Coll]int{}}
 		for _, c := range o.collectives {
 			names := tuning.Algorithms(c.coll)
+			if o.transport == "tcp" || o.transport == inProcess { // no peer reads this rank's memory there
+				names = slices.DeleteFunc(names, tuning.ZeroCopy)
+			}
 			if len(names) < 2 || i >= len(names) {
 				continue
 			}
