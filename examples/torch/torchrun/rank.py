@@ -17,5 +17,7 @@ for step in range(steps):
         os.kill(os.getpid(), signal.SIGKILL)
     x = torch.tensor([float(rank + 1 + step)])
     dist.all_reduce(x)
-print(f"rank {rank} of {size} is PyTorch: attempt {attempt}, last sum {x.item():.0f}", flush=True)
+# In one piece, for all ranks write to one pipe.
+sys.stdout.write(f"rank {rank} of {size} is PyTorch: attempt {attempt}, last sum {x.item():.0f}\n")
+sys.stdout.flush()
 dist.destroy_process_group()
