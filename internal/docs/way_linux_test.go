@@ -92,7 +92,7 @@ func (m measured) way(t *testing.T) (files []string) {
 	for block, n := range after {
 		name, _, _ := strings.Cut(block, ":")
 		name = strings.TrimPrefix(name, "github.com/colligo-go/colligo/")
-		if n-before[block] >= m.ranks*(many-few) && beside[name] == "" {
+		if n-before[block] >= m.ranks*(many-few)*9/10 && beside[name] == "" { // a few launches go another way
 			seen[name] = true
 		}
 	}
