@@ -102,7 +102,7 @@ func (t *meeting) sayUnreadable() {
 	defer t.mu.Unlock()
 	if len(t.unreadable) > 0 {
 		slices.Sort(t.unreadable)
-		t.m.log.Info("the system lets this rank not read the memory of peers (process_vm_readv): their long payloads are copied twice",
+		t.m.log.Info("the system does not let this rank read the memory of peers (process_vm_readv): their long payloads are copied twice",
 			"group", t.m.c.Name, "rank", t.m.c.Rank, "peers", t.unreadable)
 	}
 }
