@@ -1,12 +1,16 @@
 // Package freeport chooses the ports at which the processes of tests meet.
 //
-// Invariant: a port lies below those that the system hands out by itself. So no other socket can take it between its choice and
-// its use.
+// Invariants:
+//
+//  1. A port lies below those that the system hands out by itself. So no socket that asks for any port can take it between its choice
+//     and its use.
+//  2. On Linux, no other test has the port until the test ends that has chosen it.
 package freeport
 
 import (
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -21,19 +25,35 @@ func Address(t testing.TB, host string) string {
 	return net.JoinHostPort(host, Port(t, host))
 }
 
-// Port returns a port of this host that nobody listens at.
+// Port returns a port that nobody listens at, on one address of this host or on all. It is the test's until its end.
 func Port(t testing.TB, host string) string {
 	t.Helper()
 	const first, ports = 20_000, 12_000
 	for range ports {
 		port := strconv.FormatInt(first+(int64(os.Getpid())*64+next.Add(1))%ports, 10)
-		if l, err := net.Listen("tcp", net.JoinHostPort(host, port)); err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
+		if free(host, port) && free("", port) && reserve(t, port) {
 			return port
 		}
 	}
 	t.Fatalf("no free port of %s between %d and %d", host, first, first+ports)
 	return ""
+}
+
+// free reports whether nobody listens at a port.
+func free(host, port string) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	return err == nil && l.Close() == nil
+}
+
+// reserve takes a port for a test, among the tests of all processes. A name of Linux's abstract sockets stands for it, which goes with
+// its process.
+func reserve(t testing.TB, port string) bool {
+	if runtime.GOOS != "linux" {
+		return true
+	}
+	l, err := net.Listen("unix", "@colligo-test-port-"+port)
+	if err == nil {
+		t.Cleanup(func() { l.Close() })
+	}
+	return err == nil
 }
