@@ -128,19 +128,24 @@ func TestCloseNamesPending(t *testing.T) {
 		}
 		works = append(works, r.RecvAsync(r.ctx, y, 0, 1))
 		want = append(want, "recv #1")
-		began := time.Now()
-		err := r.Close()
-		require.Less(r.t, time.Since(began), 10*time.Second)
-		require.ErrorIs(r.t, err, colligo.ErrClosed)
-		require.ErrorContains(r.t, err, "rank 1 had pending operations, which have failed: ")
-		for _, name := range want {
-			require.ErrorContains(r.t, err, name)
-		}
-		for _, w := range works {
-			require.ErrorIs(r.t, w.Err(), colligo.ErrClosed)
-		}
-		require.NoError(r.t, r.Store().Set(r.t.Context(), "closed", nil))
+		r.closesNaming(works, want)
 	})
+}
+
+// closesNaming closes the group of rank 1 in the midst of operations that rank 0 does not call. Close names them, and their works end.
+func (r *rank) closesNaming(works []*pg.Work, want []string) {
+	began := time.Now()
+	err := r.Close()
+	require.Less(r.t, time.Since(began), 10*time.Second)
+	require.ErrorIs(r.t, err, colligo.ErrClosed)
+	require.ErrorContains(r.t, err, "rank 1 had pending operations, which have failed: ")
+	for _, name := range want {
+		require.ErrorContains(r.t, err, name)
+	}
+	for _, w := range works {
+		require.ErrorIs(r.t, w.Err(), colligo.ErrClosed)
+	}
+	require.NoError(r.t, r.Store().Set(r.t.Context(), "closed", nil))
 }
 
 // TestCloseTellsOfTimeout has a hook hear of an operation that comes to its limit while Close waits. Close tells it, too.

@@ -2,7 +2,6 @@ package parity
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,17 +28,6 @@ func TestCloseNamesPendingCollectives(t *testing.T) {
 			require.NoError(r.t, r.Reduce(r.ctx, x, 0, colligo.Sum))
 			want = append(want, named("reduce", number+3))
 		}
-		began := time.Now()
-		err := r.Close()
-		require.Less(r.t, time.Since(began), 10*time.Second)
-		require.ErrorIs(r.t, err, colligo.ErrClosed)
-		require.ErrorContains(r.t, err, "rank 1 had pending operations, which have failed: ")
-		for _, name := range want {
-			require.ErrorContains(r.t, err, name)
-		}
-		for _, w := range works {
-			require.ErrorIs(r.t, w.Err(), colligo.ErrClosed)
-		}
-		require.NoError(r.t, r.Store().Set(r.t.Context(), "closed", nil))
+		r.closesNaming(works, want)
 	})
 }
