@@ -312,7 +312,7 @@ func (s *Sim) carry(calls []*call, page *cuda.Host) {
 	atomic.StoreUint32(computed, 1)
 }
 
-// meet has calls whose inputs are here meet those of the peers.
+// meet publishes calls whose inputs have come, so that the calls of the peers find them.
 func (s *Sim) meet(calls []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -110,7 +110,7 @@ func (s *Sim) Release() {
 	s.release()
 }
 
-// release does so with the lock held.
+// release ends all hangs. The caller holds the lock.
 func (s *Sim) release() {
 	clear(s.hangs)
 	for _, c := range s.comms {
