@@ -312,7 +312,7 @@ func (s *Sim) carry(calls []*call, page *cuda.Host) {
 	atomic.StoreUint32(computed, 1)
 }
 
-// meet publishes calls whose inputs have come, so that the calls of the peers find them.
+// meet publishes calls whose inputs have come, and waits until the calls of all peers have met them or one was aborted.
 func (s *Sim) meet(calls []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
