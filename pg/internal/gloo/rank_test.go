@@ -240,15 +240,25 @@ func (o *rankOp) time(ctx context.Context) error {
 	return nil
 }
 
+// signalled sends this process a signal and goes on no further. The kernel delivers a signal to a thread of its choice, so the call returns
+// before the process stops.
+func signalled(s syscall.Signal) error {
+	if err := syscall.Kill(os.Getpid(), s); err != nil {
+		return err
+	}
+	time.Sleep(time.Hour)
+	return nil
+}
+
 // fault is what one rank does in the place of the others' all-reduce.
 func (o *rankOp) fault(ctx context.Context) error {
 	v := o.values(o.i, o.n)
 	if o.rank == o.root {
 		switch o.name {
 		case "die":
-			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			return signalled(syscall.SIGKILL)
 		case "stop":
-			return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			return signalled(syscall.SIGSTOP)
 		case "skip":
 			return nil
 		case "longer":
