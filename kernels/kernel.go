@@ -46,7 +46,7 @@ func (k *Kernel) Name() string { return k.name }
 // Reduce sets each element of dst to a op b. The three have one length; dst may be a or b, but must not overlap them
 // partly. Averages and premultiplied sums reduce like the sum: Scale prepares those of floats, Finish completes those of integers.
 func (k *Kernel) Reduce(dst, a, b []byte) {
-	if len(a) != len(dst) || len(b) != len(dst) || len(dst)%k.size != 0 {
+	if len(a) != len(dst) || len(b) != len(dst) || len(dst)&(k.size-1) != 0 { // sizes are powers of two
 		panic(fmt.Sprintf("kernels: %s of %d and %d bytes into %d bytes, elements of %d", k.name, len(a), len(b), len(dst), k.size))
 	}
 	if k.vector.reduce != nil && len(dst) >= k.least {

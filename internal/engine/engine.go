@@ -308,6 +308,9 @@ func (r *Run) fits(n, total, size, got int) error {
 	if total != size {
 		return fmt.Errorf("%w: the peer's step has %d bytes, this rank's %d", colligo.ErrMismatch, total, size)
 	}
+	if n == size && got == 0 {
+		return nil // the whole step, as short ones come
+	}
 	if n > size-got || n%r.plan.Shape.Elem != 0 || n == 0 && size > 0 {
 		return fmt.Errorf("%w: a frame of %d bytes, %d of %d bytes still to come", colligo.ErrCorrupt, n, size-got, size)
 	}

@@ -182,12 +182,10 @@ func (b *Backend) Enqueue(o *op.Op) (run bool) {
 // Claim reports whether the progress engine stands still. If so it is the caller's, who then enqueues an operation that is AtOnce.
 func (b *Backend) Claim() bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.running {
-		return false
-	}
+	free := !b.running
 	b.running = true
-	return true
+	b.mu.Unlock()
+	return free
 }
 
 // EnqueueAll takes the operations of a block, between which no other may come. It reports the same as Enqueue.

@@ -87,6 +87,9 @@ func (b *Backend) inquiry(now time.Time) {
 
 // tell gives all inquiries their answer, which must not wait. The caller holds b.mu.
 func (b *Backend) tell(s Standing) {
+	if !b.inquired.Load() {
+		return
+	}
 	for _, f := range b.inquiries.open {
 		f(s)
 	}

@@ -56,17 +56,17 @@ func (b *Backend) nothingLeft() bool {
 // handOver stops the progress engine, or gives it to a new goroutine if there is work left.
 func (b *Backend) handOver() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.nothingLeft() {
+	if b.nothingLeft() {
+		b.running = false
+		b.tell(Standing{})
+		if b.idle != nil {
+			close(b.idle)
+			b.idle = nil
+		}
+	} else {
 		go b.progress(nil)
-		return
 	}
-	b.running = false
-	b.tell(Standing{})
-	if b.idle != nil {
-		close(b.idle)
-		b.idle = nil
-	}
+	b.mu.Unlock()
 }
 
 // poll looks at everything once and reports whether anything moved.

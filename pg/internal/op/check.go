@@ -52,7 +52,7 @@ func PairSelf(ops []*Op) {
 	}
 }
 
-func (o *Op) valid() bool { return o.rare == nil || o.rare.Wrong == nil }
+func (o *Op) valid() bool { return !o.unusual || o.rare.Wrong == nil }
 
 // Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
 func (o *Op) Kernel() *kernels.Kernel {

@@ -61,7 +61,7 @@ func (o *Op) Pack(room *Room) (in, out []byte) {
 	if o.Rare().Parts != nil {
 		return o.packParts(room)
 	}
-	if in, out = o.inPlace(); o.rare == nil && (in != nil || !o.In.Valid()) && (out != nil || !o.Out.Valid()) {
+	if in, out = o.inPlace(); !o.unusual && (in != nil || !o.In.Valid()) && (out != nil || !o.Out.Valid()) {
 		return in, out
 	}
 	ins, outs := o.staged()
@@ -103,7 +103,7 @@ func (o *Op) Unpack(out []byte) {
 	switch {
 	case o.Rare().Parts != nil:
 		o.unpackParts(out)
-	case o.rare != nil || o.Out.Valid() && !o.Out.Contiguous():
+	case o.unusual || o.Out.Valid() && !o.Out.Contiguous():
 		_, outs := o.staged()
 		scatterTensors(outs, out)
 	}
@@ -157,7 +157,7 @@ func (o *Op) Alone() error {
 	if err != nil {
 		return err
 	}
-	if factor == 1 && o.rare == nil && o.In == o.Out {
+	if factor == 1 && !o.unusual && o.In == o.Out {
 		return nil // the result lies there already
 	}
 	in, out := o.Pack(nil)

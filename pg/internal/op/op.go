@@ -36,6 +36,8 @@ type Op struct {
 	OnlyP2P bool
 	// Held marks an operation of a block whose Pending is still to come.
 	Held bool
+	// unusual says that rare is in use. Its memory stays with an operation that is used again.
+	unusual bool
 
 	index      int32 // of the device
 	Size, Rank int32
@@ -92,7 +94,7 @@ var nothing = new(Rare)
 
 // Rare returns the fields that few operations need, to be read.
 func (o *Op) Rare() *Rare {
-	if o.rare == nil {
+	if !o.unusual {
 		return nothing
 	}
 	return o.rare
@@ -103,6 +105,7 @@ func (o *Op) More() *Rare {
 	if o.rare == nil {
 		o.rare = new(Rare)
 	}
+	o.unusual = true
 	return o.rare
 }
 
@@ -117,17 +120,17 @@ func (o *Op) Recorded() *Op {
 // Reset makes an operation that is over zero again, so that a block can use it for another call.
 func (o *Op) Reset() {
 	r := o.rare
-	*o = Op{} // a literal with the field set would be made elsewhere and copied
-	if r != nil {
+	if o.unusual {
 		*r = Rare{}
-		o.rare = r
 	}
+	*o = Op{} // a literal with the field set would be made elsewhere and copied
+	o.rare = r
 }
 
 // Release drops the references to the caller's memory.
 func (o *Op) Release() {
 	o.In, o.Out = colligo.Tensor{}, colligo.Tensor{}
-	if r := o.rare; r != nil {
+	if r := o.rare; o.unusual {
 		r.Ins, r.Outs, r.in, r.out, r.staged, r.Parts = nil, nil, nil, nil, [2][]byte{}, nil
 	}
 }
