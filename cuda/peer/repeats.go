@@ -105,21 +105,3 @@ func (r *repeats) free(t cuda.Thread) error {
 	r.all = nil
 	return errors.Join(errs...)
 }
-
-// sampled returns which launch of a sample this one is, something negative if it is none.
-func (r *repeats) sampled() int {
-	if n := r.count%sampleEvery - sampleEvery/2; r.adapts && n < sampleLength {
-		return n
-	}
-	return -1
-}
-
-// sample takes how long launch n of a sample took. When it was the last one, their median decides about those to come.
-func (r *repeats) sample(n int, took time.Duration) {
-	r.took[n] = took
-	if n == sampleLength-1 {
-		timed := r.took[sampleFrom:]
-		slices.Sort(timed)
-		r.most = repeatMost(timed[len(timed)/2])
-	}
-}

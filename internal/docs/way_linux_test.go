@@ -30,7 +30,7 @@ var beside = map[string]string{
 	"pg/internal/oplog/counter.go":          "at the end: metrics",
 	"pg/internal/oplog/hooks.go":            "at the end: asks whether there are hooks",
 	"pg/internal/oplog/traffic.go":          "at the end: counts the plan's runs",
-	"cuda/internal/streamorder/throttle.go": "records an event on some calls, as progress.go says",
+	"cuda/internal/streamorder/throttle.go": "records an event on some calls, as run.go says",
 	"pg/internal/watchdog/devices.go":       "after the launch",
 	"cuda/graph.go":                         "on hosts that launch slowly, in the place of a launch",
 	"cuda/stream.go":                        "after the launch: asks how far the device has come",

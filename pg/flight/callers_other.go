@@ -2,7 +2,10 @@
 
 package flight
 
-import "runtime"
+import (
+	"runtime"
+	"unsafe"
+)
 
-// callers fills pcs with the return addresses on the stack. Some of the package's own may be before that in Add.
-func callers(pcs []uintptr) int { return runtime.Callers(1, pcs) }
+// walk fills pcs with the return addresses on the stack, and returns how many there are.
+func walk(pcs *uintptr, n int) int { return runtime.Callers(1, unsafe.Slice(pcs, n)) }

@@ -1,8 +1,6 @@
 package flight
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -34,21 +32,6 @@ type group struct {
 	_                  [64]byte // callers write the one, the watchdog of devices the others
 	started, completed atomic.Int64
 }
-
-// find returns a group by its number, nil for an unknown one.
-func (l groupList) find(number int) *group {
-	if number >= 0 && number < len(l) && l[number].number == number { // no group before it is forgotten
-		return l[number]
-	}
-	i, ok := slices.BinarySearchFunc(l, number, func(g *group, n int) int { return cmp.Compare(g.number, n) })
-	if !ok {
-		return nil
-	}
-	return l[i]
-}
-
-// group returns a group by its number, nil for an unknown one.
-func (r *Recorder) group(number int) *group { return r.groups.now.Load().find(number) }
 
 // AddGroup makes a group known and returns its number: groups count from 0. Ranks are those of the default group.
 func (r *Recorder) AddGroup(name, desc string, ranks []int) int {

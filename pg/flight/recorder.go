@@ -1,12 +1,13 @@
 package flight
 
 import (
+	"cmp"
 	"math"
-	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/colligo-go/colligo"
 )
@@ -356,126 +357,27 @@ func (r *Recorder) Conclude(pg int, all []Done, at time.Time) {
 	}
 }
 
-// DumpOptions say what a dump holds. The zero value holds the groups and their status only.
-type DumpOptions struct {
-	Entries    bool // the operations
-	Frames     bool // with their call stacks
-	OnlyActive bool // without those that are completed
+// find returns a group by its number, nil for an unknown one.
+func (l groupList) find(number int) *group {
+	if number >= 0 && number < len(l) && l[number].number == number { // no group before it is forgotten
+		return l[number]
+	}
+	i, ok := slices.BinarySearchFunc(l, number, func(g *group, n int) int { return cmp.Compare(g.number, n) })
+	if !ok {
+		return nil
+	}
+	return l[i]
 }
 
-// BeforeDump sets the function that brings the records up to date before a dump. It must not wait for operations.
-func (r *Recorder) BeforeDump(f func()) {
-	if r != nil {
-		r.fresh.Store(&f)
-	}
-}
+// group returns a group by its number, nil for an unknown one.
+func (r *Recorder) group(number int) *group { return r.groups.now.Load().find(number) }
 
-// Dump returns what is recorded now. The dump is the caller's. That of nil knows no groups.
-func (r *Recorder) Dump(o DumpOptions) *Dump {
-	d := &Dump{Version: version, Library: library, Groups: map[string]Group{}, Status: map[string]Status{}}
-	if o.Entries {
-		d.Entries = []Entry{}
+// callers fills pcs with the return addresses on the stack. Some of the package's own may be before that in Add.
+//
+//go:noinline
+func callers(pcs []uintptr) int {
+	if len(pcs) == 0 {
+		return 0
 	}
-	if r == nil {
-		return d
-	}
-	if fresh := r.fresh.Load(); fresh != nil {
-		(*fresh)()
-	}
-	d.Taken = time.Now().UnixNano()
-	groups := *r.groups.now.Load()
-	for _, g := range groups {
-		d.Groups[g.Name] = Group{g.Name, g.Desc, append([]int{}, g.Ranks...)}
-		d.Status[number(g.number)] = Status{g.enqueued.Load(), g.started.Load(), g.completed.Load()}
-	}
-	if !o.Entries {
-		return d
-	}
-	end := r.next.Load()
-	for id := max(0, end-int64(len(r.slots))); id < end; id++ {
-		s := r.locked(ID(id))
-		if s == nil { // being written, or written over meanwhile
-			continue
-		}
-		e, callers, skip := s.entry(groups), append([]uintptr{}, r.callersOf(id % int64(len(r.slots)))[:s.callers]...), int(s.skip)
-		s.mu.Unlock()
-		r.endOf(ID(id)).tell(&e)
-		if o.OnlyActive && e.State == Completed {
-			continue
-		}
-		if o.Frames {
-			e.Frames = stack(callers, skip, r.depth)
-		}
-		d.Entries = append(d.Entries, e)
-	}
-	return d
-}
-
-// tell adds how far the operation of an entry has come.
-func (e *end) tell(to *Entry) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.id != to.ID {
-		return
-	}
-	to.Retired, to.Duration, to.DiscoveredCompleted = e.retired, e.took, e.completed
-	if e.started != 0 {
-		to.DiscoveredStarted = e.started
-	}
-	switch {
-	case e.completed != 0:
-		to.State = Completed
-	case e.started != 0:
-		to.State = Started
-	}
-}
-
-// entry copies a slot, which is locked, without its callers and without its end.
-func (s *slot) entry(groups groupList) Entry {
-	e := Entry{ID: s.id, PG: int(s.pg), Seq: s.seq, P2PSeq: s.p2pSeq, OpID: s.opID, Name: s.name, P2P: s.p2p,
-		Created: s.created, Duration: -1, Timeout: s.timeout, Tagged: s.tagged}
-	if s.tagged {
-		e.Tag = s.tag
-	}
-	if s.begun {
-		e.State, e.DiscoveredStarted = Started, s.created
-	}
-	if g := groups.find(int(s.pg)); g != nil {
-		e.Group, e.Desc = g.Name, g.Desc
-	}
-	l := s.all()
-	sizes, types := make([][]int64, len(l.dims)), make([]string, len(l.dims))
-	rest := append([]int64{}, l.sizes...)
-	for i, n := range l.dims {
-		sizes[i], rest = rest[:n:n], rest[n:]
-		types[i] = typeName(l.types[i])
-	}
-	e.InSizes, e.OutSizes = sizes[:l.ins:l.ins], sizes[l.ins:]
-	e.InTypes, e.OutTypes = types[:l.ins:l.ins], types[l.ins:]
-	return e
-}
-
-// leaveOut is the number of callers that a slot has room for besides the callers to keep. They are the package's own, and as
-// many as skip may leave out without costing one to keep.
-const leaveOut = 10
-
-// stack names at most depth callers of Add, but the first skip. One address can stand for several of them, of which all
-// but the last are inlined.
-func stack(callers []uintptr, skip, depth int) []Frame {
-	var all []Frame
-	begun := false
-	frames := runtime.CallersFrames(callers)
-	for more := len(callers) > 0; more && len(all) < depth; {
-		var f runtime.Frame
-		f, more = frames.Next()
-		switch {
-		case !begun:
-			begun = strings.HasSuffix(f.Function, "flight.(*Recorder).Add")
-		case skip > 0:
-			skip--
-		case f.Function != "":
-			all = append(all, Frame{Name: f.Function, File: f.File, Line: f.Line})
-		}
-	}
-	return all
+	return walk(unsafe.SliceData(pcs), len(pcs))
 }

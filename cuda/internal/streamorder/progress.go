@@ -32,38 +32,6 @@ const (
 	moreMarks = 8
 )
 
-// markCall records the end of n calls that came together on s, if the budget allows it. The caller holds o.mu.
-func (o *Order) markCall(t cuda.Thread, q Queue, s cuda.Stream, n uint64) error {
-	p := &o.progress[q]
-	before := p.ran - n
-	if p.budget.Load() == 0 && p.done.Load() < before { // the state of a fast stream of calls, told without the lock
-		return nil
-	}
-	o.asking.Lock()
-	defer o.asking.Unlock()
-	m := &p.marks[p.marked%mostMarks]
-	if p.done.Load() >= before && p.first == p.marked {
-		p.budget.Store(mostMarks)
-	}
-	if p.budget.Load() == 0 || m.open {
-		return nil
-	}
-	if m.event == 0 {
-		var err error
-		if m.event, err = t.NewEvent(false); err != nil {
-			return err
-		}
-	}
-	apart, err := recordApart(t, m.event, s)
-	if !apart || err != nil {
-		return err
-	}
-	m.open, m.ran = true, p.ran
-	p.marked++
-	p.budget.Add(-1)
-	return nil
-}
-
 // Finished implements backend.Tracker. Each time it is asked it looks at the marks of calls. If there is none behind the last
 // call it records an event there. Calls that a graph captures count as done, for the graph alone knows.
 func (o *Order) Finished(c plan.Coll) uint64 {
