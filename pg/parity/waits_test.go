@@ -3,12 +3,14 @@ package parity
 import (
 	"context"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
@@ -110,15 +112,16 @@ func (h *heard) String() string {
 // on each medium.
 func TestSaysForWhatItWaits(t *testing.T) {
 	for _, c := range []struct{ name, said string }{
-		{"collective", `op=all_reduce seq=2 cause="rank 1 has not entered after 4s; rank 0 waits; rank 1 has nothing pending, last completed #1"`},
-		{"message", `op=recv cause="nothing from rank 1 with tag 0 after 4s; rank 1 has nothing pending, last completed #1"`},
+		{"collective", `op=all_reduce seq=2 cause="rank 1 has not entered after [45]s; rank 0 waits; rank 1 has nothing pending, last completed #1"`},
+		{"message", `op=recv cause="nothing from rank 1 with tag 0 after [45]s; rank 1 has nothing pending, last completed #1"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			beside(t)
 			var log heard
 			var media atomic.Int32
 			t.Cleanup(func() {
-				require.Equal(t, int(media.Load()), strings.Count(log.String(), c.said), log.String())
+				said := regexp.MustCompile(c.said).FindAllString(log.String(), -1) // a busy machine comes to it a second late
+				assert.Len(t, said, int(media.Load()), log.String())
 			})
 			o := options{waits: true, config: func(_ int, c *pg.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) }}
 			eachWith(t, 2, o, func(r *rank) {
