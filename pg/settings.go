@@ -130,7 +130,7 @@ var variables = []setting{
 		func(c *Config) *Toggle { return &c.Recorder.DumpStacks }),
 	switched("COLLIGO_INCLUDE_ONLY_ACTIVE", []string{"TORCH_INCLUDE_ONLY_ACTIVE"}, "0", "dumps leave out what is done",
 		func(c *Config) *Toggle { return &c.Recorder.DumpOnlyActive }),
-	{Setting{"COLLIGO_TUNING", nil, "text", "", "path of a table by which algorithms are picked on the CPU, as bench -tune -o writes it; the same table on all ranks"},
+	{Setting{"COLLIGO_TUNING", nil, "text", "", "path of a table by which algorithms are picked on the CPU, as bench -tune -out writes it; the same table on all ranks"},
 		func(c *Config) bool { return c.Tuning != nil }, applyTuning},
 	{Setting{"COLLIGO_ALGORITHM", nil, "text", "", "algorithms on the CPU that come before any table, as in all_reduce:ring,broadcast:chain; the same on all ranks"},
 		func(c *Config) bool { return c.Algo != nil }, applyAlgorithm},

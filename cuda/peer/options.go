@@ -48,6 +48,13 @@ func optionsOf(ctx context.Context) (Options, error) {
 	return o, err
 }
 
+// DriverOf returns the driver by which operations with this context run: that of the options, else the machine's. The error is that of
+// options which ask for what there is not, or of cuda.Open.
+func DriverOf(ctx context.Context) (*cuda.Driver, error) {
+	o, err := optionsOf(ctx)
+	return o.Driver, err
+}
+
 // fill puts in the defaults that need neither a group nor a driver, and checks the rest.
 func (o *Options) fill() error {
 	if o.Memory < 0 || o.Timeout < 0 {

@@ -5,35 +5,29 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/gpu"
 	"github.com/colligo-go/colligo/pg"
 )
 
 func main() {
-	ctx := context.Background()
-	if err := cuda.OnDevice(pg.LocalRank, func(t cuda.Thread, s cuda.Stream) error {
-		g, err := pg.Init(ctx, pg.Config{Device: t.Place()})
-		if err != nil {
-			return err
-		}
-		return sum(peer.OnStream(ctx, s), g, t, s)
-	}); err != nil {
+	if err := gpu.Run(context.Background(), pg.Config{}, sum); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func sum(ctx context.Context, g *pg.Group, t cuda.Thread, s cuda.Stream) error {
-	total := []float32{float32(g.Rank() + 1), 10}
-	x, err := cuda.ArrayOf(t, total, s)
-	if err == nil {
-		err = errors.Join(g.AllReduce(ctx, x.Tensor(), colligo.Sum), x.Read(t, total, s))
+func sum(ctx context.Context, r *gpu.Rank) error {
+	x, err := gpu.ArrayOf(r, []float32{float32(r.Rank() + 1), 10})
+	if err != nil {
+		return err
 	}
-	fmt.Println("rank", g.Rank(), "of", g.Size(), "on", t.Place(), "has", total, err)
-	return errors.Join(err, g.Close(), x.Free(t)) // in this order: a group uses memory till its end
+	if err := r.AllReduce(ctx, x.Tensor(), colligo.Sum); err != nil {
+		return err
+	}
+	total, err := x.Slice() // waits for the sum
+	fmt.Println("rank", r.Rank(), "of", r.Size(), "on", r.Thread.Place(), "has", total)
+	return err
 }

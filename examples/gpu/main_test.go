@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/gpu"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/store"
 )
 
-// TestSum runs the program's part behind Init on two simulated GPUs, by the same helper.
+// TestSum runs the program on two simulated GPUs: all but main, which gives Run no rank, no store and no driver.
 func TestSum(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -27,14 +28,12 @@ func TestSum(t *testing.T) {
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindSum))
-	groups, err := pg.InProcess(t.Context(), 2, pg.Config{})
-	require.NoError(t, err)
+	ctx, meeting := peer.With(t.Context(), peer.Options{Driver: sim.Driver()}), store.NewHash()
 	var ranks sync.WaitGroup
-	for rank, g := range groups {
+	for rank := range 2 {
 		ranks.Go(func() {
-			if err := sim.Driver().OnDevice(rank, func(th cuda.Thread, s cuda.Stream) error {
-				return sum(peer.OnStream(peer.With(t.Context(), peer.Options{Driver: sim.Driver()}), s), g, th, s)
-			}); err != nil {
+			c := pg.Config{Rank: rank, Size: 2, Store: meeting, Device: colligo.Device{Kind: colligo.CUDA, Index: rank}}
+			if err := gpu.Run(ctx, c, sum); err != nil {
 				t.Errorf("rank %d: %v", rank, err)
 			}
 		})
@@ -45,6 +44,6 @@ func TestSum(t *testing.T) {
 	out, err := io.ReadAll(r)
 	require.NoError(t, err)
 	for rank := range 2 {
-		require.Contains(t, string(out), fmt.Sprintf("rank %d of 2 on cuda:%[1]d has [3 20] <nil>\n", rank))
+		require.Contains(t, string(out), fmt.Sprintf("rank %d of 2 on cuda:%[1]d has [3 20]\n", rank))
 	}
 }

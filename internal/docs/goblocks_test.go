@@ -24,7 +24,7 @@ const module = "github.com/colligo-go/colligo"
 var packages = map[string]string{
 	"colligo": module, "pg": module + "/pg", "ddp": module + "/pg/ddp", "debug": module + "/pg/debug", "flight": module + "/pg/flight",
 	"object": module + "/pg/object", "pgtest": module + "/pg/pgtest", "sparse": module + "/pg/sparse", "cuda": module + "/cuda",
-	"peer": module + "/cuda/peer", "nccl": module + "/cuda/nccl", "store": module + "/store", "tcpstore": module + "/store/tcpstore",
+	"gpu": module + "/gpu", "peer": module + "/cuda/peer", "nccl": module + "/cuda/nccl", "store": module + "/store", "tcpstore": module + "/store/tcpstore",
 	"filestore": module + "/store/filestore", "storetest": module + "/store/storetest", "backend": module + "/pg/backend",
 	"trace": module + "/pg/trace", "tuning": module + "/pg/tuning", "pickle": module + "/pg/pickle", "pgotel": module + "/pg/pgotel", "otel": "go.opentelemetry.io/otel", "plan": module + "/plan",
 	"context": "context", "errors": "errors", "expvar": "expvar", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os",
@@ -33,7 +33,7 @@ var packages = map[string]string{
 
 // declared is what a fragment may use as if the program around it had it.
 var declared = map[string]string{
-	"ctx": "context.Context", "g": "*pg.Group", "err": "error", "x": "[]float32", "t": "colligo.Tensor", "gpu": "colligo.Device",
+	"ctx": "context.Context", "g": "*pg.Group", "err": "error", "x": "[]float32", "t": "colligo.Tensor",
 	"step": "func(context.Context, *pg.Group) error", "rank": "int", "size": "int",
 	"in": "colligo.Tensor", "out": "colligo.Tensor", "device": "*cuda.Device", "stream": "cuda.Stream", "thread": "cuda.Thread", "result": "[]float32", "tlsConfig": "*tls.Config",
 }

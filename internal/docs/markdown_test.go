@@ -36,11 +36,11 @@ type piece struct {
 // skipped are folders whose Markdown files are no documents of the repository.
 func skipped(name string) bool { return name == ".git" || name == "testdata" || name == "shared" }
 
-// documents reads every Markdown file.
+// documents reads every Markdown file, those beside test data too.
 func documents(t *testing.T) (all []*document) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && skipped(d.Name()) {
+		if err != nil || d.IsDir() && d.Name() != "testdata" && skipped(d.Name()) {
 			return cmpOr(err, fs.SkipDir)
 		}
 		if d.IsDir() || filepath.Ext(p) != ".md" {

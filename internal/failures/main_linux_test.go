@@ -27,6 +27,9 @@ const roleVariable = "COLLIGO_TEST_FAILURE"
 // filesVariable names the folder with certificates.
 const filesVariable = "COLLIGO_TEST_FILES"
 
+// limitVariable has ranks write no file where the tests may not mount a full disk.
+const limitVariable = "COLLIGO_TEST_FILE_LIMIT"
+
 // TestMain runs the tests, or is a rank that they start.
 func TestMain(m *testing.M) {
 	role, child := os.LookupEnv(roleVariable)
@@ -77,7 +80,7 @@ func configured(ctx context.Context, role string) (c pg.Config, err error) {
 	return c, err
 }
 
-// noFiles forbids files of any length, as on a full disk.
+// noFiles forbids files of any length.
 func noFiles() error {
 	signal.Ignore(syscall.SIGXFSZ)
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: 0})
@@ -164,8 +167,10 @@ func call(ctx context.Context, g *pg.Group, role string) error {
 			return signalled(syscall.SIGSTOP)
 		}
 	case "disk full":
-		if err := noFiles(); err != nil {
-			return err
+		if os.Getenv(limitVariable) != "" {
+			if err := noFiles(); err != nil {
+				return err
+			}
 		}
 		if !first {
 			return errors.New("this rank has left")

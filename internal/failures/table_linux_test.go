@@ -4,7 +4,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,8 +71,9 @@ var failures = []failure{
 	{name: "Rank stopped", cause: "Rank 1 gets SIGSTOP while rank 0 waits for it. The limit of operations is 8 s.", size: 2, processes: pair("stopped"),
 		waits: map[int]string{0: `an operation waits .*op=all_reduce .*rank 1 does not answer after 4s; rank 0 waits`},
 		ends:  map[int]string{0: `rank 1 does not answer after 8s; rank 0 waits`}},
-	{name: "Disk full for dumps", cause: "Rank 1 leaves, and rank 0 can write no file: a limit of 0 bytes stands for the full disk.", size: 2, processes: pair("disk full"),
-		waits: map[int]string{0: `dump failed .*file too large`, 1: `this rank has left`}},
+	{name: "Disk full for dumps", cause: "Rank 1 leaves, and rank 0 dumps to a full disk, which is a tmpfs without a free page. Where the test may not mount one, a limit of 0 bytes for files stands for it, and the reason is \"file too large\".", size: 2,
+		processes: pair("disk full"), before: fullDisk,
+		waits: map[int]string{0: `dump failed .*(no space left on device|file too large)`, 1: `this rank has left`}},
 	{name: "No memory to share", cause: "The system gives no memory for shared segments. They are not in `/dev/shm`, which may be as full as it likes. `Config.Transport` may be \"tcp\" then.", size: 2,
 		processes: pair("no memory to share"),
 		waits:     map[int]string{0: `shm: ftruncate of a segment to \d+ bytes`, 1: `shm: ftruncate of a segment to \d+ bytes`}},
@@ -100,6 +104,19 @@ func portTaken(t *testing.T, port string) []string {
 		t.Cleanup(func() { l.Close() })
 	}
 	return nil
+}
+
+// fullDisk mounts a disk of one page, fills it, and has the ranks dump there. A test that may not mount has them take a limit instead.
+func fullDisk(t *testing.T, _ string) []string {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "size=4096"); err != nil {
+		t.Logf("a limit of 0 bytes stands for the full disk: mount: %v", err)
+		return []string{limitVariable + "=1"}
+	}
+	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	assert.NoError(t, os.WriteFile(filepath.Join(dir, "full"), make([]byte, 4096), 0o600))
+	assert.ErrorIs(t, os.WriteFile(filepath.Join(dir, "more"), []byte{0}, 0o600), syscall.ENOSPC)
+	return []string{"COLLIGO_FR_DUMP_TEMP_FILE=" + dir + "/rank_"}
 }
 
 // stranger asks the port for a page.

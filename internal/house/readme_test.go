@@ -23,6 +23,8 @@ func TestReadme(t *testing.T) {
 		require.True(t, found)
 		compiled := files[name]
 		require.Equal(t, compiled[strings.Index(compiled, "package main"):], program)
+		_, code, _ := strings.Cut(compiled, "\nfunc main")
+		require.LessOrEqual(t, strings.Count(code, "\n"), 20, "%s: lines behind the imports", name)
 	}
 	var commands []string
 	for line := range strings.Lines(files["README.md"]) {
