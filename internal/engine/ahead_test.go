@@ -95,6 +95,28 @@ func TestSendsStay(t *testing.T) {
 	}
 }
 
+// eager is a port on which long sends run ahead.
+type eager struct{ credited }
+
+func (*eager) Ahead() int { return 1 << 20 }
+
+// TestLongSendsRunAhead has long sends leave before bytes have come on which they do not depend, where the port wants them. Scaled ones stay.
+func TestLongSendsRunAhead(t *testing.T) {
+	const much = 32 << 10
+	for weight, want := range map[float64][]int{1: {0, 1}, 3: {0}} {
+		port := &eager{credited{scripted: scripted{limit: 2 * much}, credit: 100}}
+		r := ahead(port, make([]byte, much+8), make([]byte, 16),
+			plan.Step{To: 2, From: 0, Src: span(plan.In, 0, 8), Dst: span(plan.Out, 0, 8)},
+			plan.Step{To: 2, From: 0, Src: span(plan.In, 8, much), Dst: span(plan.Out, 8, 8)})
+		r.Weigh(weight)
+		advance(t, r, &port.credited)
+		require.Equal(t, want, port.steps)
+		advance(t, r, &port.credited, 8, 8)
+		require.Equal(t, []int{0, 1}, port.steps[:2])
+		require.True(t, r.Done())
+	}
+}
+
 // TestSendsAheadNeedCredit has a link refuse what runs ahead. The weighted input of each frame is scaled once for it.
 func TestSendsAheadNeedCredit(t *testing.T) {
 	port := &credited{scripted: scripted{limit: 64}, credit: 1}

@@ -7,8 +7,8 @@
 //  2. Steps of a lane run in order. The sending and the receiving half of a step advance independently (the exchange rule
 //     of package plan).
 //  3. Arriving bytes are reduced straight from the link's memory into their place, or received into their place.
-//  4. While a lane waits for bytes, small sends of its next steps run ahead, in order. None depends on bytes still to come. No
-//     plan needs that (the exchange rule), but ranks that share cores then need fewer turns.
+//  4. While a lane waits for bytes, small sends of its next steps run ahead, in order, and long ones where the port is Eager. None
+//     depends on bytes still to come. No plan needs that (the exchange rule), but ranks that share cores then need fewer turns.
 //  5. A step's bytes travel in as many frames as the link needs. The receiver takes frames of any size, but never more bytes
 //     than its step has, and never part of an element.
 package engine
@@ -36,6 +36,12 @@ type Port interface {
 	MaxFrame(peer int) int
 }
 
+// Eager is a Port on which long sends run ahead, too. Its peers have room for what it takes, so a long send keeps nothing else back.
+type Eager interface {
+	// Ahead returns the most bytes of a send that runs ahead.
+	Ahead() int
+}
+
 // Kernel reduces elements. Slices have equal lengths, whole elements.
 type Kernel interface {
 	Reduce(dst, a, b []byte)           // dst = a op b
@@ -51,6 +57,7 @@ type Run struct {
 	bufs   [3][]byte
 	lanes  []cursor
 	left   int // lanes not at their end
+	eager  int // most bytes of a send that runs ahead
 
 	weight float64 // what is read of the input is multiplied by it; 0 is as good as 1
 	block  []byte  // of scaled input on its way into a reduction
@@ -85,6 +92,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // memory where plan allows it. The kernel may be nil if the plan does not reduce.
 func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) {
 	r.plan, r.port, r.kernel = p, port, k
+	r.eager = aheadBytes
+	if e, ok := port.(Eager); ok {
+		r.eager = e.Ahead()
+	}
 	r.bufs = [3][]byte{plan.In: in, plan.Out: out, plan.Scratch: scratch}
 	if cap(r.lanes) < len(p.Lanes) {
 		// Whole cache lines, in pairs as the CPU fetches them: ranks of one process must not write to each other's.
@@ -200,7 +211,8 @@ func (r *Run) step(l int) (moved, over bool, err error) {
 	return moved, c.out && c.in, nil
 }
 
-// Sends run ahead if they are of so many bytes at most, and by so many steps. More would fill the links and the cache.
+// Sends run ahead by so many steps, and if they are of so many bytes at most, unless the port is Eager. More would fill the links and
+// the cache. Scaled frames take memory, so none of them is longer.
 const (
 	aheadBytes = 16 << 10
 	aheadSteps = 64
@@ -217,10 +229,11 @@ func (r *Run) sendAhead(l int, c *cursor) (moved bool, err error) {
 		}
 		if s := &steps[at]; s.To != plan.None {
 			src := r.bytes(s.Src)
-			if c.alone = len(src) == 0 || len(src) > min(aheadBytes, r.port.MaxFrame(s.To)) || r.awaits(src, steps[c.step:at]); c.alone {
+			scaled := r.weighs(s.Src)
+			if c.alone = len(src) == 0 || len(src) > r.mostAhead(s.To, scaled) || r.awaits(src, steps[c.step:at]); c.alone {
 				return moved, nil
 			}
-			if r.weighs(s.Src) {
+			if scaled {
 				src = r.scaledFrame(c, src)
 			}
 			ok, err := r.port.Send(s.To, l, at, len(src), src)
@@ -234,6 +247,15 @@ func (r *Run) sendAhead(l int, c *cursor) (moved bool, err error) {
 		}
 		c.ahead++
 	}
+}
+
+// mostAhead returns the most bytes of a send to a peer that runs ahead.
+func (r *Run) mostAhead(peer int, scaled bool) int {
+	most := r.eager
+	if scaled {
+		most = min(most, aheadBytes)
+	}
+	return min(most, r.port.MaxFrame(peer))
 }
 
 // awaits reports whether memory is written by steps that are not over.

@@ -19,7 +19,10 @@ type port struct {
 	lanes []lane
 }
 
-var _ engine.Port = (*port)(nil)
+var (
+	_ engine.Port  = (*port)(nil)
+	_ engine.Eager = (*port)(nil)
+)
 
 // lane is how far the messages of one lane have come.
 type lane struct {
@@ -128,3 +131,6 @@ func (p *port) Release(_, lane int) {
 
 // MaxFrame implements engine.Port: a message is one frame.
 func (p *port) MaxFrame(int) int { return math.MaxInt }
+
+// Ahead implements engine.Eager: a message is written when its receive is posted, as Gloo does with all segments of a ring that are in flight.
+func (p *port) Ahead() int { return math.MaxInt }

@@ -5,6 +5,7 @@ package gloo_test
 import (
 	"flag"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var speed = flag.Int("speed", 0, "turns between jobs of PyTorch, with one rank in Go, and in Go alone, whose times TestTorchSpeed compares")
+var (
+	speed     = flag.Int("speed", 0, "turns between jobs of PyTorch, with one rank in Go, and in Go alone, whose times TestTorchSpeed compares")
+	speedOnly = flag.String("speed.only", "", "a regular expression of the operations that TestTorchSpeed measures, each a name and its bytes: all_reduce 1048576")
+)
 
 // speedJobs are the jobs that TestTorchSpeed compares, by the ranks in Go.
 var speedJobs = []struct {
@@ -43,11 +47,16 @@ func TestTorchSpeed(t *testing.T) {
 }
 
 // speedOps are the operations that are measured, with fewer calls where tensors are longer.
-func speedOps() (ops []string, lengths []int) {
-	for _, name := range []string{"time_all_reduce", "time_broadcast"} {
+func speedOps(t *testing.T) (ops []string, lengths []int) {
+	only, err := regexp.Compile(*speedOnly)
+	require.NoError(t, err)
+	for _, name := range []string{"all_reduce", "broadcast"} {
 		for n := 1; n <= 16<<20; n *= 8 {
+			if !only.MatchString(fmt.Sprint(name, " ", 4*n)) {
+				continue
+			}
 			calls := min(100, max(5, 4<<20/n))
-			ops = append(ops, fmt.Sprintf("%s float32 %d %d sum %d", name, n, calls, len(ops)))
+			ops = append(ops, fmt.Sprintf("time_%s float32 %d %d sum %d", name, n, calls, len(ops)))
 			lengths = append(lengths, 4*n)
 		}
 	}
@@ -55,7 +64,7 @@ func speedOps() (ops []string, lengths []int) {
 }
 
 func compareSpeed(t *testing.T, p *torch, size int) {
-	ops, lengths := speedOps()
+	ops, lengths := speedOps(t)
 	took := map[string][][]float64{} // by kind and operation, a number for each turn
 	for range *speed {
 		for _, k := range speedJobs {
