@@ -74,7 +74,7 @@ var failures = []failure{
 	{name: "Disk full for dumps", cause: "Rank 1 leaves, and rank 0 dumps to a full disk, which is a tmpfs without a free page. Where the test may not mount one, a limit of 0 bytes for files stands for it, and the reason is \"file too large\".", size: 2,
 		processes: pair("disk full"), before: fullDisk,
 		waits: map[int]string{0: `dump failed .*(no space left on device|file too large)`, 1: `this rank has left`}},
-	{name: "No memory to share", cause: "The system gives no memory for shared segments. They are not in `/dev/shm`, which may be as full as it likes. `Config.Transport` may be \"tcp\" then.", size: 2,
+	{name: "No memory to share", cause: "The system gives no memory for shared segments; a limit of 0 bytes for files stands for that. Segments are not in `/dev/shm`, which may be as full as it likes. `Config.Transport` may be \"tcp\" then.", size: 2,
 		processes: pair("no memory to share"),
 		waits:     map[int]string{0: `shm: ftruncate of a segment to \d+ bytes`, 1: `shm: ftruncate of a segment to \d+ bytes`}},
 	{name: "TLS on rank 0 alone", cause: "`Config.TLS` is set on rank 0, which serves the store, and not on rank 1.", size: 2, before: certified,
