@@ -5,8 +5,11 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
 // TestHeadsWithinPayload has a rank announce a message and post a receive while its peer takes a long payload slowly. Their heads follow
@@ -50,5 +53,54 @@ func TestHeadsWithinPayload(t *testing.T) {
 			all.Wait()
 			require.NoError(t, errors.Join(errs...))
 		})
+	}
+}
+
+// writes counts the writes to a stream. The first read waits until something has come.
+type writes struct {
+	stream.Stream
+	n    int
+	read bool
+}
+
+func (w *writes) Read(bufs [][]byte) (n int, err error) {
+	for until := time.Now().Add(10 * time.Second); n == 0 && err == nil && time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if n, err = w.Stream.Read(bufs); w.read {
+			break
+		}
+	}
+	w.read = true
+	return n, err
+}
+
+func (w *writes) Write(bufs [][]byte) (int, error) {
+	w.n++
+	return w.Stream.Write(bufs)
+}
+
+// TestNoticesGoAlong has the notices of a rank leave in one write with a payload for which the peer has asked: the peer wakes once.
+// They leave also where the peer has asked for another length, for both ranks are to see both lengths.
+func TestNoticesGoAlong(t *testing.T) {
+	for _, asked := range []int{100, 99} {
+		meshes := open(t, 2, nil)
+		var s Send
+		var r, back Receive
+		require.NoError(t, meshes[1].Post(&r, 0, 5, asked))
+		require.NoError(t, meshes[1].Flush())
+		counted := &writes{Stream: meshes[0].pairs[1].stream}
+		meshes[0].pairs[1].stream = counted
+		require.NoError(t, meshes[0].Post(&back, 1, 5, 7))
+		require.NoError(t, meshes[0].Announce(&s, 1, 5, 100))
+		ok, err := meshes[0].Write(&s, pattern(0, 100))
+		require.Equal(t, 1, counted.n)
+		if asked == 100 {
+			require.True(t, ok)
+			require.NoError(t, errors.Join(err, take(meshes[1], &r, make([]byte, 100), true)))
+			continue
+		}
+		var e *Mismatch
+		require.ErrorAs(t, err, &e)
+		require.ErrorAs(t, take(meshes[1], &r, make([]byte, asked), true), &e)
+		require.Equal(t, &Mismatch{Slot: 5, Ours: 99, Theirs: 100}, e)
 	}
 }

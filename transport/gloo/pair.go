@@ -108,6 +108,14 @@ func (p *pair) lost(err error) error {
 
 // pull takes messages in until a payload is next or nothing has come, and writes what is queued.
 func (p *pair) pull() error {
+	if err := p.takeAll(); err != nil {
+		return err
+	}
+	return p.flush()
+}
+
+// takeAll takes messages in until a payload is next or nothing has come.
+func (p *pair) takeAll() error {
 	for p.reading == nil {
 		if p.w-p.r < headSize {
 			before := p.w - p.r
@@ -123,7 +131,7 @@ func (p *pair) pull() error {
 			return err
 		}
 	}
-	return p.flush()
+	return nil
 }
 
 // take takes one message off the buffer.

@@ -71,11 +71,15 @@ func (p *pair) begin(s *Send) (bool, error) {
 		return false, p.pull()
 	}
 	if len(at.wanted) == 0 {
-		if err := p.pull(); err != nil || len(at.wanted) == 0 {
+		if err := p.takeAll(); err != nil {
 			return false, err
+		}
+		if len(at.wanted) == 0 {
+			return false, p.flush()
 		}
 	}
 	if n := at.wanted[0]; n != s.n {
+		_ = p.flush() // the peer, too, is to see both lengths; what comes of it changes nothing
 		return false, &Mismatch{Slot: s.slot, Ours: s.n, Theirs: n, Sends: true}
 	}
 	at.wanted, at.sends = shift(at.wanted), shift(at.sends)

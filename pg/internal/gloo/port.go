@@ -12,6 +12,9 @@ import (
 // this rank computes.
 const ahead = 8
 
+// longAhead is the most bytes of a send that runs ahead. Longer ones fill the cache, and gain nothing that was seen.
+const longAhead = 64 << 10
+
 // port is the engine's way to the links for one collective. Every send and receive of the plan is one message.
 type port struct {
 	plan  *plan.Plan
@@ -51,11 +54,21 @@ func (p *port) start(mesh func(tag uint32) *links.Mesh, tag uint32, pl *plan.Pla
 			return err
 		}
 		l.at = p.next(i, 0)
+		if p.tells(i) {
+			continue
+		}
 		if err := l.mesh.Flush(); err != nil {
 			return classify(err)
 		}
 	}
 	return nil
+}
+
+// tells reports whether the first step of a lane sends to the peer from which it receives. Its message takes the notices along, so that
+// the peer wakes once for both.
+func (p *port) tells(lane int) bool {
+	steps := p.plan.Lanes[lane]
+	return p.plan.Shape.Size == 2 && len(steps) > 0 && steps[0].To == 1-p.plan.Shape.Rank
 }
 
 // next returns the first step of a lane from one on that receives from a peer.
@@ -124,6 +137,9 @@ func (p *port) Release(_, lane int) {
 	}
 	l.done++
 	l.at = p.next(lane, l.at+1)
+	if l.queue-l.done > ahead/2 {
+		return // so that several notices go together
+	}
 	if p.post(lane) == nil {
 		_ = l.mesh.Flush() // fails at the next call again
 	}
@@ -132,5 +148,5 @@ func (p *port) Release(_, lane int) {
 // MaxFrame implements engine.Port: a message is one frame.
 func (p *port) MaxFrame(int) int { return math.MaxInt }
 
-// Ahead implements engine.Eager: a message is written when its receive is posted, as Gloo does with all segments of a ring that are in flight.
-func (p *port) Ahead() int { return math.MaxInt }
+// Ahead implements engine.Eager: a message that runs ahead has its receive posted, so no peer keeps others waiting behind it.
+func (p *port) Ahead() int { return longAhead }
