@@ -30,6 +30,7 @@ func (g *Group) listen() {
 		g.parting.missed(peer, m)
 	})
 	g.control.Handle(control.Parting, g.parting.heard)
+	g.control.Handle(control.Leaving, func(peer int, m *control.Message) { g.parting.hasLeft(peer, m, &g.devices.watch) })
 	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 

@@ -128,6 +128,9 @@ func (g *Group) Close() error {
 	g.state.mu.Unlock()
 	if !failed {
 		drain(g)
+		if g.Err() == nil && g.devices.any() && g.mesh.Load() != nil && !speaksTorch(g) {
+			g.parting.leave(&g.devices.watch)
+		}
 	}
 	g.state.mu.Lock()
 	g.handler.closing.Store(time.Now().UnixNano())

@@ -17,6 +17,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/internal/ranklist"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // late fails the group because an operation took too long, with a line that says why and the ranks at fault. The line ends with the
@@ -149,6 +150,10 @@ const silence = 4 * time.Second
 // user told for what the operation waits.
 func (e *events) Stalled(o *op.Op) {
 	if !o.P2P() {
+		if peer, left := e.g.parting.leftBefore(o); left && !o.OnCPU() {
+			e.g.failAt(e.g.explain(o, o.Seq, host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye}), false), o.Seq, true)
+			return
+		}
 		e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
 	}
 	if time.Since(o.Clocked()) >= silence {

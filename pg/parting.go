@@ -10,6 +10,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/internal/ranklist"
+	"github.com/colligo-go/colligo/pg/internal/watchdog"
 )
 
 // parting is what a rank knows of the ranks that have come to close the group, where Config.CloseBarrier has them wait.
@@ -26,6 +27,7 @@ type parting struct {
 	own  bool           // this rank has come
 	last map[int]op.Seq // by rank that has come, the last collective that it has called
 	more chan struct{}  // has room for one signal; nil before this rank has come
+	left map[int]op.Seq // by rank that has left in order after work on devices, the last collective that can complete with it
 }
 
 // part waits until all ranks have come to close the group, and compares which collective they have called last. It returns what
@@ -136,6 +138,39 @@ func (p *parting) heard(peer int, m *control.Message) {
 	if !waits && ours.Number() > op.Seq(m.Seq).Number() {
 		p.fail(p.differ(peer, p.rank, op.Seq(m.Seq), ours), after(op.Seq(m.Seq)))
 	}
+}
+
+// leave tells the peers which collectives on devices cannot complete any more because this rank closes the group. On the CPU their links
+// tell them; a kernel that waits for this rank has none. The group's pending operations have had their time.
+func (p *parting) leave(d *watchdog.Devices) {
+	last := p.called()
+	if number, pending := d.First(); pending {
+		last = op.SeqOf(min(last.Number(), number-1))
+	}
+	p.tell(&control.Message{Kind: control.Leaving, Seq: uint64(last)})
+}
+
+// hasLeft hears that a peer leaves the group. The watchdog then looks out for collectives on devices that come after its last one.
+func (p *parting) hasLeft(peer int, m *control.Message, d *watchdog.Devices) {
+	p.mu.Lock()
+	if p.left == nil {
+		p.left = map[int]op.Seq{}
+	}
+	p.left[peer] = op.Seq(m.Seq)
+	p.mu.Unlock()
+	d.Leaves(op.Seq(m.Seq).Number())
+}
+
+// leftBefore returns the first rank that has left before a collective on devices.
+func (p *parting) leftBefore(o *op.Op) (peer int, left bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for peer := range p.size {
+		if last, left := p.left[peer]; left && last.Number() < o.Number {
+			return peer, true
+		}
+	}
+	return 0, false
 }
 
 // missed hears that a peer stands still in a collective. If this rank closes the group before it, the collective cannot end.

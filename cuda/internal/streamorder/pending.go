@@ -3,6 +3,7 @@ package streamorder
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -18,6 +19,7 @@ type pending struct {
 	captured   bool          // its end is known to the graph alone
 	timer      *timer        // nil if the operation is not timed, or its time is known; under Order.asking
 	took       time.Duration // plus 1; 0 is unknown
+	succeeded  atomic.Bool   // it was seen to be done before the abort flag was set; what fails later does not change that
 }
 
 // pending records the end of an operation on s. The caller holds o.mu.
@@ -39,6 +41,9 @@ func (o *Order) pending(t cuda.Thread, q Queue, s cuda.Stream, w *timer) (backen
 // Wait makes the context's stream wait for the operation.
 func (p *pending) Wait(ctx context.Context) error {
 	o := p.o
+	if p.succeeded.Load() {
+		return nil
+	}
 	if err := o.Failure.Err(); err != nil {
 		return err
 	}
@@ -69,6 +74,9 @@ func (p *pending) done() (bool, error) {
 	if p.captured {
 		return false, backend.ErrCaptured
 	}
+	if p.succeeded.Load() {
+		return true, nil
+	}
 	done, err := p.passed()
 	if !done || err != nil || !p.o.Failure.Raised() {
 		return done, err
@@ -97,6 +105,9 @@ func (p *pending) passed() (bool, error) {
 	}
 	done, err := t.EventDone(e)
 	_, err2 := t.ExchangeCaptureMode(before)
+	if done && err == nil && !o.Failure.Raised() {
+		p.succeeded.Store(true)
+	}
 	return done, cmp.Or(err, err2)
 }
 

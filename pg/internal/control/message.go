@@ -22,6 +22,7 @@ const (
 	Dump        Kind = "dump"   // write what is recorded
 	Barrier     Kind = "gate"   // of a monitored barrier
 	Parting     Kind = "part"   // the sender closes the group; Seq is the last collective that it has called
+	Leaving     Kind = "leave"  // the sender leaves the group; Seq is the last collective that can complete with it
 )
 
 // Message is what goes between two ranks. Each kind uses some of the fields.

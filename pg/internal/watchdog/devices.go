@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -41,7 +42,8 @@ type Devices struct {
 	last      backend.Backend // the one asked for last, and its runs
 	lastOf    *runs
 	deadlines deadlines
-	held      bool // calls since Hold have their Pending to come
+	left      atomic.Uint64 // the first collective that a peer has left before; 0: none has
+	held      bool          // calls since Hold have their Pending to come
 	looking   bool
 	ended     bool
 	hurried   bool // every look follows soon after the one before

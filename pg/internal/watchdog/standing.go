@@ -10,6 +10,10 @@ import (
 // stalled is how long an operation is the oldest of its queue before the group hears of it, as on the CPU.
 const stalled = 2 * time.Second
 
+// missed is how long an operation is the oldest of its queue before the group hears of it where a rank has left before it. It is the
+// time that the CPU backend gives a peer that has gone to tell why.
+const missed = 250 * time.Millisecond
+
 // standing is the oldest operation of a queue.
 type standing struct {
 	number uint64
@@ -27,12 +31,36 @@ func (d *Devices) tellStalled(now time.Time) {
 			*s = standing{}
 		case o.Number != s.number || s.since.IsZero():
 			*s = standing{o.Number, now, now.Add(stalled)}
-		case !now.Before(s.tell):
+		case !now.Before(s.tell), q == 0 && d.leftBefore(o.Number) && now.Sub(s.since) >= missed:
 			s.tell = now.Add(now.Sub(s.since))
 			o.Clock(s.since)
 			d.group.Stalled(o)
 		}
 	}
+}
+
+// Leaves hears that a peer has left after a collective. A later one of this rank's can never end, and the group hears of it soon.
+func (d *Devices) Leaves(after uint64) {
+	for {
+		old := d.left.Load()
+		if old != 0 && old <= after+1 || d.left.CompareAndSwap(old, after+1) {
+			return
+		}
+	}
+}
+
+// leftBefore reports whether a peer has left before a collective.
+func (d *Devices) leftBefore(number uint64) bool {
+	first := d.left.Load()
+	return first != 0 && first <= number
+}
+
+// First returns the number of the oldest collective that was pending when the devices were last looked at.
+func (d *Devices) First() (number uint64, pending bool) {
+	if o := d.oldest(plan.AllReduce); o != nil {
+		return o.Number, true
+	}
+	return 0, false
 }
 
 // Oldest returns an operation like the oldest that has not ended: of the sends, the receives or the collectives, by what coll is. It is
