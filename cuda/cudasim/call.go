@@ -31,7 +31,8 @@ const (
 func (p *Process) enter(function string, n need) (*call, cuda.Result) {
 	s := p.sim
 	s.lock()
-	c := &call{sim: s, process: p, function: function, threadID: threadID(), thread: p.thread()}
+	id := threadID() // asks the operating system: once for each call
+	c := &call{sim: s, process: p, function: function, threadID: id, thread: p.thread(id)}
 	s.lastCall = time.Now()
 	r := c.admit(n)
 	if r != cuda.Success {

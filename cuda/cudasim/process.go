@@ -84,8 +84,7 @@ func (s *Sim) newProcess(devices []int) *Process {
 // Driver returns the process's table, initialized.
 func (p *Process) Driver() *cuda.Driver { return p.table }
 
-func (p *Process) thread() *thread {
-	id := threadID()
+func (p *Process) thread(id uint64) *thread {
 	t := p.threads[id]
 	if t == nil {
 		t = &thread{}
