@@ -12,8 +12,8 @@ import (
 // this rank computes.
 const ahead = 8
 
-// longAhead is the most bytes of a send that runs ahead. Longer ones fill the cache, and gain nothing that was seen.
-const longAhead = 64 << 10
+// longAhead is the most bytes of a send that runs ahead: a segment of a ring has no more.
+const longAhead = 1 << 20
 
 // port is the engine's way to the links for one collective. Every send and receive of the plan is one message.
 type port struct {
