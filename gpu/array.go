@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"errors"
+
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 )
@@ -20,18 +22,21 @@ func NewArray[T colligo.Element](r *Rank, count int) (*Array[T], error) {
 		return nil, err
 	}
 	a := &Array[T]{r, memory}
-	r.free = append(r.free, a.Free)
+	r.arrays[a] = a.Free
 	return a, nil
 }
 
-// ArrayOf takes memory on the rank's GPU and copies a slice there. The slice is the caller's again when ArrayOf returns. Errors are
-// those of NewArray and of the copy. c10d: torch.tensor on a CUDA device.
+// ArrayOf takes memory on the rank's GPU and copies a slice there. The slice is the caller's again when ArrayOf returns. An error
+// says that there is not enough memory, or that the copy failed. No memory is kept then. c10d: torch.tensor on a CUDA device.
 func ArrayOf[T colligo.Element](r *Rank, from []T) (*Array[T], error) {
 	a, err := NewArray[T](r, len(from))
 	if err != nil {
 		return nil, err
 	}
-	return a, a.Write(from)
+	if err := a.Write(from); err != nil {
+		return nil, errors.Join(err, a.Free())
+	}
+	return a, nil
 }
 
 // Len returns the number of elements, 0 after Free.
@@ -57,4 +62,7 @@ func (a *Array[T]) Slice() ([]T, error) {
 
 // Free gives the memory back before Run returns. It waits until the device is idle, and no operation may have the memory any more.
 // A second Free does nothing.
-func (a *Array[T]) Free() error { return a.memory.Free(a.rank.Thread) }
+func (a *Array[T]) Free() error {
+	delete(a.rank.arrays, a)
+	return a.memory.Free(a.rank.Thread)
+}

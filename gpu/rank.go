@@ -18,7 +18,7 @@ type Rank struct {
 	Thread cuda.Thread
 	Stream cuda.Stream // of the rank's own; the context that Run gives has operations run on it
 
-	free []func() error // of the arrays
+	arrays map[any]func() error // by array that has memory, what frees it
 }
 
 // Run opens a GPU and forms the default group of the job as pg.Init does. It calls f once, on a thread that is on the GPU. Operations with
@@ -48,7 +48,7 @@ func Run(ctx context.Context, c pg.Config, f func(ctx context.Context, r *Rank) 
 		if err != nil {
 			return err
 		}
-		return (&Rank{Group: g, Thread: t, Stream: s}).run(ctx, f)
+		return (&Rank{Group: g, Thread: t, Stream: s, arrays: map[any]func() error{}}).run(ctx, f)
 	})
 }
 
@@ -60,7 +60,7 @@ func (r *Rank) run(ctx context.Context, f func(ctx context.Context, r *Rank) err
 			r.Abort(errors.New("the program panicked"))
 		}
 		err = errors.Join(err, r.Close())
-		for _, free := range r.free {
+		for _, free := range r.arrays {
 			err = errors.Join(err, free())
 		}
 	}()

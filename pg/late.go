@@ -150,6 +150,7 @@ const silence = 4 * time.Second
 // user told for what the operation waits.
 func (e *events) Stalled(o *op.Op) {
 	if !o.P2P() {
+		// On the CPU the link to a peer that has left ends the operation. On a device nothing else does.
 		if peer, left := e.g.parting.leftBefore(o); left && !o.OnCPU() {
 			e.g.failAt(e.g.explain(o, o.Seq, host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye}), false), o.Seq, true)
 			return

@@ -102,7 +102,7 @@ func (x *Devices) ReduceScatter(ins, outs []colligo.Tensor, op colligo.ReduceOp,
 	})
 }
 
-// IsAvailable reports whether the tensors can be those of a call: contiguous, on GPUs, and no two on one.
+// IsAvailable reports whether a call can take the tensors. Each must be contiguous and on a GPU of its own.
 // c10d: torch.cuda.nccl.is_available.
 func IsAvailable(ts []colligo.Tensor) bool {
 	var seen []colligo.Device

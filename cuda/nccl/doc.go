@@ -14,5 +14,5 @@
 //     tell, and the library's version and path.
 //  4. A function that the library is too old for is an error that says which version has it. Nothing is called in its place.
 //
-// Signatures, numbers and layouts are those of nccl.h, NCCL 2.4 to 2.30.
+// Signatures, numbers and layouts follow nccl.h of NCCL 2.4 to 2.30.
 package nccl

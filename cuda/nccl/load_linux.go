@@ -37,7 +37,7 @@ func intraNodeVariable() bool {
 //
 //  1. the Python environment that the process runs in
 //  2. the loader's path, CUDA's folders and the system's folders of Python packages
-//  3. the user's own packages, and those of pyenv
+//  3. the user's own Python packages, and the packages of Pythons that pyenv has installed
 //  4. the place of the torch that the program python3 has, which is asked for 5 s at most
 func Open(path string) (*Library, error) {
 	if path == "" {

@@ -9,7 +9,7 @@
 //     that begins with COLLIGO_.
 //  5. The report that docs/debugging.md quotes of its worked case is what the command prints, but for times.
 //  6. A file of the folder deploy parses, and ranks that have its environment form a group.
-//  7. The commands of README, getting started and debugging run, but for those of a table that says why not. The
+//  7. The commands of README, getting started and debugging run. A table names the commands that do not, and why. The
 //     documents quote what these commands print.
 //
 // A command stands on an indented line, in a block of language sh, or between backquotes. Output stands in a block of language

@@ -40,7 +40,7 @@ type sample struct {
 
 // WriteMetrics writes the counts of groups in Prometheus' text format, for programs with a page of their own. Durations are in
 // seconds and sizes in bytes, as the names say. Durations are counted where they are known: blocking calls on the CPU always,
-// and operations on devices with COLLIGO_ENABLE_TIMING. Bytes and messages by peer are those of pg.PeerMetrics, for peers with whom
+// and operations on devices with COLLIGO_ENABLE_TIMING. Bytes and messages by peer are what pg.PeerMetrics counts, for peers with whom
 // something has passed.
 func WriteMetrics(w io.Writer, groups ...*pg.Group) error {
 	var all []sample

@@ -29,7 +29,7 @@ func (s *Sim) captured(x *call) (bool, error) {
 // replay carries out captured calls, once for each launch of their graph, until the communicator or the library is closed:
 //
 //  1. The stream has copied the inputs and says so.
-//  2. The calls of this launch, with memory of their own, meet those of the peers.
+//  2. The launch's calls meet the calls of the peers. Their inputs and outputs are copies in memory of the simulator.
 //  3. The outputs are put where the stream copies them from, and the stream goes on.
 func (s *Sim) replay(calls []*call, page *cuda.Host) {
 	arrived, computed := (*uint32)(unsafe.Pointer(&page.Bytes[arrivedAt])), (*uint32)(unsafe.Pointer(&page.Bytes[computedAt]))

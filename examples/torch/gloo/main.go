@@ -122,7 +122,7 @@ func load(version string) (err error) {
 	return g.Barrier(ctx)
 }
 
-// receive takes a tensor from rank 0, and compares its checksum with those of all ranks.
+// receive takes a tensor from rank 0, and compares this rank's checksum of it with every other rank's checksum.
 func receive(ctx context.Context, g *pg.Group, v []float32) error {
 	t := colligo.Of(v)
 	if err := g.Broadcast(ctx, t, 0); err != nil {
