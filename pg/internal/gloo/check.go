@@ -59,6 +59,9 @@ func (w *Wire) checkForm(o *op.Op) error {
 		if !reduceScatters(v) {
 			return w.refuse("a reduce_scatter")
 		}
+		if o.Reduce != colligo.KindSum && !reducesScattered(v) { // its ranks would have sums without a word
+			return w.refuse("a reduce_scatter by %v: it sums, whatever is asked for", o.Reduce)
+		}
 	case op.ReduceScatter:
 		if !reduceScattersLists(v) {
 			return w.refuse("a reduce_scatter of a list")

@@ -51,5 +51,6 @@ func types(v Version, d colligo.DType) bool {
 func averages(v Version) bool            { return v.From(2, 8) }
 func reduceScatters(v Version) bool      { return v.From(2, 3) }
 func reduceScattersLists(v Version) bool { return v.From(2, 8) }
+func reducesScattered(v Version) bool    { return v.From(2, 8) } // reduce_scatter_tensor otherwise than by sums; before, all is summed
 func exchangesLists(v Version) bool      { return v.From(2, 12) }
 func gathersNothing(v Version) bool      { return v.From(2, 1) } // an all_gather without elements; 1.13 divides by zero

@@ -41,6 +41,7 @@ func TestCheck(t *testing.T) {
 		{call().AllReduce(colligo.Bytes(make([]byte, 2), colligo.BFloat16), colligo.Sum), at(2, 1)},
 		{call().AllReduce(colligo.Of(make([]uint32, 1)), colligo.Sum), at(99, 0)},
 		{call().ReduceScatterTensor(half, f, colligo.Sum), at(2, 3)},
+		{call().ReduceScatterTensor(half, f, colligo.Max), at(2, 8)},
 		{call().ReduceScatter(half, list, colligo.Sum), at(2, 8)},
 		{call().AllGatherInto(colligo.Of([]float32{}), colligo.Of([]float32{})), at(2, 1)},
 		{call().Barrier(colligo.Device{}), at(1, 13)},

@@ -54,7 +54,8 @@ class Op:
         self.name, self.dtype, self.n, self.op, self.i = f[0], getattr(torch, f[1]), int(f[2]), OPS.get(f[4]), int(f[5])
         self.r, self.size = dist.get_rank(), dist.get_world_size()
         self.calls, self.root = int(f[3]), int(f[3]) % self.size
-        self.v = self.of(self.n, f[4] in ("min", "max"))
+        self.special = f[4] in ("min", "max")
+        self.v = self.of(self.n, self.special)
 
     def of(self, n, special=False, more=0):
         return values(self.i + more, self.r, n, self.dtype, special)
@@ -110,7 +111,7 @@ class Op:
 
     def all_to_all(self, i, v, r, size, root):
         out = self.empties()
-        dist.all_to_all(out, list(self.of(self.n * size).chunk(size)))
+        dist.all_to_all(out, list(self.of(self.n * size, self.special).chunk(size)))
         say(i, *out)
 
     def all_to_all_refused(self, i, v, r, size, root):
@@ -118,12 +119,12 @@ class Op:
 
     def reduce_scatter_tensor(self, i, v, r, size, root):
         out = torch.empty(self.n, dtype=self.dtype)
-        dist.reduce_scatter_tensor(out, self.of(self.n * size), self.op)
+        dist.reduce_scatter_tensor(out, self.of(self.n * size, self.special), self.op)
         say(i, out)
 
     def reduce_scatter(self, i, v, r, size, root):
         out = torch.empty(self.n, dtype=self.dtype)
-        dist.reduce_scatter(out, list(self.of(self.n * size).chunk(size)), self.op)
+        dist.reduce_scatter(out, list(self.of(self.n * size, self.special).chunk(size)), self.op)
         say(i, out)
 
     def reduce_scatter_refused(self, i, v, r, size, root):
@@ -132,8 +133,8 @@ class Op:
     def reduce_scatter_coalesced(self, i, v, r, size, root):
         outs = [torch.empty(n, dtype=self.dtype) for n in (self.n, 17)]
         with dist.distributed_c10d._coalescing_manager():
-            dist.reduce_scatter_tensor(outs[0], self.of(self.n * size), self.op)
-            dist.reduce_scatter_tensor(outs[1], self.of(17 * size, more=1), self.op)
+            dist.reduce_scatter_tensor(outs[0], self.of(self.n * size, self.special), self.op)
+            dist.reduce_scatter_tensor(outs[1], self.of(17 * size, self.special, more=1), self.op)
         say(i, *outs)
 
     def all_gather_into_coalesced(self, i, v, r, size, root):
