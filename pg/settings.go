@@ -156,8 +156,7 @@ var variables = []setting{
 	without("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "there is no C++ stack"),
 	without("TORCH_FR_CPP_STACK", "there is no C++ stack"),
 	without("TORCH_NCCL_TRACE_CPP_STACK", "the older name of TORCH_FR_CPP_STACK"),
-	without("TORCH_NCCL_USE_COMM_NONBLOCKING", "where NCCL carries operations, nccl.With says by Config.NonBlocking whether its calls return before they are through; "+
-		"where GPUs do not reach each other, they always do"),
+	without("TORCH_NCCL_USE_COMM_NONBLOCKING", "where NCCL carries operations, nccl.With says by Config.NonBlocking whether its calls return before they are through"),
 	without("TORCH_NCCL_NONBLOCKING_TIMEOUT", "NCCL's calls that return early are awaited no longer than an operation may take, by Config.Timeout or Options.Timeout of nccl.With"),
 	unread("NCCL_DEBUG", "where NCCL carries operations, its library reads this and all of its other variables; COLLIGO_DEBUG and Config.Log say what is logged here"),
 	unread("NCCL_DEBUG_FILE", "as NCCL_DEBUG; Config.Log says where logs go that are written here"),

@@ -36,11 +36,8 @@ func OptionsOf(ctx context.Context) (o Options, given bool) {
 // Agree opens the backend on all ranks of a group, or on none. None does unless each has the same version of the library, and the
 // library takes them all. Then the reason is returned, which is the same on all ranks, and no error. An error is one of the group. All
 // ranks call it together. With an Options.Library of nil this rank has none.
-//
-// The communicator does not block, so that no rank waits without a limit for one that the library has refused.
 func Agree(ctx context.Context, g backend.Host, d *cuda.Device, o Options) (b Backend, why string, err error) {
 	a := &agreement{ctx: ctx, group: g, device: d, options: o}
-	a.options.Config.NonBlocking = true
 	if why, err = a.meet(); why != "" || err != nil {
 		return nil, why, err
 	}
@@ -63,9 +60,6 @@ type agreement struct {
 	options Options
 	id      UniqueID // rank 0's
 }
-
-// agreesSince is the version from which on a communicator need not block.
-const agreesSince = configSince
 
 // meet compares the libraries of the ranks, and hands out rank 0's identity.
 func (a *agreement) meet() (why string, err error) {
@@ -93,8 +87,6 @@ func (a *agreement) meet() (why string, err error) {
 			return fmt.Sprintf("rank %d has no NCCL", q), nil
 		case v != first:
 			return fmt.Sprintf("rank 0 has NCCL %s, and rank %d has %s", FormatVersion(first), q, FormatVersion(v)), nil
-		case v < agreesSince:
-			return fmt.Sprintf("NCCL %s is older than %s", FormatVersion(v), FormatVersion(agreesSince)), nil
 		}
 	}
 	return "", nil
@@ -106,13 +98,14 @@ const longestForm = 2 * time.Minute
 // form makes the communicator, and gives it up unless all ranks could.
 func (a *agreement) form() (c *Comm, why string, err error) {
 	limit := min(cmp.Or(a.options.Timeout, a.group.Timeout()), longestForm)
-	refusal := streamorder.OnDevice(a.device, func(cuda.Thread) (err error) {
-		if c, err = a.options.Library.NewComm(&a.id, a.group.Rank(), a.group.Size(), a.options.Config); err != nil {
-			return err
+	limited, cancel := context.WithTimeout(a.ctx, limit)
+	defer cancel()
+	c, refusal := apart(limited, a.device, a.group.Err, func() (*Comm, error) {
+		c, err := a.options.Library.NewComm(&a.id, a.group.Rank(), a.group.Size(), a.options.Config)
+		if err != nil {
+			return nil, err
 		}
-		limited, cancel := context.WithTimeout(a.ctx, limit)
-		defer cancel()
-		return c.Settle(limited)
+		return c, c.settle(limited, a.group.Err)
 	})
 	made := byte(1)
 	if refusal != nil {

@@ -21,11 +21,10 @@ func init() { backend.Register(colligo.CUDA, Name, open) }
 
 // Options say how a group's backend is made. The zero value is the default.
 type Options struct {
-	Config Config // of the communicators; the same on all ranks
-	// Blocking has calls of the library return when they are through only. A rank then waits without a limit for one that does not come
-	// while a communicator forms. Without it communicators do not block, from NCCL 2.14 on, and are given up after the group's
-	// ConnectTimeout. Newer libraries begin a thread for each launch then, so that calls cost more.
-	Blocking bool
+	// Config is that of the communicators, the same on all ranks. With Config.NonBlocking the library begins a thread for each launch,
+	// and a call costs some 100 µs in the place of 12. A communicator that has not formed after the group's ConnectTimeout is given up
+	// either way. A call from which the library does not return ends with the group.
+	Config Config
 	// IntraNode has sums of at most 10 MiB carried by this library's own backend "peer", where all ranks reach each other's memory. The
 	// program imports that backend, and peer.With gives it options. Group.Metrics counts what each backend carries. With ranks of PyTorch
 	// it means nothing. The same on all ranks. The environment's ENABLE_INTRA_NODE_COMM sets it, too. c10d: IntraNodeComm.
@@ -72,6 +71,7 @@ type ncclBackend struct {
 	scratch  scratch
 	kernels  planKernels
 
+	inside inside
 	mu      sync.Mutex
 	main    *Comm
 	pairs   map[int]*Comm // by peer, of sends and receives outside a block
@@ -179,6 +179,10 @@ func (b *ncclBackend) look(t cuda.Thread) error {
 		return fmt.Errorf("rank %d: %w", b.rank, err)
 	}
 	limit := b.limit()
+	if coll, took := b.inside.look(); took > limit {
+		err := fmt.Errorf("the library has not returned to rank %d after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
+		return &backend.Late{Coll: coll, After: limit, Err: err}
+	}
 	return b.CheckTimeout(t, limit, func(q streamorder.Queue) error {
 		err := fmt.Errorf("the device of rank %d is not done after %v, it waits for %s: %w", b.rank, limit, b.others(), colligo.ErrTimeout)
 		return &backend.Late{Coll: q.Coll(), After: limit, Err: err}
@@ -216,18 +220,21 @@ func (b *ncclBackend) abort() error {
 	})
 }
 
-// longestAbort bounds how long a rank waits for the library to abort a communicator.
+// longestAbort bounds how long a rank waits for the library to abort or destroy a communicator.
 const longestAbort = 30 * time.Second
 
-// drop aborts a communicator. If the library does not return, a goroutine stays with it.
-func (b *ncclBackend) drop(c *Comm) error {
+// drop aborts a communicator.
+func (b *ncclBackend) drop(c *Comm) error { return b.bounded("ncclCommAbort", c.Abort) }
+
+// bounded calls the library. If that does not return, a goroutine stays with it.
+func (b *ncclBackend) bounded(function string, call func() error) error {
 	limit, done := min(b.limit(), longestAbort), make(chan error, 1)
-	go func() { done <- streamorder.OnDevice(b.device, func(cuda.Thread) error { return c.Abort() }) }()
+	go func() { done <- streamorder.OnDevice(b.device, func(cuda.Thread) error { return call() }) }()
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(limit):
-		return fmt.Errorf("nccl: ncclCommAbort has not returned after %v (NCCL version %s, %s)", limit, b.library.Version(), b.library.Path)
+		return fmt.Errorf("nccl: %s has not returned after %v (NCCL version %s, %s)", function, limit, b.library.Version(), b.library.Path)
 	}
 }
 
@@ -265,7 +272,7 @@ func (b *ncclBackend) leave() error {
 	b.aborted = true
 	var errs []error
 	for _, c := range b.comms() {
-		errs = append(errs, c.Close())
+		errs = append(errs, b.bounded("ncclCommDestroy", c.Close))
 	}
 	return errors.Join(errs...)
 }

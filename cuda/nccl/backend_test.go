@@ -346,17 +346,21 @@ func TestNoReduction(t *testing.T) {
 	require.Equal(t, nccl.Max, op)
 }
 
-// TestErrors has a call fail, and the library meet an error in the background.
+// TestErrors has a call fail, of this machine or of a peer, and the library meet an error in the background. A lost peer is named.
 func TestErrors(t *testing.T) {
-	for name, hurt := range map[string]func(s *ncclsim.Sim){
-		"call":       func(s *ncclsim.Sim) { s.Fail("ncclAllReduce", nccl.SystemError) },
-		"background": func(s *ncclsim.Sim) { s.Break(1, nccl.RemoteError) },
+	for name, c := range map[string]struct {
+		hurt func(s *ncclsim.Sim)
+		lost bool
+	}{
+		"call":       {hurt: func(s *ncclsim.Sim) { s.Fail("ncclAllReduce", nccl.SystemError) }},
+		"lost":       {hurt: func(s *ncclsim.Sim) { s.Fail("ncclAllReduce", nccl.RemoteError) }, lost: true},
+		"background": {hurt: func(s *ncclsim.Sim) { s.Break(1, nccl.RemoteError) }, lost: true},
 	} {
-		t.Run(name, func(t *testing.T) { failing(t, hurt) })
+		t.Run(name, func(t *testing.T) { failing(t, c.hurt, c.lost) })
 	}
 }
 
-func failing(t *testing.T, hurt func(s *ncclsim.Sim)) {
+func failing(t *testing.T, hurt func(s *ncclsim.Sim), lost bool) {
 	devices := cudasim.New(cudasim.Config{Devices: 2})
 	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
@@ -390,6 +394,10 @@ func failing(t *testing.T, hurt func(s *ncclsim.Sim)) {
 		case err := <-ends:
 			require.Error(t, err)
 			require.Regexp(t, "ncclSystemError|ncclRemoteError", err.Error())
+			require.Equal(t, lost, errors.Is(err, colligo.ErrPeerLost), "%v", err)
+			if lost {
+				require.Regexp(t, "rank [01] is gone, or the network to it has failed", err.Error())
+			}
 		case <-time.After(20 * time.Second):
 			t.Fatal("a rank hangs after an error of the library")
 		}

@@ -17,9 +17,9 @@ import (
 // TestCapture has a graph capture collectives, a list and a block of messages, and launches it with other inputs each time. Operations
 // that no graph has captured come before, between and behind. Each function of the library is called once for a capture.
 func TestCapture(t *testing.T) {
-	for _, o := range []nccl.Options{{}, {Blocking: true}, {Plans: nccl.PlansRing}} {
+	for _, o := range []nccl.Options{{}, {Config: nccl.Config{NonBlocking: true}}, {Plans: nccl.PlansRing}} {
 		for size := 2; size <= 3; size++ {
-			t.Run(fmt.Sprintf("ranks=%d/blocking=%v/plans=%s", size, o.Blocking, o.Plans), func(t *testing.T) {
+			t.Run(fmt.Sprintf("ranks=%d/blocking=%v/plans=%s", size, !o.Config.NonBlocking, o.Plans), func(t *testing.T) {
 				s := onRanks(t, size, o, (*rank).captures)
 				for r := range size {
 					require.Positive(t, s.Captures(r))

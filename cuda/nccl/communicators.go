@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -70,21 +71,74 @@ func (b *ncclBackend) join(ctx context.Context, name string, rank, size int) (*C
 	if err != nil {
 		return nil, fmt.Errorf("the identity of communicator %s: %w", name, err)
 	}
-	c, err := b.library.NewComm(id, rank, size, b.config())
-	if err != nil {
-		return nil, err
+	return b.form(ctx, size, func() (*Comm, error) { return b.library.NewComm(id, rank, size, b.options.Config) })
+}
+
+// form makes a communicator of size ranks by a call of the library. That returns when all have come, unless communicators do not block,
+// and one rank that does not come would hold it for ever. So it has a thread of its own, which is left behind after ConnectTimeout, or
+// when the group fails. A communicator that is made after that is aborted.
+func (b *ncclBackend) form(ctx context.Context, size int, call func() (*Comm, error)) (c *Comm, err error) {
+	if b.options.Config.NonBlocking {
+		if c, err = call(); err != nil {
+			return nil, err
+		}
+		return b.settled(ctx, c)
 	}
-	return b.settled(ctx, c)
+	err = b.within(ctx, size, func(ctx context.Context) error {
+		c, err = apart(ctx, b.device, b.group.Err, call)
+		return err
+	})
+	return c, err
 }
 
-// config returns the configuration of communicators. They do not block where the library can do so.
-func (b *ncclBackend) config() Config {
-	c := b.options.Config
-	c.NonBlocking = c.NonBlocking || !b.options.Blocking && b.library.version >= configSince
-	return c
+// apart makes a communicator on another thread, and waits for it until the context ends or failed has an error. One that is made after
+// that is aborted.
+func apart(ctx context.Context, d *cuda.Device, failed func() error, call func() (*Comm, error)) (*Comm, error) {
+	type made struct {
+		c   *Comm
+		err error
+	}
+	done, left := make(chan made), make(chan struct{})
+	defer close(left)
+	go func() {
+		var m made
+		m.err = streamorder.OnDevice(d, func(cuda.Thread) (err error) {
+			if m.c, err = call(); err != nil && m.c != nil && m.c.handle != 0 {
+				err = errors.Join(err, m.c.Abort())
+			}
+			return err
+		})
+		select {
+		case done <- m:
+		case <-left:
+			if m.err == nil && m.c != nil { // nobody is there to hear of it
+				_ = streamorder.OnDevice(d, func(cuda.Thread) error { return m.c.Abort() })
+			}
+		}
+	}()
+	every := time.NewTicker(failurePoll)
+	defer every.Stop()
+	for {
+		select {
+		case m := <-done:
+			if m.err != nil {
+				return nil, m.err
+			}
+			return m.c, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-every.C:
+			if err := failed(); err != nil {
+				return nil, err
+			}
+		}
+	}
 }
 
-// settled returns a communicator when it has formed. One that has not within ConnectTimeout, or before the group fails, is aborted.
+// failurePoll is how often a rank that waits for a communicator looks whether its group has failed.
+const failurePoll = 5 * time.Millisecond
+
+// settled returns a communicator that does not block when it has formed.
 func (b *ncclBackend) settled(ctx context.Context, c *Comm) (*Comm, error) {
 	if err := b.settle(ctx, c); err != nil {
 		return nil, errors.Join(err, b.drop(c))
@@ -94,12 +148,17 @@ func (b *ncclBackend) settled(ctx context.Context, c *Comm) (*Comm, error) {
 
 // settle waits for a communicator that is made in the background.
 func (b *ncclBackend) settle(ctx context.Context, c *Comm) error {
+	return b.within(ctx, c.size, func(ctx context.Context) error { return c.settle(ctx, b.group.Err) })
+}
+
+// within gives the forming of a communicator of size ranks until ConnectTimeout.
+func (b *ncclBackend) within(ctx context.Context, size int, wait func(ctx context.Context) error) error {
 	limit := b.group.ConnectTimeout()
 	limited, cancel := context.WithTimeoutCause(ctx, limit, colligo.ErrTimeout)
 	defer cancel()
-	err := c.settle(limited, b.group.Err)
+	err := wait(limited)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("the communicator of %d ranks has not formed after %v (ConnectTimeout): a rank has not come to it: %w", c.size, limit, err)
+		return fmt.Errorf("the communicator of %d ranks has not formed after %v (ConnectTimeout): a rank has not come to it: %w", size, limit, err)
 	}
 	return err
 }
@@ -180,11 +239,7 @@ func (b *ncclBackend) joinScalable(ctx context.Context) (*Comm, error) {
 		}
 		ids[i] = *id
 	}
-	c, err := b.library.NewCommScalable(ids, b.rank, b.size, b.config())
-	if err != nil {
-		return nil, err
-	}
-	return b.settled(ctx, c)
+	return b.form(ctx, b.size, func() (*Comm, error) { return b.library.NewCommScalable(ids, b.rank, b.size, b.options.Config) })
 }
 
 func (b *ncclBackend) rootKey(i int) string { return b.key(fmt.Sprintf("UniqueNCCLID:%d", i)) }
@@ -218,18 +273,22 @@ func (b *ncclBackend) Split(ctx context.Context, h backend.Host, color, key int)
 	if err := b.Failure.Err(); err != nil {
 		return nil, err
 	}
-	config := b.config()
+	config := b.options.Config
 	var part *ncclBackend
 	if h != nil {
 		part = newBackend(ctx, h, b.options)
 		part.library = b.library
-		config = part.config()
+		config = part.options.Config
 	}
 	split := func(ctx context.Context) (*Comm, error) {
 		if err := b.communicate(ctx); err != nil {
 			return nil, err
 		}
-		c, err := b.main.Split(color, key, config)
+		call := func() (*Comm, error) { return b.main.Split(color, key, config) }
+		if !b.options.Config.NonBlocking {
+			return b.form(ctx, b.size, call)
+		}
+		c, err := call()
 		if err != nil || c == nil {
 			return nil, errors.Join(err, b.settle(ctx, b.main))
 		}
@@ -270,11 +329,17 @@ func (b *ncclBackend) asyncError() error {
 	return nil
 }
 
-// blameCall names the lost rank in front of an error that the library has met in the background while a call waited for it. The peer is
-// that of a message, else -1.
+// blameCall tells why a call has failed. A failed group makes the library let go of its calls, so its error comes first. A lost rank is
+// named. The peer is that of a message, else -1.
 func (b *ncclBackend) blameCall(peer int, err error) error {
+	if err == nil || errors.Is(err, colligo.ErrPeerLost) {
+		return err
+	}
+	if !b.Failure.Peaceful() {
+		return b.Failure.Err()
+	}
 	var e *Error
-	if err == nil || errors.Is(err, colligo.ErrPeerLost) || !errors.As(err, &e) || e.Function != background {
+	if errors.As(err, &e) && e.Function != background && e.Result == SystemError { // of this machine
 		return err
 	}
 	if peer >= 0 {

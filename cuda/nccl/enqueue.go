@@ -30,6 +30,7 @@ func (b *ncclBackend) Enqueue(ctx context.Context, t cuda.Thread, c *backend.Cal
 	if b.blockErr != nil {
 		return b.blockErr
 	}
+	defer b.inside.leave()
 	if c.Coll == plan.Send || c.Coll == plan.Recv {
 		return b.blameCall(c.Peer, b.message(ctx, c, s))
 	}
@@ -44,6 +45,7 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 	if err := b.communicate(ctx); err != nil {
 		return err
 	}
+	b.inside.enter(c.Coll)
 	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
 	if planner := b.planner(c); planner != nil {
 		return b.planned(t, c, shape, planner, s)
@@ -95,6 +97,7 @@ func (b *ncclBackend) message(ctx context.Context, c *backend.Call, s cuda.Strea
 		}
 		comm, peer = pair, 1-me
 	}
+	b.inside.enter(c.Coll)
 	if c.Coll == plan.Send {
 		return comm.Send(devmem.Address(c.In), c.Count, c.DType, peer, s)
 	}
@@ -253,6 +256,8 @@ func (b *ncclBackend) BeginBlock([]backend.Call) (together bool) {
 // EndBlock implements streamorder.Carrier.
 func (b *ncclBackend) EndBlock(cuda.Thread, cuda.Stream) error {
 	b.inBlock = false
+	b.inside.enter(plan.AllReduce)
+	defer b.inside.leave()
 	return b.blameCall(-1, b.main.GroupEnd())
 }
 

@@ -22,7 +22,7 @@ import (
 const forming = 300 * time.Millisecond
 
 // held runs f on two ranks, of which calls hang, and returns the errors of the ranks. All come within a minute.
-func held(t *testing.T, o nccl.Options, f func(r *rank, sim *ncclsim.Sim) error) (*ncclsim.Sim, []error) {
+func held(t *testing.T, o nccl.Options, f func(r *rank, sim *ncclsim.Sim) error) []error {
 	t.Helper()
 	devices := cudasim.New(cudasim.Config{Devices: 2})
 	cudasim.Limit(t, devices)
@@ -44,7 +44,7 @@ func held(t *testing.T, o nccl.Options, f func(r *rank, sim *ncclsim.Sim) error)
 	}
 	require.NoError(t, library.Close())
 	devices.Close()
-	return library, errs
+	return errs
 }
 
 func (r *rank) sum() error {
@@ -55,39 +55,61 @@ func (r *rank) sum() error {
 	return r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)
 }
 
+// bothWays calls f with options of communicators whose calls return when they are through, and of others that do not block. Making one
+// is the given function of the library.
+func bothWays(t *testing.T, f func(t *testing.T, o nccl.Options, making string)) {
+	t.Run("blocking", func(t *testing.T) { f(t, nccl.Options{}, "ncclCommInitRank") })
+	t.Run("not blocking", func(t *testing.T) {
+		f(t, nccl.Options{Config: nccl.Config{NonBlocking: true}}, "ncclCommInitRankConfig")
+	})
+}
+
+// aborts waits until the library has aborted a communicator: one that forms too late is aborted in the background.
+func aborts(t *testing.T, sim *ncclsim.Sim) {
+	require.Eventually(t, func() bool { return slices.Contains(sim.Calls(), "ncclCommAbort") }, 20*time.Second, time.Millisecond)
+}
+
 // TestFormingHangs gives up a communicator that the library does not come to an end with, and one to which a rank does not come.
-func TestFormingHangs(t *testing.T) {
+func TestFormingHangs(t *testing.T) { bothWays(t, formingHangs) }
+
+func formingHangs(t *testing.T, o nccl.Options, making string) {
 	t.Run("a call hangs", func(t *testing.T) {
-		var once sync.Once
-		sim, errs := held(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) error {
-			once.Do(func() { sim.Hang("ncclCommInitRankConfig") })
-			return r.sum()
+		var once, last sync.Once
+		errs := held(t, o, func(r *rank, sim *ncclsim.Sim) error {
+			once.Do(func() { sim.Hang(making) })
+			err := r.sum()
+			last.Do(func() {
+				sim.Release() // a call that blocks comes back now
+				aborts(t, sim)
+			})
+			return err
 		})
 		for _, err := range errs {
 			require.ErrorContains(t, err, "the communicator of 2 ranks has not formed after 300ms (ConnectTimeout): a rank has not come to it")
 		}
-		require.Contains(t, sim.Calls(), "ncclCommAbort")
 	})
 	t.Run("a rank is missing", func(t *testing.T) {
-		sim, errs := held(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) error {
+		errs := held(t, o, func(r *rank, sim *ncclsim.Sim) error {
 			if r.Rank() == 1 {
 				for r.Err() == nil {
 					time.Sleep(time.Millisecond)
 				}
 				return r.Err()
 			}
-			return r.sum()
+			err := r.sum()
+			if o.Config.NonBlocking {
+				aborts(t, sim)
+			}
+			return err
 		})
 		require.ErrorIs(t, errs[0], colligo.ErrTimeout)
 		for _, err := range errs {
 			require.ErrorContains(t, err, "has not formed after 300ms (ConnectTimeout)")
 		}
-		require.Contains(t, sim.Calls(), "ncclCommAbort")
-		require.NotContains(t, sim.Calls(), "ncclCommInitRank", "which would wait without a limit")
 	})
 	t.Run("the group fails", func(t *testing.T) {
 		cause := errors.New("the program has had enough")
-		_, errs := held(t, nccl.Options{}, func(r *rank, sim *ncclsim.Sim) error {
+		errs := held(t, o, func(r *rank, sim *ncclsim.Sim) error {
 			if r.Rank() == 1 {
 				r.Abort(cause)
 				return nil
@@ -99,10 +121,32 @@ func TestFormingHangs(t *testing.T) {
 	})
 }
 
-// TestGroupEndHangs has a block that the library does not launch. The operation's limit ends it, on both ranks.
-func TestGroupEndHangs(t *testing.T) {
+// TestCallHangs has a collective and a block from which the library does not return, or that it does not launch. The
+// operation's limit ends them, on both ranks.
+func TestCallHangs(t *testing.T) {
+	bothWays(t, func(t *testing.T, o nccl.Options, _ string) {
+		o.Timeout = forming
+		for _, c := range []struct {
+			function string
+			call     func(r *rank, x colligo.Tensor) error
+		}{
+			{ncclsim.Launch, func(r *rank, x colligo.Tensor) error { return r.AllReduce(r.ctx, x, colligo.Sum) }},
+			{"ncclGroupEnd", func(r *rank, x colligo.Tensor) error {
+				return r.Coalesce(r.ctx, func(b *pg.Batch) error {
+					b.Send(x, 1-r.Rank(), 0)
+					b.Recv(x, 1-r.Rank(), 0)
+					return nil
+				})
+			}},
+		} {
+			t.Run(c.function, func(t *testing.T) { callHangs(t, o, c.function, c.call) })
+		}
+	})
+}
+
+func callHangs(t *testing.T, o nccl.Options, function string, call func(r *rank, x colligo.Tensor) error) {
 	var once sync.Once
-	_, errs := held(t, nccl.Options{Timeout: forming}, func(r *rank, sim *ncclsim.Sim) error {
+	errs := held(t, o, func(r *rank, sim *ncclsim.Sim) error {
 		if err := r.sum(); err != nil {
 			return err
 		}
@@ -110,44 +154,66 @@ func TestGroupEndHangs(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		once.Do(func() { sim.Hang("ncclGroupEnd") })
-		err = r.Coalesce(r.ctx, func(b *pg.Batch) error {
-			b.Send(x, 1-r.Rank(), 0)
-			b.Recv(x, 1-r.Rank(), 0)
-			return nil
-		})
+		once.Do(func() { sim.Hang(function) })
+		err = call(r, x)
 		for err == nil {
 			err = r.sum()
 		}
+		aborts(t, sim)
 		return err
 	})
 	for _, err := range errs {
 		require.Error(t, err)
 	}
-	require.Contains(t, errors.Join(errs...).Error(), "ncclGroupEnd: nccl: the communicator is in progress: context deadline exceeded")
+	says := "the library has not returned to rank"
+	if o.Config.NonBlocking {
+		says = "nccl: the communicator is in progress: context deadline exceeded"
+	}
+	require.Contains(t, errors.Join(errs...).Error(), says)
 }
 
 // TestAbortHangs has a library that does not come back from aborting. The ranks end all the same.
 func TestAbortHangs(t *testing.T) {
-	var once sync.Once
-	sim, errs := held(t, nccl.Options{Timeout: forming}, func(r *rank, sim *ncclsim.Sim) error {
-		if err := r.sum(); err != nil {
-			return err
-		}
-		once.Do(func() {
-			sim.Hang("ncclCommAbort")
-			sim.Break(1, nccl.RemoteError)
-		})
-		for {
+	t.Parallel() // it waits for a device that does not stop
+	bothWays(t, func(t *testing.T, o nccl.Options, _ string) {
+		o.Timeout = forming
+		var once sync.Once
+		errs := held(t, o, func(r *rank, sim *ncclsim.Sim) error {
 			if err := r.sum(); err != nil {
 				return err
 			}
+			once.Do(func() {
+				sim.Hang("ncclCommAbort")
+				sim.Break(1, nccl.RemoteError)
+			})
+			for {
+				if err := r.sum(); err != nil {
+					aborts(t, sim)
+					return err
+				}
+			}
+		})
+		for _, err := range errs {
+			require.ErrorContains(t, err, "ncclRemoteError")
 		}
 	})
-	for _, err := range errs {
-		require.ErrorContains(t, err, "ncclRemoteError")
-	}
-	require.Contains(t, sim.Calls(), "ncclCommAbort")
+}
+
+// TestDestroyHangs has a library that does not come back from destroying a communicator. Close tells so.
+func TestDestroyHangs(t *testing.T) {
+	bothWays(t, func(t *testing.T, o nccl.Options, _ string) {
+		o.Timeout = forming
+		errs := held(t, o, func(r *rank, sim *ncclsim.Sim) error {
+			if err := r.sum(); err != nil {
+				return err
+			}
+			sim.Hang("ncclCommDestroy")
+			return nil
+		})
+		if !o.Config.NonBlocking {
+			require.ErrorContains(t, errors.Join(errs...), "ncclCommDestroy has not returned after 300ms")
+		}
+	})
 }
 
 // TestPriority has streams of the highest priority by option only.
@@ -177,12 +243,12 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// TestBlocking makes communicators whose calls return when they are through only, by option and with an old library.
+// TestBlocking makes communicators whose calls return when they are through only, and by option ones whose calls do not.
 func TestBlocking(t *testing.T) {
-	s := onRanks(t, 2, nccl.Options{Blocking: true}, func(r *rank) error { return r.moves(colligo.Float32) })
+	s := onRanks(t, 2, nccl.Options{}, func(r *rank) error { return r.moves(colligo.Float32) })
 	require.Contains(t, s.Calls(), "ncclCommInitRank")
 	require.NotContains(t, s.Calls(), "ncclCommInitRankConfig")
-	s = onRanks(t, 2, nccl.Options{}, func(r *rank) error { return r.moves(colligo.Float32) })
+	s = onRanks(t, 2, nccl.Options{Config: nccl.Config{NonBlocking: true}}, func(r *rank) error { return r.moves(colligo.Float32) })
 	require.Contains(t, s.Calls(), "ncclCommInitRankConfig")
 	require.True(t, s.Configs()[0].NonBlocking)
 }

@@ -180,7 +180,7 @@ func TestTorchKeys(t *testing.T) {
 		keys, library := asTorch(t, 2, true, life)
 		require.Equal(t, []string{"0//cuda//0"}, keys)
 		require.Equal(t, 4, count(library.Calls(), "ncclCommSplit"))
-		require.Equal(t, 2, count(library.Calls(), "ncclCommInitRankConfig"))
+		require.Equal(t, 2, count(library.Calls(), "ncclCommInitRank"))
 	})
 }
 

@@ -48,7 +48,7 @@ func chosenOn(t *testing.T, d *cuda.Driver, change func(o *peer.Options)) {
 // TestPassNCCLOptionsConfig gives a group's backend a table with few blocks. NCCL gets the fields that PyTorch's test gives it.
 func TestPassNCCLOptionsConfig(t *testing.T) {
 	given := nccl.Config{MaxCTAs: 4, MinCTAs: 2, CGAClusterSize: 2, NetName: "Socket"}
-	sim := joined(t, nccl.Options{Config: given, Blocking: true}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
+	sim := joined(t, nccl.Options{Config: given}, func(r *rank, _ *ncclsim.Sim) { r.reduced() })
 	require.Equal(t, []nccl.Config{given, given}, sim.Configs())
 	chosen(t, func(o *peer.Options) {
 		o.Rules = []peer.Rule{{Coll: plan.AllReduce, Algorithm: peer.Tiles, Blocks: 2, Threads: 64}}

@@ -164,6 +164,12 @@ func (s *Sim) submit(x *call) nccl.Result {
 		g.calls = append(g.calls, x)
 		return nccl.Success
 	}
+	if s.hang(Launch, c) {
+		return nccl.InProgress
+	}
+	if c.aborted {
+		return nccl.InternalError
+	}
 	if r := s.launch([]*call{x}); r != nccl.Success {
 		return r
 	}

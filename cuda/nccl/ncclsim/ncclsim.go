@@ -60,6 +60,9 @@ func New(d *cuda.Driver, version int) *Sim {
 	return s
 }
 
+// SetVersion makes the simulated library one of another version. It is called before Library.
+func (s *Sim) SetVersion(version int) { s.version = version }
+
 // Library returns the simulated library.
 func (s *Sim) Library() (*nccl.Library, error) { return nccl.New("simulated", s.table()) }
 
@@ -94,9 +97,12 @@ func (s *Sim) Fail(function string, r nccl.Result) {
 	s.faults[function] = r
 }
 
+// Launch stands for a collective or a message outside a group, as the function that hangs.
+const Launch = "a launch"
+
 // Hang has the next call of a function hang. A call that blocks returns when its communicator is aborted, or by Release. A
 // communicator that does not block stays in progress instead, until it is aborted or released. The function is that of a communicator,
-// or ncclGroupEnd.
+// ncclGroupEnd, or Launch.
 func (s *Sim) Hang(function string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
