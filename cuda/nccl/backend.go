@@ -71,7 +71,7 @@ type ncclBackend struct {
 	scratch  scratch
 	kernels  planKernels
 
-	inside inside
+	inside  inside
 	mu      sync.Mutex
 	main    *Comm
 	pairs   map[int]*Comm // by peer, of sends and receives outside a block

@@ -35,17 +35,22 @@ const (
 	Avg
 )
 
-var dtypes = map[colligo.DType]DType{colligo.Int8: Int8, colligo.Uint8: Uint8, colligo.Bool: Uint8, colligo.Int32: Int32,
-	colligo.Uint32: Uint32, colligo.Int64: Int64, colligo.Uint64: Uint64, colligo.Float16: Float16, colligo.Float32: Float32,
-	colligo.Float64: Float64, colligo.BFloat16: BFloat16, colligo.Float8E4M3FN: Float8E4M3, colligo.Float8E5M2: Float8E5M2}
+// dtypes and ops have the library's numbers plus one, 0 for what it does not have. Each call looks here, so they are no maps.
+var (
+	dtypes = [256]DType{colligo.Int8: Int8 + 1, colligo.Uint8: Uint8 + 1, colligo.Bool: Uint8 + 1, colligo.Int32: Int32 + 1,
+		colligo.Uint32: Uint32 + 1, colligo.Int64: Int64 + 1, colligo.Uint64: Uint64 + 1, colligo.Float16: Float16 + 1,
+		colligo.Float32: Float32 + 1, colligo.Float64: Float64 + 1, colligo.BFloat16: BFloat16 + 1,
+		colligo.Float8E4M3FN: Float8E4M3 + 1, colligo.Float8E5M2: Float8E5M2 + 1}
+	ops = [256]Op{colligo.KindSum: Sum + 1, colligo.KindProd: Prod + 1, colligo.KindMax: Max + 1, colligo.KindMin: Min + 1,
+		colligo.KindAvg: Avg + 1}
+)
 
-var ops = map[colligo.OpKind]Op{colligo.KindSum: Sum, colligo.KindProd: Prod, colligo.KindMax: Max, colligo.KindMin: Min,
-	colligo.KindAvg: Avg}
+func dtypeOf(d colligo.DType) (dt DType, ok bool) { return dtypes[d] - 1, dtypes[d] > 0 }
 
 // Moved returns the element type as which the library moves elements, and how many of it an element is. Types that it does not
 // have, such as complex numbers, are moved as bytes.
 func (l *Library) Moved(d colligo.DType) (as DType, per int) {
-	if dt, ok := dtypes[d]; ok && l.version >= dt.since() {
+	if dt, ok := dtypeOf(d); ok && l.version >= dt.since() {
 		return dt, 1
 	}
 	return Uint8, d.Size()
@@ -69,21 +74,22 @@ var opNames = map[colligo.OpKind]string{colligo.KindSum: "SUM", colligo.KindAvg:
 // Reduced returns the element type and the reduction as which the library reduces, and how many elements of it one element
 // is. Complex numbers are added as pairs. A sum of truth values is their maximum, as c10d has it. Errors have c10d's words in them.
 func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int, op Op, err error) {
-	op, ok := ops[k]
-	if !ok {
+	if op = ops[k] - 1; op < 0 {
 		return 0, 0, 0, fmt.Errorf("nccl: Cannot use ReduceOp.%s with NCCL: no reduction for %v: the library has sum, prod, max, min, avg and premul_sum",
 			opNames[k], k)
 	}
 	if op == Avg && l.version < avgSince {
 		return 0, 0, 0, fmt.Errorf("nccl: AVG requires NCCL 2.10+. The current version is %s", l.Version())
 	}
-	as, per = dtypes[d], 1
+	as, ok := dtypeOf(d)
+	per = 1
 	switch d {
 	case colligo.Complex64, colligo.Complex128:
 		if k != colligo.KindSum && k != colligo.KindAvg {
 			return 0, 0, 0, fmt.Errorf("nccl: NCCL does not support %s on complex tensors: only sums of complex numbers are those of their parts", opNames[k])
 		}
-		as, per = dtypes[d.Real()], 2
+		as, _ = dtypeOf(d.Real())
+		per = 2
 	case colligo.Bool:
 		switch k {
 		case colligo.KindSum, colligo.KindMax:
@@ -94,7 +100,7 @@ func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int,
 			return 0, 0, 0, fmt.Errorf("nccl: Cannot use ReduceOp.%s with boolean inputs", opNames[k])
 		}
 	default:
-		if _, ok := dtypes[d]; !ok {
+		if !ok {
 			return 0, 0, 0, fmt.Errorf("nccl: Input tensor data type is not supported for NCCL process group: %v", d)
 		}
 	}

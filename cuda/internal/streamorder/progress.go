@@ -13,23 +13,25 @@ type progress struct {
 	done          atomic.Uint64 // calls known to be done
 	behind        mark          // the event that Finished records behind all calls
 	marks         [mostMarks]mark
-	first, marked int          // of marks: those from first up to marked are open, modulo mostMarks
+	first, marked atomic.Int64 // of marks: those from first up to marked are open, modulo mostMarks; calls add, and ask takes away
 	budget        atomic.Int64 // marks that may still be made
 }
 
 // mark is an event behind a call.
 type mark struct {
 	event cuda.Event
-	open  bool
+	open  bool   // of the one behind all calls
 	ran   uint64 // calls before it
 }
 
 // A queue has mostMarks events behind single calls. So Finished can tell where the device stands that hangs, for the first
-// calls after a pause one by one. An event between two kernels takes time of the device. So each time that Finished is asked
-// it allows only a few more, until all calls are done. Calls without a mark are known to be done with a later one.
+// calls after a pause one by one. An event takes time of the host, and between two kernels time of the device. So firstMarks calls are
+// marked after a pause, and a few more each time that Finished is asked, until all calls are done. Calls without a mark are known to be
+// done with a later one.
 const (
-	mostMarks = 64
-	moreMarks = 8
+	mostMarks  = 64
+	firstMarks = 32
+	moreMarks  = 2
 )
 
 // Finished implements backend.Tracker. Each time it is asked it looks at the marks of calls. If there is none behind the last
@@ -59,17 +61,17 @@ func (o *Order) ask(q Queue) error {
 	o.asking.Lock()
 	defer o.asking.Unlock()
 	p.budget.Store(min(p.budget.Load()+moreMarks, mostMarks))
-	if o.closing || !p.behind.open && p.first == p.marked {
+	if o.closing || !p.behind.open && p.first.Load() == p.marked.Load() {
 		return nil
 	}
 	return OnDevice(o.device, func(t cuda.Thread) error {
-		for p.first < p.marked {
-			m := &p.marks[p.first%mostMarks]
+		for p.first.Load() < p.marked.Load() {
+			m := &p.marks[p.first.Load()%mostMarks]
 			passed, err := o.pass(t, p, m)
 			if !passed {
 				return nil
 			}
-			if p.first++; err != nil {
+			if p.first.Add(1); err != nil {
 				return err
 			}
 		}
@@ -102,7 +104,10 @@ func (o *Order) pass(t cuda.Thread, p *progress, m *mark) (bool, error) {
 func (o *Order) advance(t cuda.Thread, p *progress, s cuda.Stream) error {
 	o.asking.Lock()
 	defer o.asking.Unlock()
-	if p.behind.open || p.first < p.marked && p.marks[(p.marked-1)%mostMarks].ran == p.ran {
+	if p.behind.open {
+		return nil
+	}
+	if marked := p.marked.Load(); p.first.Load() < marked && p.marks[(marked-1)%mostMarks].ran == p.ran {
 		return nil
 	}
 	apart, err := recordApart(t, p.behind.event, s)

@@ -263,22 +263,19 @@ func (f *Failure) Free(t cuda.Thread) error {
 	return t.FreeHost(page)
 }
 
-// markCall records the end of n calls that came together on s, if the budget allows it. The caller holds o.mu.
+// markCall records the end of n calls that came together on s, if the budget allows it. The caller holds o.mu. It takes no other lock,
+// for the watchdog keeps o.asking while it is in the driver.
 func (o *Order) markCall(t cuda.Thread, q Queue, s cuda.Stream, n uint64) error {
 	p := &o.progress[q]
-	before := p.ran - n
-	if p.budget.Load() == 0 && p.done.Load() < before { // the state of a fast stream of calls, told without the lock
+	marked := p.marked.Load()
+	open := marked - p.first.Load()
+	if open == 0 && p.done.Load() >= p.ran-n { // after a pause
+		p.budget.Store(firstMarks)
+	}
+	if p.budget.Load() <= 0 || open == mostMarks {
 		return nil
 	}
-	o.asking.Lock()
-	defer o.asking.Unlock()
-	m := &p.marks[p.marked%mostMarks]
-	if p.done.Load() >= before && p.first == p.marked {
-		p.budget.Store(mostMarks)
-	}
-	if p.budget.Load() == 0 || m.open {
-		return nil
-	}
+	m := &p.marks[marked%mostMarks]
 	if m.event == 0 {
 		var err error
 		if m.event, err = t.NewEvent(false); err != nil {
@@ -289,8 +286,8 @@ func (o *Order) markCall(t cuda.Thread, q Queue, s cuda.Stream, n uint64) error 
 	if !apart || err != nil {
 		return err
 	}
-	m.open, m.ran = true, p.ran
-	p.marked++
+	m.ran = p.ran
+	p.marked.Store(marked + 1)
 	p.budget.Add(-1)
 	return nil
 }
