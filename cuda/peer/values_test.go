@@ -16,10 +16,10 @@ import (
 
 // inputs returns the n elements that a rank gives to a reduction among size ranks. They are those of values, so that results
 // are exact, but for averages. An average of floats multiplies each input by a weight first. A half, a fourth and an eighth
-// leave all of them exact. Of other weights, averages have 0 or 1: all that a third of a rank adds is the same, so their order
-// does not show either. An average of integers would be 1 nearly everywhere. Of larger numbers no two sums have the same one, and
-// most are truncated. Rank and position show in all: four ranks that follow one another have four different inputs, also of
-// zeros and ones. The bytes are not the caller's to change.
+// leave all inputs exact. With other weights inputs are 0 or 1: every third of a rank is the same, so no order shows. Averages
+// of 0 to 3 as integers would be 1 nearly everywhere. So integers are larger: no two sums have one average, and most are
+// truncated. Rank and position show in all: four ranks that follow one another have four different inputs, also of zeros and
+// ones. The bytes are not the caller's to change.
 func inputs(d colligo.DType, k colligo.OpKind, size, rank, n int) []byte {
 	switch {
 	case k != colligo.KindAvg:
