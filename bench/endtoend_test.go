@@ -89,6 +89,7 @@ func TestTable(t *testing.T) {
 	require.Equal(t, strings.Fields("# size count type redop root time algbw busbw #wrong min max algorithm"), strings.Fields(lines[1]))
 	require.Equal(t, "# all_reduce", lines[3])
 	row := strings.Fields(lines[4])
+	require.Len(t, row, 12)
 	require.Equal(t, []string{"8", "2", "float32", "sum", "-1"}, row[:5])
 	require.Equal(t, []string{"N/A", "ring"}, []string{row[8], row[11]})
 	var spread [3]float64 // the fastest batch's, the mean, the slowest's
@@ -100,6 +101,7 @@ func TestTable(t *testing.T) {
 	require.Greater(t, spread[0], 0.0)
 	require.IsNonDecreasing(t, spread[:])
 	row = strings.Fields(lines[8])
+	require.Len(t, row, 12)
 	require.Equal(t, []string{"32", "8", "float32", "none", "0"}, row[:5])
 	require.NotEqual(t, "ring", row[11]) // broadcast has none, and keeps its table's choice
 	require.Equal(t, "# wrong elements: not checked", lines[9])

@@ -103,6 +103,7 @@ func TestSimulatedTable(t *testing.T) {
 	require.Contains(t, lines[1], "# method: 5 loops of operations back to back on one stream")
 	require.Contains(t, lines[1], "all in one process")
 	row := strings.Fields(lines[6])
+	require.Len(t, row, 12)
 	require.Equal(t, []string{"65536", "16384", "float32", "sum", "-1"}, row[:5], o.stdout)
 	require.Equal(t, []string{"0", "tiles"}, []string{row[8], row[11]})
 }
@@ -115,6 +116,7 @@ func TestSimulatedRegistered(t *testing.T) {
 	lines := strings.Split(o.stdout, "\n")
 	require.Equal(t, "# tensors: in memory that is registered with colligo", lines[2])
 	row := strings.Fields(lines[7])
+	require.Len(t, row, 12)
 	require.Equal(t, []string{"0", "direct"}, []string{row[8], row[11]})
 }
 

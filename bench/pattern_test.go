@@ -25,15 +25,15 @@ func TestPatternIsExact(t *testing.T) {
 			for _, ranks := range []int{1, 2, 7, 64, 1000} {
 				p := newPattern(reducing(d, op), ranks)
 				for i := range 50 {
-					checkElement(t, p, kind, float64(exact(d)), i, fmt.Sprintf("%v %v, %d ranks, element %d", d, op, ranks, i))
+					checkElement(t, p, d, kind, i, fmt.Sprintf("%v %v, %d ranks, element %d", d, op, ranks, i))
 				}
 			}
 		}
 	}
 }
 
-func checkElement(t *testing.T, p pattern, kind colligo.OpKind, top float64, i int, what string) {
-	factor := 1.0
+func checkElement(t *testing.T, p pattern, d colligo.DType, kind colligo.OpKind, i int, what string) {
+	factor, top := 1.0, float64(exact(d))
 	if kind == colligo.KindPremulSum {
 		factor = premulFactor
 	}
@@ -46,11 +46,32 @@ func checkElement(t *testing.T, p pattern, kind colligo.OpKind, top float64, i i
 		}
 	}
 	if kind == colligo.KindAvg {
-		got = p.averaged(got)
+		got = average(d, got, p.ranks)
 	}
 	if got != p.reduced(i) {
 		t.Fatalf("%s: %v, but one by one %v", what, p.reduced(i), got)
 	}
+}
+
+// average returns the average of an element type: integers are divided, and floats multiplied by a weight that is one of the type's
+// own numbers. The root package alone converts it.
+func average(d colligo.DType, sum float64, ranks int) float64 {
+	one := 1 / float64(ranks)
+	switch d.Real() {
+	case colligo.Float64:
+		return sum * one
+	case colligo.Float32:
+		return sum * float64(float32(one))
+	case colligo.Float16:
+		return sum * float64(colligo.Float16ToFloat32(colligo.Float16FromFloat32(float32(one))))
+	case colligo.BFloat16:
+		return sum * float64(colligo.BFloat16ToFloat32(colligo.BFloat16FromFloat32(float32(one))))
+	case colligo.Float8E4M3FN:
+		return sum * float64(colligo.Float8E4M3FNToFloat32(colligo.Float8E4M3FNFromFloat32(float32(one))))
+	case colligo.Float8E5M2:
+		return sum * float64(colligo.Float8E5M2ToFloat32(colligo.Float8E5M2FromFloat32(float32(one))))
+	}
+	return sum / float64(ranks)
 }
 
 func dumb(kind colligo.OpKind, a, b float64) float64 {

@@ -15,7 +15,6 @@ const farewell = time.Second
 
 // drain lets the pending operations of a group end that has not failed, before it is closed.
 func drain(g *Group) {
-	g.ops.Unfinished.Watch()
 	if g.ops.Pending.Count() == 0 {
 		return
 	}

@@ -104,7 +104,8 @@ func (g *Group) Err() error {
 
 // Close leaves the group. No operation begins any more, and pending ones get a second to end, on every device. Where a hook
 // hears of them they get as long as the group's timeout. Those still pending then fail with colligo.ErrClosed. The error of
-// Close names the operations that have failed meanwhile; they are over all the same, and so is the group.
+// Close names the operations that have failed meanwhile, unless the group had failed before. They are over all the same, and so
+// is the group.
 //
 // Peers learn of it when they next need this rank. The last group of an Init also closes the store that Init opened. Groups
 // may be closed in any order, also after a peer died. A rank that leaves out the last collective is found by the ranks that
@@ -125,6 +126,9 @@ func (g *Group) Close() error {
 	}
 	g.state.closed = true
 	failed := g.state.err != nil
+	if !failed { // pending operations fail after their group, so all are named that it takes with it from here on
+		g.ops.Unfinished.Watch()
+	}
 	g.state.mu.Unlock()
 	if !failed {
 		drain(g)

@@ -263,7 +263,7 @@ func TestCloseAll(t *testing.T) {
 				require.NoError(t, g.CloseAll())
 				err := pending.Wait(t.Context())
 				if closed != nil { // else a peer's goodbye had ended the receive before
-					require.ErrorContains(t, closed, "which have failed: recv #1: ")
+					requireNamed(t, groups[0], closed, "recv #1")
 				} else {
 					require.ErrorIs(t, err, colligo.ErrPeerLost)
 				}

@@ -183,12 +183,10 @@ func pending(_ *process, g *pg.Group, _ string) error {
 		return fmt.Errorf("the all_reduce ended with %w", err)
 	}
 	err := <-closed
-	var said string
-	if err != nil {
-		said = err.Error()
-	}
-	if named := strings.Contains(said, "recv #1") && strings.Contains(said, "all_reduce #1"); !named && !errors.Is(w.Err(), colligo.ErrPeerLost) {
-		return fmt.Errorf("Close returned %w", err) // a group that a peer had ended before has said so
+	names := fmt.Sprintf("pg: close group %s: rank %d had pending operations, which have failed: all_reduce #1, recv #1: %v", g.Name(), g.Rank(), g.Err())
+	lost := errors.Is(w.Err(), colligo.ErrPeerLost) && errors.Is(r.Err(), colligo.ErrPeerLost)
+	if named := err != nil && err.Error() == names; !named && (err != nil || !lost) { // without an error if a peer had ended the group before
+		return fmt.Errorf("Close returned %v; the receive ended with %w, the all_reduce with %w", err, w.Err(), r.Err())
 	}
 	if err := g.Close(); err != nil {
 		return err

@@ -3,7 +3,9 @@ package pg_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -287,7 +289,21 @@ func closeAmid(t *testing.T, g *pg.Group) {
 	}
 	if err == nil { // a peer that had left before has ended the group
 		require.ErrorIs(t, works[0].Err(), colligo.ErrPeerLost)
-	} else {
-		require.ErrorContains(t, err, "recv #1")
+		return
 	}
+	var names []string
+	if works[1].Err() != nil { // no rank leaves out the barrier
+		names = append(names, "barrier #2")
+	}
+	if len(works) > 2 {
+		names = append(names, "all_reduce #3")
+	}
+	requireNamed(t, g, err, append(names, "recv #1")...)
+}
+
+// requireNamed expects Close to name just these operations, in the order in which they ended, with the group's error.
+func requireNamed(t *testing.T, g *pg.Group, closed error, operations ...string) {
+	t.Helper()
+	require.EqualError(t, closed, fmt.Sprintf("pg: close group %s: rank %d had pending operations, which have failed: %s: %v", g.Name(), g.Rank(),
+		strings.Join(operations, ", "), g.Err()))
 }

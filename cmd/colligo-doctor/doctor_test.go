@@ -94,7 +94,7 @@ func TestDoctorOfGPUs(t *testing.T) {
 		"gpu       all 3 devices reach one another's memory", "verdict   nothing is missing"} {
 		require.Contains(t, out, text)
 	}
-	require.Regexp(t, `\n          from  +to 0  +to 1  +to 2\n          0 +[0-9.]+ +[0-9.]+ +[0-9.]+\n          1 `, out)
+	require.Regexp(t, `\n          from  +to 0  +to 1  +to 2\n          0 +[0-9.]+ +[0-9.]+ +[0-9.]+\n          1 +[0-9.]+ +[0-9.]+ +[0-9.]+\n          2 +[0-9.]+ +[0-9.]+ +[0-9.]+\n`, out)
 	require.Regexp(t, `\n          all_reduce +≤16 KiB +ll `, out)
 }
 

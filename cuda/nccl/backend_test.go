@@ -346,6 +346,52 @@ func TestNoReduction(t *testing.T) {
 	require.Equal(t, nccl.Max, op)
 }
 
+// TestCodes holds the numbers of all element types and reductions against those of ncclDataType_t and ncclRedOp_t in nccl.h.
+func TestCodes(t *testing.T) {
+	devices := cudasim.New(cudasim.Config{Devices: 1})
+	cudasim.Limit(t, devices)
+	defer devices.Close()
+	l, err := ncclsim.New(devices.Driver(), ncclsim.Version).Library()
+	require.NoError(t, err)
+	types := map[colligo.DType]int{colligo.Int8: 0, colligo.Uint8: 1, colligo.Int32: 2, colligo.Uint32: 3, colligo.Int64: 4,
+		colligo.Uint64: 5, colligo.Float16: 6, colligo.Float32: 7, colligo.Float64: 8, colligo.BFloat16: 9, colligo.Float8E4M3FN: 10,
+		colligo.Float8E5M2: 11, colligo.Bool: 1, colligo.Complex64: 7, colligo.Complex128: 8}
+	ops := map[colligo.OpKind]int{colligo.KindSum: 0, colligo.KindProd: 1, colligo.KindMax: 2, colligo.KindMin: 3, colligo.KindAvg: 4}
+	for _, d := range colligo.DTypes() {
+		code, has := types[d]
+		for k := colligo.KindSum; k <= colligo.KindPremulSum; k++ {
+			if _, _, err := k.Check(d); err != nil {
+				continue
+			}
+			op, reduces := ops[k]
+			per := 1
+			switch {
+			case d.Complex():
+				per, reduces = 2, k == colligo.KindSum || k == colligo.KindAvg
+			case d == colligo.Bool && k == colligo.KindSum:
+				op = ops[colligo.KindMax]
+			case d == colligo.Bool && k == colligo.KindProd:
+				op = ops[colligo.KindMin]
+			}
+			as, n, by, err := l.Reduced(d, k)
+			if !has || !reduces {
+				require.Error(t, err, "%v of %v", k, d)
+				continue
+			}
+			require.NoError(t, err, "%v of %v", k, d)
+			require.Equal(t, []int{code, per, op}, []int{int(as), n, int(by)}, "%v of %v", k, d)
+		}
+		as, per := l.Moved(d)
+		if !has || d.Complex() {
+			code = types[colligo.Uint8]
+			require.Equal(t, d.Size(), per, d)
+		} else {
+			require.Equal(t, 1, per, d)
+		}
+		require.EqualValues(t, code, as, d)
+	}
+}
+
 // TestErrors has a call fail, of this machine or of a peer, and the library meet an error in the background. A lost peer is named.
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -26,7 +26,7 @@ func (r *rank) allReduce(c trial) error {
 	if err != nil {
 		return err
 	}
-	if err := r.put(in, values(c.dtype, c.op.Kind(), r.g.Rank(), c.count)); err != nil {
+	if err := r.put(in, inputs(c.dtype, c.op.Kind(), r.g.Size(), r.g.Rank(), c.count)); err != nil {
 		return err
 	}
 	if c.async {

@@ -40,7 +40,7 @@ func (r *rank) evenSums(lines, shift int, ops ...trial) error {
 			return err
 		}
 		in, out := r.tensor(0, c.dtype, shift, n*size), r.tensor(1, c.dtype, shift, n)
-		own := values(c.dtype, c.op.Kind(), me, n*size)
+		own := inputs(c.dtype, c.op.Kind(), size, me, n*size)
 		if err := r.try(fmt.Sprintf("reduce_scatter %v of %v", c.op, c.dtype), in, own, out, all[me*bytes:me*bytes+bytes], func() error {
 			return r.g.ReduceScatterTensor(r.ctx, out, in, c.op)
 		}); err != nil {

@@ -187,7 +187,7 @@ func (r *rank) averages(n, shift int) error {
 		return err
 	}
 	in, out := r.tensor(0, d, shift, n*size), r.tensor(1, d, 0, n)
-	own, want := values(d, colligo.KindAvg, me, n*size), all[4*n*me:4*n*(me+1)]
+	own, want := inputs(d, colligo.KindAvg, size, me, n*size), all[4*n*me:4*n*(me+1)]
 	if err := r.tryCaptured(2, in, own, out, want, func() error { return r.g.ReduceScatterTensor(r.ctx, out, in, colligo.Avg) }); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (r *rank) folds(d colligo.DType, op colligo.ReduceOp, n int) error {
 		return err
 	}
 	in := r.tensor(0, d, 1, total)
-	own := values(d, op.Kind(), me, total)
+	own := inputs(d, op.Kind(), size, me, total)
 	var ins []colligo.Tensor
 	at, before := 0, 0
 	for q, c := range counts {

@@ -5,21 +5,47 @@ import (
 	"encoding/binary"
 	"math"
 	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// values returns n elements of a rank's input: small numbers for sums, and powers of two for products. So results are exact
-// in every type, whatever the order. Averages have 0 or 1: all that a third of a rank adds is the same, so their order does not
-// show either. Rank and position show in all of them. The bytes are not the caller's to change.
-func values(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
-	type key struct {
-		d       colligo.DType
-		k       colligo.OpKind
-		rank, n int
+// inputs returns the n elements that a rank gives to a reduction among size ranks. They are those of values, so that results
+// are exact, but for averages. An average of floats multiplies each input by a weight first. A half, a fourth and an eighth
+// leave all inputs exact. With other weights inputs are 0 or 1: every third of a rank is the same, so no order shows. Averages
+// of 0 to 3 as integers would be 1 nearly everywhere. So integers are larger: no two sums have one average, and most are
+// truncated. Rank and position show in all: four ranks that follow one another have four different inputs, also of zeros and
+// ones. The bytes are not the caller's to change.
+func inputs(d colligo.DType, k colligo.OpKind, size, rank, n int) []byte {
+	switch {
+	case k != colligo.KindAvg:
+		return values(d, k, rank, n)
+	case d.Integer():
+		return multiples(d, k, rank, n, size+1)
+	case size&(size-1) == 0:
+		return values(d, colligo.KindSum, rank, n)
 	}
-	return madeOnce(key{d, k, rank, n}, n, func() []byte { return makeValues(d, k, rank, n) })
+	return values(d, k, rank, n)
+}
+
+// values returns n elements that tell rank and position: small numbers for sums, and powers of two for products. So results are
+// exact in every type, whatever the order. The bytes are not the caller's to change.
+func values(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
+	return multiples(d, k, rank, n, 1)
+}
+
+// multiples returns values times a number, which is 1 but for integers.
+func multiples(d colligo.DType, k colligo.OpKind, rank, n, times int) []byte {
+	type key struct {
+		d              colligo.DType
+		k              colligo.OpKind
+		rank, n, times int
+	}
+	return madeOnce(key{d, k, rank, n, times}, n, func() []byte { return makeValues(d, k, rank, n, times) })
 }
 
 // madeOnce returns n elements that belong to a key, from before or made now: every rank asks for those of all.
@@ -49,15 +75,15 @@ func zeros(n int) []byte {
 
 var zero [1 << 20]byte
 
-func makeValues(d colligo.DType, k colligo.OpKind, rank, n int) []byte {
+func makeValues(d colligo.DType, k colligo.OpKind, rank, n, times int) []byte {
 	var patterns [4][8]byte // of each value
 	for v := range patterns {
-		of := v
-		switch {
+		of := v * times
+		switch { // of two numbers the high bit tells them: the low one would be the same of every second rank
 		case k == colligo.KindProd:
-			of = 1 + v&1
+			of = 1 + v>>1
 		case k == colligo.KindAvg && !d.Integer() || d == colligo.Bool || d.Real().Size() == 1 && d.Float():
-			of &= 1
+			of >>= 1
 		}
 		putValue(patterns[v][:], d.Real(), of)
 	}
@@ -110,27 +136,58 @@ func reduced(d colligo.DType, op colligo.ReduceOp, size, n int) ([]byte, error) 
 		op      colligo.ReduceOp
 		size, n int
 	}
-	return madeOnce(key{d, op, size, n}, n, func() []byte { return makeReduced(k, d, op, size, n) }), nil
+	return madeOnce(key{d, op, size, n}, n, func() []byte {
+		return makeReduced(k, op, size, func(q int) []byte { return inputs(d, op.Kind(), size, q, n) })
+	}), nil
 }
 
-func makeReduced(k *kernels.Kernel, d colligo.DType, op colligo.ReduceOp, size, n int) []byte {
-	acc := bytes.Clone(values(d, op.Kind(), 0, n))
+// makeReduced reduces what the ranks of a group have.
+func makeReduced(k *kernels.Kernel, op colligo.ReduceOp, size int, of func(rank int) []byte) []byte {
+	var acc []byte
 	factor := k.Weight(size)
 	if op.Kind() == colligo.KindPremulSum {
 		factor, _ = op.Factor()
 	}
 	for q := range size {
-		x := values(d, op.Kind(), q, n)
+		x := of(q)
 		if factor != 1 {
 			x = bytes.Clone(x)
 			k.Scale(x, x, factor)
 		}
 		if q == 0 {
-			copy(acc, x)
+			acc = bytes.Clone(x)
 		} else {
 			k.Reduce(acc, acc, x)
 		}
 	}
 	k.Finish(acc, acc, size)
 	return acc
+}
+
+// TestInputsTellRanks holds what inputs says of ranks: four that follow one another differ in every type and reduction. A sum or
+// an average that takes one of them twice, for another one, comes out wrong.
+func TestInputsTellRanks(t *testing.T) {
+	const n = 64
+	for _, c := range allTypes(n) {
+		for size := 2; size <= symheap.MaxRanks; size++ {
+			for a := range size {
+				for b := a + 1; b < min(a+4, size); b++ {
+					require.NotEqual(t, inputs(c.dtype, c.op.Kind(), size, a, n), inputs(c.dtype, c.op.Kind(), size, b, n), "%v, ranks %d and %d of %d", c, a, b, size)
+					if c.op.Kind() != colligo.KindSum && c.op.Kind() != colligo.KindAvg || c.dtype == colligo.Bool {
+						continue
+					}
+					k, err := kernels.Lookup(c.dtype, c.op.Kind())
+					require.NoError(t, err)
+					want := makeReduced(k, c.op, size, func(q int) []byte { return inputs(c.dtype, c.op.Kind(), size, q, n) })
+					twice := makeReduced(k, c.op, size, func(q int) []byte {
+						if q == b {
+							q = a
+						}
+						return inputs(c.dtype, c.op.Kind(), size, q, n)
+					})
+					require.NotEqual(t, want, twice, "%v, rank %d of %d twice and rank %d never", c, a, size, b)
+				}
+			}
+		}
+	}
 }

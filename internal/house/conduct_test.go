@@ -32,8 +32,19 @@ var enders = map[string]string{
 	"pg/failurehandler.go":        "the watchdog's modes that end the process, which somebody has to ask for",
 }
 
+// used expects that every exception is made use of, so that none is kept for a file or a variable that needs it no more.
+func used(t *testing.T, exceptions map[string]string, seen map[string]bool) {
+	t.Helper()
+	for name := range exceptions {
+		if !seen[name] {
+			t.Errorf("%s needs no exception", name)
+		}
+	}
+}
+
 // TestEnvironmentAndExit looks for calls of package os by their usual names.
 func TestEnvironmentAndExit(t *testing.T) {
+	read, ended := map[string]bool{}, map[string]bool{}
 	for _, s := range sources(t) {
 		if s.test() {
 			continue
@@ -49,17 +60,19 @@ func TestEnvironmentAndExit(t *testing.T) {
 			}
 			switch name := x.Name + "." + sel.Sel.Name; name {
 			case "os.Getenv", "os.LookupEnv", "os.Environ":
-				if readers[s.name] == "" {
+				if read[s.name] = true; readers[s.name] == "" {
 					t.Errorf("%s:%d: %s", s.name, s.line(n.Pos()), name)
 				}
 			case "os.Exit", "log.Fatal", "log.Fatalf", "log.Fatalln":
-				if s.ast.Name.Name != "main" && enders[s.name] == "" {
+				if ended[s.name] = true; s.ast.Name.Name != "main" && enders[s.name] == "" {
 					t.Errorf("%s:%d: %s", s.name, s.line(n.Pos()), name)
 				}
 			}
 			return true
 		})
 	}
+	used(t, readers, read)
+	used(t, enders, ended)
 }
 
 // registries are the package variables that may change, with the reason.
@@ -75,7 +88,7 @@ func (noImports) Import(string) (*types.Package, error) { return nil, errors.New
 // TestPackageVariablesAreConstant finds assignments to package variables. Names that other packages own, and twin files
 // that declare a name twice, are errors that the checker reports and this test does not need.
 func TestPackageVariablesAreConstant(t *testing.T) {
-	packages := map[string][]*source{}
+	packages, changed := map[string][]*source{}, map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.test() {
 			packages[s.dir] = append(packages[s.dir], s)
@@ -93,12 +106,16 @@ func TestPackageVariablesAreConstant(t *testing.T) {
 		for _, f := range parsed {
 			for _, id := range assigned(f) {
 				v, ok := info.Uses[id].(*types.Var)
-				if ok && v.Parent() == pkg.Scope() && registries[dir+" "+id.Name] == "" {
+				if !ok || v.Parent() != pkg.Scope() {
+					continue
+				}
+				if changed[dir+" "+id.Name] = true; registries[dir+" "+id.Name] == "" {
 					t.Errorf("%v: package variable %s is assigned to", set.Position(id.Pos()), id.Name)
 				}
 			}
 		}
 	}
+	used(t, registries, changed)
 }
 
 // assigned returns the variables at the root of everything that a file assigns to.

@@ -100,11 +100,14 @@ func TestDDPCommHookAllReduceWithThenHookNCCL(t *testing.T) {
 	})
 }
 
-// wrapped has a hook and PowerSGD, of which each gets buckets of a narrower type.
+// wrapped has a hook and PowerSGD, of which each gets buckets of a narrower type. By PowerSGD's default rate one of the two matrices
+// is not compressed, so the hook is tried with both, too.
 func wrapped(t *testing.T, to colligo.DType, view bool) {
 	o := ddp.Options{BucketView: view}
 	hooked(t, o, 1, func(*rank) ddp.Hook { return ddp.Compress(to, ddp.AllReduce) })
-	hooked(t, o, 1, func(r *rank) ddp.Hook { return ddp.Compress(to, r.power(ddp.PowerSGDOptions{})) })
+	for _, p := range []ddp.PowerSGDOptions{{}, {MinCompressionRate: 1}} {
+		hooked(t, o, 1, func(r *rank) ddp.Hook { return ddp.Compress(to, r.power(p)) })
+	}
 }
 
 // TestFP16CompressWrapper follows a body of the suite that no test calls there.

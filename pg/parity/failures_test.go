@@ -87,15 +87,6 @@ func TestNCCLPropagateErrorReason(t *testing.T) {
 	})
 }
 
-// late sets a short limit for operations and files for dumps.
-func late(o options, dir string) options {
-	o.noSim, o.config = true, func(_ int, c *pg.Config) {
-		c.Timeout = time.Second
-		c.Recorder.DumpOnError, c.Recorder.DumpFile = pg.On, filepath.Join(dir, "trace_")
-	}
-	return o
-}
-
 // dumped reads the dump of a rank, as soon as it is there.
 func dumped(t *testing.T, dir string, rank int) *flight.Dump {
 	name := filepath.Join(dir, fmt.Sprint("trace_", rank))
@@ -111,23 +102,23 @@ func dumped(t *testing.T, dir string, rank int) *flight.Dump {
 	}
 }
 
-// onBoth has rank 0 alone call a second all-reduce, with what rank 1 does meanwhile, and then looks at the dumps. It does so with ranks
-// of one process: on CPUs and on devices.
-func onBoth(t *testing.T, meanwhile func(r *rank, dir string), look func(t *testing.T, dir string)) {
-	for _, o := range []options{{onlyCPU: true}, {onlyDevices: true}} {
-		dir := t.TempDir()
-		eachWith(t, 2, late(o, dir), func(r *rank) {
-			x := full(r, 12, float32(1))
-			require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx))
-			if r.Rank() == 1 {
-				meanwhile(r, dir)
-				return
-			}
-			err := r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)
-			require.ErrorContains(r.t, err, "rank 1")
-		})
-		look(t, dir)
-	}
+// lateOn has rank 0 alone call a second all-reduce, with what rank 1 does meanwhile, and then looks at the dumps. It does so with
+// ranks of one process on every medium in real time, which has a short limit for operations.
+func lateOn(t *testing.T, meanwhile func(r *rank), look func(t *testing.T, dir string)) {
+	o := options{noSim: true, look: look, files: func(c *pg.Config, dir string) {
+		c.Timeout = time.Second
+		c.Recorder.DumpOnError, c.Recorder.DumpFile = pg.On, filepath.Join(dir, "trace_")
+	}}
+	eachWith(t, 2, o, func(r *rank) {
+		x := full(r, 12, float32(1))
+		require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx))
+		if r.Rank() == 1 {
+			meanwhile(r)
+			return
+		}
+		err := r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx)
+		require.ErrorContains(r.t, err, "rank 1")
+	})
 }
 
 // recent returns the all-reduces of a dump.

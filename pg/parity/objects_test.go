@@ -93,7 +93,7 @@ func TestScatterObjectListSubgroup(t *testing.T) {
 
 // TestOnCompletionHookAllGatherObject hears of the two all-gathers that an all_gather_object is made of.
 func TestOnCompletionHookAllGatherObject(t *testing.T) {
-	each(t, 2, func(r *rank) {
+	timings(t, 2, options{}, func(r *rank, _ bool) {
 		heard := r.hear()
 		got, err := object.AllGather(r.overDevice().ctx, r.Group, object.JSON, []string{"c", "foo", "bar"}[:r.Rank()+1])
 		require.NoError(r.t, err)

@@ -15,14 +15,7 @@ import (
 
 // TestDumpPipe writes to the pipe of each rank, which answers with a dump.
 func TestDumpPipe(t *testing.T) {
-	for _, o := range []options{{onlyCPU: true}, {onlyDevices: true}} {
-		pipes(t, o)
-	}
-}
-
-func pipes(t *testing.T, o options) {
-	dir := t.TempDir()
-	o = options{onlyCPU: o.onlyCPU, onlyDevices: o.onlyDevices, noSim: true, config: func(_ int, c *pg.Config) {
+	o := options{noSim: true, files: func(c *pg.Config, dir string) {
 		c.Watchdog.Monitor, c.Watchdog.CoordCheck = pg.On, 10e6
 		c.Recorder.DumpFile, c.Recorder.DumpPipe = filepath.Join(dir, "trace_"), filepath.Join(dir, "trace_")
 	}}
@@ -30,9 +23,9 @@ func pipes(t *testing.T, o options) {
 		r.summed()
 		r.summed()
 		require.NoError(r.t, r.WaitPending(r.ctx))
-		pipe := filepath.Join(dir, fmt.Sprintf("trace_%d.pipe", r.Rank()))
+		pipe := filepath.Join(r.dir, fmt.Sprintf("trace_%d.pipe", r.Rank()))
 		require.NoError(r.t, os.WriteFile(pipe, []byte("1\n"), 0o600))
-		require.Len(r.t, recent(dumped(r.t, dir, r.Rank())), 2)
+		require.Len(r.t, recent(dumped(r.t, r.dir, r.Rank())), 2)
 		require.NoError(r.t, r.Barrier(r.ctx), "the group goes on")
 	})
 }

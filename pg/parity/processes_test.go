@@ -108,7 +108,7 @@ func TestTimeoutDumps(t *testing.T) {
 	require.Equal(t, []uint64{1, 2}, []uint64{d[0].Seq, d[1].Seq})
 	require.Equal(t, flight.Completed, d[0].State)
 	require.Equal(t, flight.Started, d[1].State)
-	onBoth(t, func(r *rank, _ string) { <-r.failed() }, func(t *testing.T, dir string) {
+	lateOn(t, func(r *rank) { <-r.failed() }, func(t *testing.T, dir string) {
 		all := recent(dumped(t, dir, 0))
 		require.Len(t, all, 2)
 		require.Equal(t, flight.Completed, all[0].State)
@@ -128,13 +128,14 @@ func TestTimeoutDumpsOnStuckRanks(t *testing.T) {
 	require.Len(t, d, 1)
 	require.Equal(t, uint64(1), d[0].Seq)
 	require.Equal(t, flight.Completed, d[0].State)
-	onBoth(t, func(r *rank, dir string) {
+	lateOn(t, func(r *rank) {
 		<-r.failed()
-		dumped(r.t, dir, 1)
+		dumped(r.t, r.dir, 1)
 	}, func(t *testing.T, dir string) {
 		require.Len(t, recent(dumped(t, dir, 0)), 2)
 		all := recent(dumped(t, dir, 1))
 		require.Len(t, all, 1)
+		require.Equal(t, flight.Completed, all[0].State)
 	})
 }
 
@@ -145,5 +146,5 @@ func TestNCCLErrorsDump(t *testing.T) {
 	require.Equal(t, pg.ExitCode, all[0].code, "%s", all[0].out)
 	require.Equal(t, 1, all[1].code, "%s", all[1].out)
 	require.Len(t, recent(dumped(t, dir, 0)), 2)
-	onBoth(t, func(r *rank, _ string) { r.leave() }, func(t *testing.T, dir string) { require.Len(t, recent(dumped(t, dir, 0)), 2) })
+	lateOn(t, func(r *rank) { r.leave() }, func(t *testing.T, dir string) { require.Len(t, recent(dumped(t, dir, 0)), 2) })
 }

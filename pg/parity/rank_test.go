@@ -31,6 +31,7 @@ type rank struct {
 	driver *cuda.Driver    // of gpu
 	cuda.Stream
 	*arena
+	dir string // of the files of its medium, where the options have files
 }
 
 // arena is the memory of a rank on its device, and pinned memory to copy through. Both are taken before anything runs: a
@@ -51,6 +52,8 @@ const (
 // options change how the ranks of a test are made.
 type options struct {
 	config      func(rank int, c *pg.Config)
+	files       func(c *pg.Config, dir string) // has ranks write files: each medium has a folder of its own
+	look        func(t *testing.T, dir string) // looks at the files of each medium when its ranks are gone, if nothing has failed
 	initError   func(t *testing.T, rank int, err error)
 	onlyCPU     bool // the situation does not exist on devices
 	onlyDevices bool // it exists there only
@@ -69,38 +72,37 @@ func each(t *testing.T, n int, f func(r *rank)) {
 // eachWith runs f on all ranks of a group of n, on every medium that the options allow.
 func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 	t.Helper()
-	cpu := func(t *testing.T, g *pg.Group) { f(&rank{Group: g, t: t, ctx: t.Context()}) }
-	run := func(medium string, f func(t *testing.T)) {
+	run := func(medium string, on func(t *testing.T, o *options, f func(*rank))) {
 		t.Run(medium, func(t *testing.T) {
 			if o.waits {
 				beside(t)
 			}
-			f(t)
+			if o.files == nil {
+				on(t, &o, f)
+				return
+			}
+			o.inFolder(t, on, f)
 		})
 	}
 	if !o.noSim && !o.onlyDevices {
 		runs(t, onSim)
-		run("sim", func(t *testing.T) {
-			pgtest.RunWith(t, n, pgtest.Options{Config: o.config, InitError: o.initError}, cpu)
-		})
+		run("sim", func(t *testing.T, o *options, f func(*rank)) { o.onCPU(t, n, "", f) })
 	}
 	if sharedMemory && !o.onlyDevices {
 		runs(t, onShm)
-		run("shm", func(t *testing.T) {
-			pgtest.RunWith(t, n, pgtest.Options{Transport: "shm", Config: o.config, InitError: o.initError}, cpu)
-		})
+		run("shm", func(t *testing.T, o *options, f func(*rank)) { o.onCPU(t, n, "shm", f) })
 	}
 	if o.onlyCPU {
 		return
 	}
 	runs(t, onCudasim, onGPU)
-	run("cudasim", func(t *testing.T) { o.onDevices(t, n, simulated(t, n), n, f) })
+	run("cudasim", func(t *testing.T, o *options, f func(*rank)) { o.onDevices(t, n, simulated(t, n), n, f) })
 	if !o.noNCCL {
 		runs(t, onNCCL)
-		run("nccl", func(t *testing.T) { o.onNCCL(t, n, f) })
+		run("nccl", func(t *testing.T, o *options, f func(*rank)) { o.onNCCL(t, n, f) })
 	}
 	if os.Getenv("COLLIGO_GPU") != "" {
-		run("gpu", func(t *testing.T) {
+		run("gpu", func(t *testing.T, o *options, f func(*rank)) {
 			d, err := cuda.Open()
 			require.NoError(t, err)
 			devices, err := d.Devices()
@@ -108,6 +110,30 @@ func eachWith(t *testing.T, n int, o options, f func(r *rank)) {
 			o.onDevices(t, n, d, devices, f)
 		})
 	}
+}
+
+// inFolder runs f on the ranks of one medium, which write their files to a folder of this medium, and looks at them.
+func (o *options) inFolder(t *testing.T, on func(t *testing.T, o *options, f func(*rank)), f func(r *rank)) {
+	own, dir := *o, t.TempDir()
+	own.config = func(rank int, c *pg.Config) {
+		if o.config != nil {
+			o.config(rank, c)
+		}
+		o.files(c, dir)
+	}
+	on(t, &own, func(r *rank) {
+		r.dir = dir
+		f(r)
+	})
+	if o.look != nil && !t.Failed() {
+		o.look(t, dir)
+	}
+}
+
+// onCPU runs f on ranks that have their tensors in memory.
+func (o *options) onCPU(t *testing.T, n int, transport string, f func(*rank)) {
+	run := pgtest.Options{Transport: transport, Config: o.config, InitError: o.initError}
+	pgtest.RunWith(t, n, run, func(t *testing.T, g *pg.Group) { f(&rank{Group: g, t: t, ctx: t.Context()}) })
 }
 
 // beside lets a test that waits more than it works run beside others, except on real devices, which the ranks of one test share.

@@ -100,6 +100,7 @@ func TestDDPSetSparseMetadata(t *testing.T) {
 			return
 		}
 		require.NoError(r.t, err)
+		require.Equal(r.t, all, sum.Indices)
 		want := append(repeat(width, float32(1)), repeat(width, float32(2))...)
 		require.Equal(r.t, append(want, repeat(3*width, float32(0))...), values[float32](r, sum.Values))
 		exchanged, err := sparse.AllReduce(r.ctx, r.Group, some, colligo.Sum)

@@ -33,18 +33,45 @@ func (whole) Stalled(*op.Op)      {}
 func (whole) Passed(op.Seq)       {}
 func (whole) Left(plan.Coll, int) {}
 
-// BenchmarkLook measures one look at 10,000 asynchronous operations that are pending on a device. The look searches
-// operations that are done, and the first that is late.
-func BenchmarkLook(b *testing.B) {
-	var d Devices
+// counted is an operation that is never done, and counts how often it is asked.
+type counted struct {
+	never
+	asked *int
+}
+
+func (c counted) Done() bool { *c.asked++; return false }
+
+// holding returns a watchdog that does not look by itself, with 10,000 asynchronous operations that are pending on a device.
+func holding(p backend.Pending) *Devices {
+	d := new(Devices)
 	d.Open(whole{}, new(oplog.Log))
-	d.ended = true // the benchmark looks itself
+	d.ended = true
 	for range 10_000 {
 		o := &op.Op{Coll: plan.Barrier, Limit: time.Hour}
 		o.Clock(time.Now())
-		d.Add(never{}, o, never{})
-		d.Watch(o, never{})
+		d.Add(never{}, o, p)
+		d.Watch(o, p)
 	}
+	return d
+}
+
+// TestLookAsksTheFirst looks at 10,000 pending operations. As long as the first is not over a look asks for no other.
+func TestLookAsksTheFirst(t *testing.T) {
+	asked := 0
+	d := holding(counted{asked: &asked})
+	for looks := range 100 {
+		before := asked
+		require.Zero(t, d.look(false))
+		require.Nil(t, d.deadlines.late(time.Now(), d.group.Freed))
+		require.Greater(t, asked, before, "look %d asks for none", looks)
+		require.LessOrEqual(t, asked, before+2, "look %d", looks)
+	}
+}
+
+// BenchmarkLook measures one look at 10,000 asynchronous operations that are pending on a device. The look searches
+// operations that are done, and the first that is late.
+func BenchmarkLook(b *testing.B) {
+	d := holding(never{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if d.look(false) > 0 || d.deadlines.late(time.Now(), d.group.Freed) != nil {

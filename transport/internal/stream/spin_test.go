@@ -15,9 +15,9 @@ func TestSpin(t *testing.T) {
 		require.True(t, s.Again(1))
 		time.Sleep(2 * limit)
 		require.False(t, s.Again(2), "the pause is long")
-		s.woke = s.began.Add(10 * limit)
+		s.woke = s.began.Add(worthTimes * limit)
 		require.False(t, s.Again(1), "the last pause was long")
-		s.woke = s.began.Add(limit)
+		s.woke = s.began.Add(worthTimes*limit - 1)
 		require.True(t, s.Again(1), "the last pause was short")
 		require.True(t, s.Again(1), "the last pause ended in the spin")
 	}
