@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -361,6 +362,18 @@ func (o *Op) alike(t *colligo.Tensor) {
 	case t.DType() != o.DType:
 		o.Failf("tensors of %v and %v in one call", o.DType, t.DType())
 	}
+}
+
+// valid reports whether nothing is known to be wrong with the arguments.
+func (o *Op) valid() bool { return !o.unusual || o.rare.Wrong == nil }
+
+// Wrong returns what is wrong with the arguments.
+func (o *Op) Wrong() error {
+	r := o.Rare()
+	if r.Wrong == nil && r.ToSelf && r.OtherEnd == nil {
+		return fmt.Errorf("rank %d is this rank itself: both ends of its message must be in one batch or block", o.Rank)
+	}
+	return r.Wrong
 }
 
 // reduceWith sets the reduction.

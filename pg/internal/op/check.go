@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -20,15 +19,6 @@ func (o *Op) Fail(err error) {
 	if o.valid() {
 		o.More().Wrong = err
 	}
-}
-
-// Wrong returns what is wrong with the arguments.
-func (o *Op) Wrong() error {
-	r := o.Rare()
-	if r.Wrong == nil && r.ToSelf && r.OtherEnd == nil {
-		return fmt.Errorf("rank %d is this rank itself: both ends of its message must be in one batch or block", o.Rank)
-	}
-	return r.Wrong
 }
 
 // PairSelf brings together the sends and receives of a block by which a rank sends to itself. On the CPU they are matched by
@@ -50,17 +40,6 @@ func PairSelf(ops []*Op) {
 			break
 		}
 	}
-}
-
-func (o *Op) valid() bool { return !o.unusual || o.rare.Wrong == nil }
-
-// Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
-func (o *Op) Kernel() *kernels.Kernel {
-	if !o.Coll.Reduces() {
-		return nil
-	}
-	k, _ := kernels.Lookup(o.DType, o.Reduce) // which was looked up when the arguments were checked
-	return k
 }
 
 // rooted sets the root.

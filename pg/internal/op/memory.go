@@ -76,6 +76,15 @@ func (o *Op) Pack(room *Room) (in, out []byte) {
 	return in, out
 }
 
+// Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
+func (o *Op) Kernel() *kernels.Kernel {
+	if !o.Coll.Reduces() {
+		return nil
+	}
+	k, _ := kernels.Lookup(o.DType, o.Reduce) // which was looked up when the arguments were checked
+	return k
+}
+
 // Weight returns the factor by which this rank's input is scaled before it is reduced, 1 for none. Premultiplied sums have one, and
 // averages that of kernels.Kernel.Weight.
 func (o *Op) Weight() (float64, error) {
