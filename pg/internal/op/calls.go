@@ -58,7 +58,8 @@ func (o *Op) AllReduce(t colligo.Tensor, by colligo.ReduceOp) *Op {
 	o.begin(plan.AllReduce, &t)
 	o.Count = t.Len()
 	if o.valid() {
-		o.In, o.Out = o.flat(&t), o.flat(&t)
+		flat := o.flat(&t)
+		o.In, o.Out = *flat, *flat
 	}
 	o.reduceWith(by)
 	return o
@@ -73,9 +74,9 @@ func (o *Op) Broadcast(t colligo.Tensor, root int) *Op {
 		return o
 	}
 	if o.Rank == o.Root {
-		o.In = o.flat(&t)
+		o.In = *o.flat(&t)
 	} else {
-		o.Out = o.flat(&t)
+		o.Out = *o.flat(&t)
 	}
 	return o
 }
@@ -332,7 +333,9 @@ func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
 	if o.Rank == colligo.NoRank {
 		o.More().Wrong = ErrNotMember
 	}
-	o.alike(t)
+	if !t.Valid() {
+		o.invalid()
+	}
 	if !o.OnCPU() && o.valid() {
 		o.layout(t, true)
 	}
@@ -356,7 +359,7 @@ func (o *Op) check(t *colligo.Tensor) {
 func (o *Op) alike(t *colligo.Tensor) {
 	switch {
 	case !t.Valid():
-		o.Failf("invalid tensor")
+		o.invalid()
 	case t.Device() != o.DeviceID():
 		o.Failf("tensors on %v and %v in one call", o.DeviceID(), t.Device())
 	case t.DType() != o.DType:
@@ -375,6 +378,8 @@ func (o *Op) Wrong() error {
 	}
 	return r.Wrong
 }
+
+func (o *Op) invalid() { o.Failf("invalid tensor") }
 
 // reduceWith sets the reduction.
 func (o *Op) reduceWith(by colligo.ReduceOp) {

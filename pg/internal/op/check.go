@@ -54,7 +54,7 @@ func (o *Op) rooted(root int) {
 func (o *Op) read(t *colligo.Tensor) {
 	o.check(t)
 	if o.valid() {
-		o.In = o.flat(t)
+		o.In = *o.flat(t)
 	}
 }
 
@@ -62,7 +62,7 @@ func (o *Op) read(t *colligo.Tensor) {
 func (o *Op) write(t *colligo.Tensor) {
 	o.check(t)
 	if o.valid() {
-		o.Out = o.flat(t)
+		o.Out = *o.flat(t)
 	}
 }
 
