@@ -18,21 +18,12 @@ type Element interface {
 // Tensor is a view of elements: device, address, element type, shape, strides. It owns nothing. The zero value is
 // invalid; make one with Of, FromBits, Raw or OnDevice. Tensors are small values, copied freely.
 //
-// A Tensor has 40 bytes, for every operation keeps two of them.
+// A Tensor has four words, for the compiler keeps no larger struct in registers.
 type Tensor struct {
-	mem    unsafe.Pointer // on the CPU, keeps Go memory alive
-	addr   uintptr        // on a device
-	count  int
-	layout *layout // nil for one contiguous dimension
-	index  int32   // of the device
-	kind   DeviceKind
-	dtype  DType
-}
-
-// layout is the shape of a tensor that has not one dimension, and its strides. It is never changed once a tensor has it.
-type layout struct {
-	shape   []int
-	strides []int // in elements; nil when contiguous
+	mem   unsafe.Pointer // on the CPU, keeps Go memory alive
+	addr  uintptr        // on a device
+	count int
+	form  *form // nil of the zero value alone
 }
 
 // Of views a slice as a contiguous tensor of the given shape, or of one dimension when shape is left out. The product
@@ -75,25 +66,11 @@ func OnDevice(dev Device, addr uintptr, count int, d DType, shape ...int) Tensor
 	if dev.Index != int(int32(dev.Index)) {
 		panic(fmt.Sprintf("colligo: OnDevice: there is no device %v", dev))
 	}
-	return Tensor{addr: addr, kind: dev.Kind, index: int32(dev.Index), dtype: d, count: count, layout: layoutOf(count, d, shape)}
+	return Tensor{addr: addr, count: count, form: formOf(dev, count, d, shape)}
 }
 
 func fromMemory(p unsafe.Pointer, count int, d DType, shape []int) Tensor {
-	return Tensor{mem: p, dtype: d, count: count, layout: layoutOf(count, d, shape)}
-}
-
-// layoutOf returns the layout of so many contiguous elements of a shape, and checks all three.
-func layoutOf(count int, d DType, shape []int) *layout {
-	if !d.Valid() || count < 0 {
-		panic(fmt.Sprintf("colligo: tensor of %d elements of %v", count, d))
-	}
-	if len(shape) == 0 {
-		return nil
-	}
-	if product(shape) != count {
-		panic(fmt.Sprintf("colligo: shape %v has %d elements, the memory has %d", shape, product(shape), count))
-	}
-	return &layout{shape: append([]int(nil), shape...)}
+	return Tensor{mem: p, count: count, form: formOf(Device{}, count, d, shape)}
 }
 
 func product(shape []int) int {
@@ -125,11 +102,15 @@ func (t Tensor) Strided(offset int, shape, strides []int) Tensor {
 	if !t.Contiguous() || !t.holds(offset, n, shape, strides) {
 		panic(fmt.Sprintf("colligo: view offset %d shape %v strides %v leaves the %d elements of its base", offset, shape, strides, t.count))
 	}
-	v := t.at(offset, n)
-	v.layout = &layout{shape: append([]int{}, shape...)}
-	if n > 0 && !contiguous(shape, strides) {
-		v.layout.strides = append([]int{}, strides...)
+	if !t.Valid() {
+		return t
 	}
+	v, f := t.at(offset, n), *t.form
+	f.shape, f.strides = append([]int{}, shape...), nil
+	if n > 0 && !contiguous(shape, strides) {
+		f.strides = append([]int{}, strides...)
+	}
+	v.form = &f
 	return v
 }
 
@@ -158,7 +139,9 @@ func (t Tensor) Slice(from, to int) Tensor {
 		panic(fmt.Sprintf("colligo: elements [%d:%d) of %v", from, to, t))
 	}
 	v := t.at(from, to-from)
-	v.layout = nil
+	if v.Valid() {
+		v.form = flatForm(t.Device(), t.DType())
+	}
 	return v
 }
 
@@ -169,8 +152,8 @@ func (t Tensor) at(offset, n int) Tensor {
 	if n == 0 {
 		return t
 	}
-	bytes := offset * t.dtype.Size()
-	if t.kind == CPU {
+	bytes := offset * t.form.elem
+	if t.form.device.Kind == CPU {
 		t.mem = unsafe.Add(t.mem, bytes)
 	} else {
 		t.addr += uintptr(bytes)
@@ -190,35 +173,50 @@ func contiguous(shape, strides []int) bool {
 }
 
 // Valid reports whether t was made by a constructor.
-func (t Tensor) Valid() bool { return t.dtype.Valid() }
+func (t Tensor) Valid() bool { return t.form != nil }
 
 // DType returns the element type.
-func (t Tensor) DType() DType { return t.dtype }
+func (t Tensor) DType() DType {
+	if t.form == nil {
+		return 0
+	}
+	return t.form.dtype
+}
 
 // Device returns where the elements lie.
-func (t Tensor) Device() Device { return Device{t.kind, int(t.index)} }
+func (t Tensor) Device() Device {
+	if t.form == nil {
+		return Device{}
+	}
+	return t.form.device
+}
 
 // Len returns the number of elements.
 func (t Tensor) Len() int { return t.count }
 
 // Size returns the bytes of the elements, gaps of strided views not counted.
-func (t Tensor) Size() int { return t.count * t.dtype.Size() }
+func (t Tensor) Size() int {
+	if t.form == nil {
+		return 0
+	}
+	return t.count * t.form.elem
+}
 
 // Contiguous reports whether the elements follow one another in row-major order without gaps.
-func (t Tensor) Contiguous() bool { return t.layout == nil || t.layout.strides == nil }
+func (t Tensor) Contiguous() bool { return t.form == nil || t.form.strides == nil }
 
 // Shape returns the dimensions, outermost first. The slice must not be changed.
 func (t Tensor) Shape() []int {
-	if t.layout == nil {
+	if t.form == nil || t.form.shape == nil {
 		return []int{t.count}
 	}
-	return t.layout.shape
+	return t.form.shape
 }
 
 // Strides returns the distance between neighbours of each dimension, in elements. The slice must not be changed.
 func (t Tensor) Strides() []int {
 	if !t.Contiguous() {
-		return t.layout.strides
+		return t.form.strides
 	}
 	shape := t.Shape()
 	strides, n := make([]int, len(shape)), 1
@@ -234,7 +232,7 @@ func (t Tensor) Pointer() unsafe.Pointer { return t.mem }
 
 // Addr returns the address of the first element as a number, on any device.
 func (t Tensor) Addr() uintptr {
-	if t.kind == CPU {
+	if t.form == nil || t.form.device.Kind == CPU {
 		return uintptr(t.mem)
 	}
 	return t.addr
@@ -242,22 +240,22 @@ func (t Tensor) Addr() uintptr {
 
 // CPUBytes returns the memory of a contiguous CPU tensor. It panics for any other.
 func (t Tensor) CPUBytes() []byte {
-	if t.kind != CPU || !t.Contiguous() {
+	if t.Device().Kind != CPU || !t.Contiguous() {
 		noBytes(t)
 	}
-	return unsafe.Slice((*byte)(t.mem), t.count*t.dtype.Size())
+	return unsafe.Slice((*byte)(t.mem), t.Size())
 }
 
 // Elements returns the elements of a contiguous CPU tensor as a slice of their Go type: the way back from Of, over the same
 // memory. It panics for any other tensor, and for another type than the tensor's.
 func Elements[T Element](t Tensor) []T {
-	if t.kind != CPU || !t.Contiguous() || t.dtype != dtypeOf[T]() {
+	if t.Device().Kind != CPU || !t.Contiguous() || t.DType() != dtypeOf[T]() {
 		panic(fmt.Sprintf("colligo: elements of %v as a slice of %v", t, reflect.TypeFor[T]()))
 	}
 	return unsafe.Slice((*T)(t.mem), t.count)
 }
 
-// noBytes is apart from CPUBytes so that the compiler can inline that.
+// noBytes is apart from CPUBytes, which takes less of the stack without it.
 func noBytes(t Tensor) {
 	panic(fmt.Sprintf("colligo: bytes of %v, which is not a contiguous CPU tensor", t))
 }
@@ -268,7 +266,7 @@ func (t Tensor) View(d DType) Tensor {
 	if !t.Contiguous() || !d.Valid() || t.Size()%d.Size() != 0 {
 		panic(fmt.Sprintf("colligo: %v viewed as %v", t, d))
 	}
-	t.count, t.dtype, t.layout = t.Size()/d.Size(), d, nil
+	t.count, t.form = t.Size()/d.Size(), flatForm(t.Device(), d)
 	return t
 }
 
@@ -278,9 +276,9 @@ func (t Tensor) String() string {
 		return "invalid tensor"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v%v %v", t.dtype, t.Shape(), t.Device())
+	fmt.Fprintf(&b, "%v%v %v", t.DType(), t.Shape(), t.Device())
 	if !t.Contiguous() {
-		fmt.Fprintf(&b, " strides %v", t.layout.strides)
+		fmt.Fprintf(&b, " strides %v", t.form.strides)
 	}
 	return b.String()
 }

@@ -138,3 +138,49 @@ func TestElements(t *testing.T) {
 	})
 	require.Panics(t, func() { colligo.Elements[float32](colligo.Tensor{}) })
 }
+
+// A tensor is kept in registers if it has no more than four words.
+func TestTensorSize(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(colligo.Tensor{}), 4*unsafe.Sizeof(uintptr(0)))
+}
+
+// Tensors of one dimension are equal if all that they say is, and making one allocates nothing.
+func TestFlatTensors(t *testing.T) {
+	s := make([]float32, 8)
+	require.True(t, colligo.Of(s) == colligo.Of(s))
+	require.True(t, colligo.Of(s) == colligo.Of(s, 2, 4).Slice(0, 8))
+	require.True(t, colligo.Of(s, 8) != colligo.Of(s, 2, 4))
+	require.True(t, colligo.Of(s).View(colligo.Int32) == colligo.Raw(unsafe.Pointer(&s[0]), 8, colligo.Int32))
+	require.True(t, colligo.Of(s).View(colligo.Int32) != colligo.Of(s))
+	for _, index := range []int{0, 1, 31} {
+		on := colligo.Device{Kind: colligo.CUDA, Index: index}
+		require.True(t, colligo.OnDevice(on, 4096, 8, colligo.Float32) == colligo.OnDevice(on, 4096, 8, colligo.Float32))
+		require.Zero(t, testing.AllocsPerRun(10, func() { colligo.OnDevice(on, 4096, 8, colligo.Float32).Slice(1, 3).View(colligo.Uint8) }))
+	}
+	require.Zero(t, testing.AllocsPerRun(10, func() { colligo.Of(s).Slice(1, 3).View(colligo.Uint8) }))
+}
+
+// Any number of devices of any kind may be there.
+func TestFarDevices(t *testing.T) {
+	for _, on := range []colligo.Device{{Kind: colligo.CUDA, Index: 32}, {Kind: colligo.CUDA, Index: -1}, {Kind: 9, Index: 3}} {
+		x := colligo.OnDevice(on, 4096, 8, colligo.Float32)
+		require.Equal(t, on, x.Device())
+		require.Equal(t, on, x.View(colligo.Uint8).Device())
+		require.Equal(t, []int{32}, x.View(colligo.Uint8).Shape())
+		require.EqualValues(t, 4096+8, x.Slice(2, 8).Addr())
+		require.Equal(t, "float32[8] "+on.String(), x.String())
+	}
+	zero := colligo.Tensor{}
+	require.False(t, zero.Valid())
+	require.Equal(t, colligo.Device{}, zero.Device())
+	require.False(t, zero.DType().Valid())
+	require.Zero(t, zero.Size())
+	require.Zero(t, zero.Addr())
+	require.True(t, zero.Contiguous())
+	require.Equal(t, []int{0}, zero.Shape())
+	require.Equal(t, colligo.Raw(nil, 0, colligo.Int8), zero.View(colligo.Int8))
+	require.False(t, zero.Slice(0, 0).Valid())
+	require.False(t, zero.Strided(0, []int{0}, []int{1}).Valid())
+	require.Panics(t, func() { zero.Slice(0, 1) })
+	require.Panics(t, func() { zero.Strided(0, []int{1}, []int{1}) })
+}

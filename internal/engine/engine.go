@@ -96,7 +96,7 @@ func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) 
 	if e, ok := port.(Eager); ok {
 		r.eager = e.Ahead()
 	}
-	r.bufs = [3][]byte{plan.In: in, plan.Out: out, plan.Scratch: scratch}
+	r.bufs[plan.In], r.bufs[plan.Out], r.bufs[plan.Scratch] = in, out, scratch
 	if cap(r.lanes) < len(p.Lanes) {
 		// Whole cache lines, in pairs as the CPU fetches them: ranks of one process must not write to each other's.
 		r.lanes = make([]cursor, len(p.Lanes), (len(p.Lanes)+3)&^3)
@@ -104,7 +104,7 @@ func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) 
 	r.lanes = r.lanes[:len(p.Lanes)]
 	r.left = 0
 	for l := range r.lanes {
-		r.lanes[l] = cursor{scaled: r.lanes[l].scaled}
+		r.lanes[l].at(0)
 		if len(p.Lanes[l]) > 0 {
 			r.left++
 			r.begin(l)
@@ -117,7 +117,11 @@ func (r *Run) Start(p *plan.Plan, port Port, k Kernel, in, out, scratch []byte) 
 func (r *Run) Weigh(factor float64) { r.weight = factor }
 
 // Reset drops the references to buffers and plan.
-func (r *Run) Reset() { *r = Run{lanes: r.lanes[:0], block: r.block} }
+func (r *Run) Reset() {
+	r.plan, r.port, r.kernel = nil, nil, nil
+	r.bufs[plan.In], r.bufs[plan.Out], r.bufs[plan.Scratch] = nil, nil, nil
+	r.lanes, r.left, r.eager, r.weight = r.lanes[:0], 0, 0, 0
+}
 
 // Done reports whether every step of every lane is over.
 func (r *Run) Done() bool { return r.left == 0 }
@@ -167,7 +171,7 @@ func (r *Run) Advance() (moved bool, err error) {
 func (r *Run) next(l int) {
 	c := &r.lanes[l]
 	ahead := c.ahead
-	*c = cursor{step: c.step + 1, scaled: c.scaled}
+	c.at(c.step + 1)
 	if c.step == len(r.plan.Lanes[l]) {
 		r.left--
 		return
@@ -176,6 +180,13 @@ func (r *Run) next(l int) {
 	if ahead > 0 {
 		c.ahead, c.out, c.sent = ahead-1, true, r.plan.Lanes[l][c.step].Src.Len*r.plan.Shape.Elem
 	}
+}
+
+// at makes c the cursor at a step of which nothing is done. It keeps the memory. Field by field: a struct of this size that is assigned
+// as a whole is made elsewhere first.
+func (c *cursor) at(step int) {
+	c.step, c.sent, c.got, c.held = step, 0, 0, 0
+	c.out, c.in, c.alone, c.ahead = false, false, false, 0
 }
 
 func (r *Run) begin(l int) {

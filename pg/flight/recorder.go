@@ -290,10 +290,15 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 
 // End notes that an operation was completed. The caller knows its group and number, as for Begin.
 func (r *Recorder) End(pg int, id ID, seq uint64, took time.Duration, at time.Time) {
+	r.EndAfter(pg, id, seq, took, at, 0)
+}
+
+// EndAfter is End so long after a time, for a caller that has no other use for the sum of both.
+func (r *Recorder) EndAfter(pg int, id ID, seq uint64, took time.Duration, called time.Time, since time.Duration) {
 	if r == nil || id < 0 {
 		return
 	}
-	r.endOf(id).complete(id, took, nanos(at))
+	r.endOf(id).complete(id, took, nanos(called)+int64(since))
 	if g := r.group(pg); g != nil && seq > 0 {
 		raise(&g.started, seq)
 		raise(&g.completed, seq)

@@ -22,7 +22,8 @@
 //     is transport.ErrCorrupt. A sender that dies while it writes leaves a slot without its turn: never a frame.
 //  4. A rank that is about to sleep says so in its segment and then has all links looked at once more. A sender stores the
 //     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost.
-//  5. A rank maps of a peer's segment only the first page (the doorbell) and the rings from itself to that peer.
+//  5. A rank maps of a peer's segment only the head and the rings from itself to that peer. The head has the doorbell, and says whose
+//     memory the peer can read.
 //  6. Bytes from a sender's memory count only if the sender still offers them after the read. The token tells that they are of the
 //     process that made the link.
 //

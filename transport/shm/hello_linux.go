@@ -15,9 +15,9 @@ import (
 
 // A hello is what each side sends after the handshake, with the descriptor of its segment beside it. It is magic (8 bytes),
 // then size, lanes, slots, frame and page (4 bytes each, little-endian), and four zero bytes. The set of CPUs on which the
-// rank may run follows. A token, and the address at which the rank's memory has it (8 bytes), come last.
+// rank may run follows. The token of its process, and the address at which the process has it (8 bytes), come last.
 const (
-	helloMagic = 0x326d6873676c63 // "clgshm2"
+	helloMagic = 0x336d6873676c63 // "clgshm3"
 	cpuBytes   = 128
 	helloSize  = 32 + cpuBytes + tokenBytes + 8
 )
@@ -26,7 +26,7 @@ type hello struct {
 	layout layout
 	cpus   [cpuBytes]byte
 	token  token
-	at     uint64 // address of the token in the rank's memory
+	at     uint64 // address of the token in the process's memory
 }
 
 func (h *hello) encode() []byte {

@@ -21,7 +21,7 @@ const (
 
 // layout says where things are in a segment. All ranks of a group must have the same one.
 //
-//	page 0                the doorbell
+//	the head              the doorbell (one line), one bit for each rank whose memory the owner can read, padding to a page
 //	one region per peer   credit (one line per lane), slot lines (lane by lane), padding to a page, payloads
 type layout struct {
 	size, lanes, slots, frame int
@@ -60,6 +60,9 @@ func (l *layout) shrink(c *transport.Config) bool {
 	return true
 }
 
+// head is the bytes before the regions, one page in groups of up to 32,000 ranks.
+func (l *layout) head() int { return roundUp(lineSize+(l.size+31)/32*4, l.page) }
+
 func (l *layout) lines() int  { return l.lanes * (1 + l.slots) * lineSize }
 func (l *layout) bodies() int { return roundUp(l.lines(), l.page) }
 
@@ -67,14 +70,14 @@ func (l *layout) bodies() int { return roundUp(l.lines(), l.page) }
 func (l *layout) region() int { return l.bodies() + roundUp(l.lanes*l.slots*l.frame, l.page) }
 
 // segment is the bytes of the whole.
-func (l *layout) segment() int64 { return int64(l.page) + int64(l.size-1)*int64(l.region()) }
+func (l *layout) segment() int64 { return int64(l.head()) + int64(l.size-1)*int64(l.region()) }
 
 // offset is where in the segment of owner the region of the frames from sender begins.
 func (l *layout) offset(owner, sender int) int64 {
 	if sender > owner {
 		sender--
 	}
-	return int64(l.page) + int64(sender)*int64(l.region())
+	return int64(l.head()) + int64(sender)*int64(l.region())
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -84,8 +87,24 @@ type credit struct {
 	taken  atomic.Uint64 // frames that the receiver has given back
 	unread atomic.Uint64 // number of the last frame that was to be read in the sender's memory and could not be
 	got    atomic.Uint64 // bytes that were read of that frame
-	reads  atomic.Uint32 // of lane 0: not 0 once the receiver has seen that it can read the sender's memory
 }
+
+// answer says whether the owner of a segment can read the memory of one rank: a bit that the owner sets and that rank reads.
+type answer struct {
+	word *atomic.Uint32
+	bit  uint32
+}
+
+// answer finds that of a rank in a head.
+func (l *layout) answer(head []byte, rank int) answer {
+	return answer{(*atomic.Uint32)(unsafe.Pointer(&head[lineSize+rank/32*4])), 1 << (rank % 32)}
+}
+
+// give says that the rank's memory can be read.
+func (a answer) give() { a.word.Or(a.bit) }
+
+// given reports whether the owner has said so.
+func (a answer) given() bool { return a.word.Load()&a.bit != 0 }
 
 // ring is one lane's part of a mapped region. Sender and receiver have the same view of it.
 type ring struct {

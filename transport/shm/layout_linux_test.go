@@ -63,3 +63,27 @@ func TestRegionsDoNotOverlap(t *testing.T) {
 		}
 	}
 }
+
+// Each rank's answer is a bit of its own behind the doorbell, in the head.
+func TestAnswersAreApart(t *testing.T) {
+	for _, size := range []int{2, 4, 33, 1024, 40_000} {
+		l, err := newLayout(&transport.Config{Size: size, Lanes: 1, Slots: 2, FrameBytes: 1024})
+		require.NoError(t, err)
+		head := make([]byte, l.head())
+		require.Equal(t, int64(len(head)), l.offset(1, 0))
+		for _, rank := range []int{0, 1, size / 2, size - 1} {
+			a := l.answer(head, rank)
+			require.False(t, a.given())
+			a.give()
+			require.True(t, a.given())
+			a.give()
+			for other := range size {
+				if l.answer(head, other).given() != (other == rank) {
+					t.Fatalf("the answer of rank %d of %d is that of rank %d", rank, size, other)
+				}
+			}
+			require.Equal(t, make([]byte, lineSize), head[:lineSize], "the doorbell is not touched")
+			clear(head)
+		}
+	}
+}

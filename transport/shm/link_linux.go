@@ -21,8 +21,9 @@ type link struct {
 	ending atomic.Pointer[ending]
 	maps   [][]byte // what of the peer's segment is mapped
 
-	readable   bool // the peer has said that it can read this rank's memory
-	unreadable bool // it could not, in one frame at least
+	answer     answer // of the peer, in its segment
+	readable   bool   // the peer has said that it can read this rank's memory
+	unreadable bool   // it could not, in one frame at least
 }
 
 // ending is why a link is over.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +51,7 @@ func (m *mesh) meet(ctx context.Context, fd int) error {
 		return fmt.Errorf("shm: %w", err)
 	}
 	t := &meeting{m: m, fd: fd, listener: listener, results: make(chan met, m.c.Size)}
-	t.own = hello{layout: m.layout, cpus: ownCPUs(), token: *m.token, at: addressOf(m.token[:])}
+	t.own = hello{layout: m.layout, cpus: ownCPUs(), token: *ownToken(), at: addressOf(ownToken()[:])}
 	if err := m.c.Rendezvous.Set(ctx, key(m.c.Rank), []byte(HostID()+"\n"+address)); err != nil {
 		listener.Close()
 		return fmt.Errorf("shm: rank %d publishes its address: %w", m.c.Rank, err)
@@ -198,10 +199,9 @@ func (t *meeting) connect(ctx context.Context, peer int) (*net.UnixConn, error) 
 func (t *meeting) finish(ctx context.Context, peer int, conn *net.UnixConn, err error) {
 	r := met{peer: peer}
 	if err == nil {
-		r.cpus, err = t.link(ctx, peer, conn)
+		err = t.link(ctx, conn, &r)
 	}
 	if err == nil {
-		r.company = ownProcess(conn)
 		t.m.control.Add(peer, conn)
 	} else {
 		if conn != nil {
@@ -218,27 +218,29 @@ func (t *meeting) finish(ctx context.Context, peer int, conn *net.UnixConn, err 
 	t.report(ctx, r)
 }
 
-// link exchanges segments and maps the peer's.
-func (t *meeting) link(ctx context.Context, peer int, conn *net.UnixConn) (cpus [cpuBytes]byte, err error) {
+// link exchanges segments with the peer of r, maps the peer's, and notes what the peer is.
+func (t *meeting) link(ctx context.Context, conn *net.UnixConn, r *met) error {
 	theirs, fd, err := swap(ctx, conn, &t.own, t.fd)
 	if err != nil {
-		return cpus, err
+		return err
 	}
 	defer unix.Close(fd)
 	h, err := decode(theirs, t.m.layout)
 	if err != nil {
-		return cpus, err
+		return err
 	}
 	if err := checkSegment(fd, t.m.layout.segment()); err != nil {
-		return cpus, err
+		return err
 	}
-	reads := openPeerMemory(processOf(conn), h.token, h.at)
+	process := processOf(conn)
+	r.cpus, r.company = h.cpus, process == os.Getpid()
+	reads := openPeerMemory(process, h.token, h.at)
 	t.mu.Lock() // a peer that comes twice at a time must find itself here
 	defer t.mu.Unlock()
 	if reads == nil {
-		t.unreadable = append(t.unreadable, peer)
+		t.unreadable = append(t.unreadable, r.peer)
 	}
-	return h.cpus, t.m.attach(peer, fd, reads)
+	return t.m.attach(r.peer, fd, reads)
 }
 
 // report hands a result over, or drops it when nobody listens any more.

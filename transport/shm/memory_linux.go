@@ -3,7 +3,7 @@ package shm
 import (
 	"crypto/rand"
 	"net"
-	"os"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -11,8 +11,11 @@ import (
 
 const tokenBytes = 16
 
-// token is what a rank has in its memory, so that a peer can tell that it reads the right process.
+// token is what a process has in its memory, so that a peer can tell that it reads the right one.
 type token [tokenBytes]byte
+
+// ownToken is this process's, for all of its meshes.
+var ownToken = sync.OnceValue(newToken)
 
 func newToken() *token {
 	t := new(token)
@@ -41,11 +44,34 @@ func openPeerMemory(pid int, want token, at uint64) *peerMemory {
 	m := &peerMemory{pid: pid, want: want}
 	m.local[1] = unix.Iovec{Base: &m.got[0], Len: tokenBytes}
 	m.remote[1] = unix.RemoteIovec{Base: uintptr(at), Len: tokenBytes}
-	var probe token
-	if !m.read(probe[:], at) || probe != want {
+	if !m.known(at) {
 		return nil
 	}
 	return m
+}
+
+// processes has the identity of each process whose memory this one has read, by the process's number. Only the first link with a process
+// reads there to find out. A link whose reads fail later goes on with copies, see zerocopy_linux.go.
+var processes sync.Map
+
+// identity tells a process from another one that had its number before.
+type identity struct {
+	token token
+	at    uint64 // address of the token
+}
+
+// known reports whether this process can read its token at an address of the peer, or has read it there before.
+func (m *peerMemory) known(at uint64) bool {
+	id := identity{m.want, at}
+	if before, ok := processes.Load(m.pid); ok && before == id {
+		return true
+	}
+	var probe token
+	if !m.read(probe[:], at) || probe != m.want {
+		return false
+	}
+	processes.Store(m.pid, id)
+	return true
 }
 
 // read fills dst with what is at an address of the peer. It reports false if not all of it could be read.
@@ -72,6 +98,3 @@ func processOf(conn *net.UnixConn) int {
 	}
 	return int(peer.Pid)
 }
-
-// ownProcess says whether the other end of a connection is held by this process.
-func ownProcess(conn *net.UnixConn) bool { return processOf(conn) == os.Getpid() }

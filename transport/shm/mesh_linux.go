@@ -23,7 +23,6 @@ type mesh struct {
 	door     *door   // the own
 	control  *transport.Control
 	fail     context.CancelCauseFunc // ends Open; without effect when the group has formed
-	token    *token                  // of this rank, for peers that read its memory
 	patience patience
 	missed   *receiver // the frame that was looked for last, and had not come
 	misses   int       // so many were looked for since the last wait
@@ -68,7 +67,7 @@ func Open(ctx context.Context, c *transport.Config) (transport.Mesh, error) {
 
 // newMesh maps the own segment.
 func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
-	m := &mesh{layout: l, log: c.Log, links: make([]*link, l.size), token: newToken()}
+	m := &mesh{layout: l, log: c.Log, links: make([]*link, l.size)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -107,7 +106,7 @@ func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 	if k.maps != nil {
 		return errors.New("has come twice")
 	}
-	first, err := mapping(fd, 0, l.page)
+	first, err := mapping(fd, 0, l.head())
 	if err != nil {
 		return err
 	}
@@ -118,6 +117,7 @@ func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 	}
 	k.maps = append(k.maps, region)
 	k.door = (*door)(unsafe.Pointer(&first[0]))
+	k.answer = l.answer(first, m.c.Rank)
 	for lane := range k.out {
 		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum}
 		if reads != nil {
@@ -125,7 +125,7 @@ func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 		}
 	}
 	if reads != nil {
-		k.in[0].reads.Store(1)
+		l.answer(m.maps[0], peer).give()
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 //
 // The sender offers one such frame at a time on a lane, and waits until it is taken:
 //
-//  1. The receiver says in the credit of lane 0 that it can read, once it has read the token of memory_linux.go.
+//  1. The receiver says in the head of its segment that it can read, once it has read the token of memory_linux.go.
 //  2. The sender stores address and length in a line, and then the turn.
 //  3. The receiver reads part by part. After each it looks whether the turn still stands, and only then believes the bytes.
 //  4. The receiver stores the taken count, and the sender's caller may use its memory again.
@@ -37,7 +37,7 @@ type offered struct {
 // MaxZeroCopy implements transport.ZeroCopier.
 func (l *link) MaxZeroCopy() int {
 	if !l.readable && !l.unreadable && l.ending.Load() == nil {
-		l.readable = !l.out[0].summed && l.out[0].reads.Load() != 0
+		l.readable = !l.out[0].summed && l.answer.given()
 	}
 	if l.readable {
 		return maxZeroCopy

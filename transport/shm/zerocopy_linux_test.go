@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"os"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/colligo-go/colligo/transport"
 )
@@ -265,4 +267,53 @@ func TestMemory(t *testing.T) {
 	require.Nil(t, openPeerMemory(os.Getpid(), *newToken(), addressOf(mine[:])), "another token")
 	require.Nil(t, openPeerMemory(0, *mine, addressOf(mine[:])))
 	require.Nil(t, openPeerMemory(1<<30, *mine, addressOf(mine[:])))
+}
+
+// A process that was read once is not read again to find out, whoever has its number now.
+func TestMemoryIsProbedOnce(t *testing.T) {
+	const nobody = 1<<30 + 1 // no process has this number
+	mine := newToken()
+	at := addressOf(mine[:])
+	require.Nil(t, openPeerMemory(nobody, *mine, at))
+	processes.Store(nobody, identity{*mine, at})
+	defer processes.Delete(nobody)
+	m := openPeerMemory(nobody, *mine, at)
+	require.NotNil(t, m)
+	require.False(t, m.read(make([]byte, 1), at), "each read still asks for the token")
+	require.Nil(t, openPeerMemory(nobody, *newToken(), at), "another process of this number")
+	require.Nil(t, openPeerMemory(nobody, *mine, at+1))
+
+	_, in := pair(t, nil)
+	got, ok := processes.Load(in.in[0].remote.memory.pid)
+	require.True(t, ok, "a link has noted its peer's process")
+	require.Equal(t, identity{*ownToken(), addressOf(ownToken()[:])}, got)
+}
+
+// TestOpenTouchesHeadsAlone has the regions of a group's segments take no memory before a frame is sent.
+func TestOpenTouchesHeadsAlone(t *testing.T) {
+	meshes := open(t, 3, nil)
+	for rank, opened := range meshes {
+		m := opened.(*mesh)
+		pages := resident(t, m.maps[0])
+		require.Equal(t, 1, pages, "rank %d", rank)
+		for peer, l := range m.links {
+			if l != nil {
+				require.Equal(t, maxZeroCopy, l.MaxZeroCopy(), "rank %d has the answer of rank %d", rank, peer)
+			}
+		}
+		require.Equal(t, pages, resident(t, m.maps[0]), "rank %d", rank)
+	}
+}
+
+// resident counts the pages of a mapped segment that take memory.
+func resident(t *testing.T, b []byte) int {
+	t.Helper()
+	pages := make([]byte, roundUp(len(b), os.Getpagesize())/os.Getpagesize())
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&pages[0])))
+	require.Zero(t, errno)
+	n := 0
+	for _, p := range pages {
+		n += int(p & 1)
+	}
+	return n
 }

@@ -22,7 +22,7 @@ type Progress struct {
 	devices deviceProgress
 
 	pairs        sync.Mutex
-	sends, recvs map[int]int // how many are pending, by peer
+	sends, recvs pendingWith
 }
 
 // deviceProgress is how far this rank has come with collectives on devices, by their sequence numbers.
@@ -113,41 +113,43 @@ func (p *Progress) Complete(seq uint64) { p.completed.Store(seq) }
 func (p *Progress) Begin(send bool, peer int) {
 	p.pairs.Lock()
 	defer p.pairs.Unlock()
-	if p.sends == nil {
-		p.sends, p.recvs = map[int]int{}, map[int]int{}
+	by := p.of(send)
+	for len(*by) <= peer+1 {
+		*by = append(*by, 0)
 	}
-	p.of(send)[peer]++
+	(*by)[peer+1]++
 }
 
 // End takes back a Begin with the same arguments.
 func (p *Progress) End(send bool, peer int) {
 	p.pairs.Lock()
 	defer p.pairs.Unlock()
-	if by := p.of(send); by[peer] > 1 {
-		by[peer]--
-	} else {
-		delete(by, peer)
+	if by := *p.of(send); peer+1 < len(by) && by[peer+1] > 0 {
+		by[peer+1]--
 	}
 }
 
-func (p *Progress) of(send bool) map[int]int {
+// pendingWith is how many messages are pending, by peer plus 1: a receive may be from any.
+type pendingWith []int
+
+func (p *Progress) of(send bool) *pendingWith {
 	if send {
-		return p.sends
+		return &p.sends
 	}
-	return p.recvs
+	return &p.recvs
 }
 
-// pending returns some of the peers of pending sends and receives, in no order.
+// pending returns the first peers of pending sends and receives, in ascending order.
 func (p *Progress) pending() (sends, recvs []int) {
 	p.pairs.Lock()
 	defer p.pairs.Unlock()
-	return some(p.sends), some(p.recvs)
+	return p.sends.peers(), p.recvs.peers()
 }
 
-func some(by map[int]int) (peers []int) {
-	for peer := range by {
-		if len(peers) < diagnose.MostNamed {
-			peers = append(peers, peer)
+func (by pendingWith) peers() (peers []int) {
+	for i, n := range by {
+		if n > 0 && len(peers) < diagnose.MostNamed {
+			peers = append(peers, i-1)
 		}
 	}
 	return peers

@@ -11,7 +11,7 @@ import (
 
 // beginMonitored plans a half of a monitored barrier. In the first every rank sends its number to rank 0; in the second rank 0
 // sends its own to all. Each has a tag, and slots of messages between two ranks.
-func (w *Wire) beginMonitored(o *op.Op) (host.Start, error) {
+func (w *Wire) beginMonitored(o *op.Op, start *host.Start) error {
 	p := &plan.Plan{Algo: "gloo_monitored", Shape: plan.Shape{Coll: plan.Barrier, Rank: w.rank, Size: w.size, Elem: 4}, Scratch: w.size}
 	own := plan.Span{Buf: plan.In, Len: 1}
 	from := func(r int) plan.Step { return plan.RecvFrom(r, plan.Span{Buf: plan.Scratch, Off: r, Len: 1}) }
@@ -35,5 +35,6 @@ func (w *Wire) beginMonitored(o *op.Op) (host.Start, error) {
 	w.tag++
 	context := func(uint32) *links.Mesh { return w.of(tag) } // all lanes are of one tag
 	in := binary.LittleEndian.AppendUint32(nil, uint32(w.rank))
-	return host.Start{Plan: p, Port: &w.port, In: in}, w.port.start(context, tag, p, func(int, int) uint64 { return slot })
+	start.Plan, start.Port, start.In = p, &w.port, in
+	return w.port.start(context, tag, p, func(int, int) uint64 { return slot })
 }

@@ -92,9 +92,9 @@ func (w *Wire) again(o *op.Op) bool {
 }
 
 // Begin implements host.Wire. A plan has one tag for each lane.
-func (w *Wire) Begin(o *op.Op) (host.Start, error) {
+func (w *Wire) Begin(o *op.Op, start *host.Start) error {
 	if o.Monitored() != op.NotMonitored {
-		return w.beginMonitored(o)
+		return w.beginMonitored(o, start)
 	}
 	s := w.schedule(o)
 	shape := plan.Shape{Coll: o.Coll, Rank: w.rank, Size: w.size, Root: int(o.Root), Count: o.Count, Elem: o.Elem(),
@@ -104,11 +104,11 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 	}
 	p, err := s.plan(shape)
 	if err != nil {
-		return host.Start{}, err
+		return err
 	}
-	start := host.Start{Plan: p, Port: &w.port}
-	if err := reduces(&start, o); err != nil {
-		return host.Start{}, err
+	start.Plan, start.Port = p, &w.port
+	if err := reduces(start, o); err != nil {
+		return err
 	}
 	first := w.tag
 	if w.again(o) {
@@ -118,7 +118,7 @@ func (w *Wire) Begin(o *op.Op) (host.Start, error) {
 		w.sparse = first
 	}
 	slots := func(lane, _ int) uint64 { return links.Slot(s.prefix, first+uint32(lane)) }
-	return start, w.port.start(w.of, first, p, slots)
+	return w.port.start(w.of, first, p, slots)
 }
 
 // reduces sets the kernels of a collective that reduces. For an average, sums travel, and each rank divides its result: a rank of

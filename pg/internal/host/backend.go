@@ -77,6 +77,7 @@ type Backend struct {
 	messages   []*Message
 	due        time.Time    // before it no message is late; see dueMessages
 	longest    pendingSince // of the oldest message
+	start      Start        // of the collective that begins
 	run        collective
 	cut        cut
 	plans      planCache

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/internal/engine"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
@@ -166,23 +165,24 @@ func (*frames) Check(*op.Op) error { return nil }
 func (*frames) Poll() error { return nil }
 
 // Begin implements Wire.
-func (f *frames) Begin(o *op.Op) (Start, error) {
+func (f *frames) Begin(o *op.Op, s *Start) error {
 	b := (*Backend)(f)
 	p, err := b.planFor(o)
 	if err != nil {
-		return Start{}, err
+		return err
 	}
-	weight, err := o.Weight()
+	kernel := o.Kernel()
+	weight, err := o.WeightBy(kernel)
 	if err != nil {
-		return Start{}, err
+		return err
 	}
 	o.Identify(&b.port.call, b.ID)
 	b.port.shape, b.port.zeroCopy = &p.Shape, p.zeroCopy
-	var k engine.Kernel
-	if kernel := o.Kernel(); kernel != nil {
-		k = kernel
+	s.Plan, s.Port, s.Weight = p.Plan, &b.port, weight
+	if kernel != nil {
+		s.Kernel = kernel
 	}
-	return Start{Plan: p.Plan, Port: &b.port, Kernel: k, Weight: weight}, nil
+	return nil
 }
 
 // Message implements Wire.

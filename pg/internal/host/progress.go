@@ -166,8 +166,9 @@ func (b *Backend) advance(o *op.Op) bool {
 func (b *Backend) begin(o *op.Op) error {
 	o.Begun = true
 	b.Group.Begin(o)
-	s, err := b.wire.Begin(o)
-	if err != nil {
+	s := &b.start
+	*s = Start{}
+	if err := b.wire.Begin(o, s); err != nil {
 		return err
 	}
 	if n := s.Plan.Scratch * s.Plan.Shape.Elem; len(b.scratch) < n {
@@ -180,6 +181,7 @@ func (b *Backend) begin(o *op.Op) error {
 	if s.Out != nil {
 		out = s.Out
 	}
+	s.In, s.Out = nil, nil // nothing of the caller's is kept
 	b.run.out, b.run.plan, b.run.finish = out, s.Plan, s.Finish
 	again := s.Weight != 0 && s.Weight != 1 && s.Plan.ReadsAgain()
 	if again {

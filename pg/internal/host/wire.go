@@ -13,8 +13,8 @@ type Wire interface {
 	Check(o *op.Op) error
 	// Poll is called at the begin of every poll. An error ends the group.
 	Poll() error
-	// Begin plans a collective whose turn has come.
-	Begin(o *op.Op) (Start, error)
+	// Begin plans a collective whose turn has come, and fills in its Start, which is zero.
+	Begin(o *op.Op, s *Start) error
 	// Message moves a send or receive. It reports whether anything moved and whether the message is over.
 	Message(m *Message) (moved, over bool, err error)
 	// Clear ends a poll, after all of its messages have had their turn. It reports whether anything moved out of their way.

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -57,7 +58,8 @@ func (o *Op) AllReduce(t colligo.Tensor, by colligo.ReduceOp) *Op {
 	o.begin(plan.AllReduce, &t)
 	o.Count = t.Len()
 	if o.valid() {
-		o.In, o.Out = o.flat(&t), o.flat(&t)
+		flat := o.flat(&t)
+		o.In, o.Out = *flat, *flat
 	}
 	o.reduceWith(by)
 	return o
@@ -72,9 +74,9 @@ func (o *Op) Broadcast(t colligo.Tensor, root int) *Op {
 		return o
 	}
 	if o.Rank == o.Root {
-		o.In = o.flat(&t)
+		o.In = *o.flat(&t)
 	} else {
-		o.Out = o.flat(&t)
+		o.Out = *o.flat(&t)
 	}
 	return o
 }
@@ -331,7 +333,9 @@ func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
 	if o.Rank == colligo.NoRank {
 		o.More().Wrong = ErrNotMember
 	}
-	o.alike(t)
+	if !t.Valid() {
+		o.invalid()
+	}
 	if !o.OnCPU() && o.valid() {
 		o.layout(t, true)
 	}
@@ -355,13 +359,27 @@ func (o *Op) check(t *colligo.Tensor) {
 func (o *Op) alike(t *colligo.Tensor) {
 	switch {
 	case !t.Valid():
-		o.Failf("invalid tensor")
+		o.invalid()
 	case t.Device() != o.DeviceID():
 		o.Failf("tensors on %v and %v in one call", o.DeviceID(), t.Device())
 	case t.DType() != o.DType:
 		o.Failf("tensors of %v and %v in one call", o.DType, t.DType())
 	}
 }
+
+// valid reports whether nothing is known to be wrong with the arguments.
+func (o *Op) valid() bool { return !o.unusual || o.rare.Wrong == nil }
+
+// Wrong returns what is wrong with the arguments.
+func (o *Op) Wrong() error {
+	r := o.Rare()
+	if r.Wrong == nil && r.ToSelf && r.OtherEnd == nil {
+		return fmt.Errorf("rank %d is this rank itself: both ends of its message must be in one batch or block", o.Rank)
+	}
+	return r.Wrong
+}
+
+func (o *Op) invalid() { o.Failf("invalid tensor") }
 
 // reduceWith sets the reduction.
 func (o *Op) reduceWith(by colligo.ReduceOp) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -20,15 +19,6 @@ func (o *Op) Fail(err error) {
 	if o.valid() {
 		o.More().Wrong = err
 	}
-}
-
-// Wrong returns what is wrong with the arguments.
-func (o *Op) Wrong() error {
-	r := o.Rare()
-	if r.Wrong == nil && r.ToSelf && r.OtherEnd == nil {
-		return fmt.Errorf("rank %d is this rank itself: both ends of its message must be in one batch or block", o.Rank)
-	}
-	return r.Wrong
 }
 
 // PairSelf brings together the sends and receives of a block by which a rank sends to itself. On the CPU they are matched by
@@ -52,17 +42,6 @@ func PairSelf(ops []*Op) {
 	}
 }
 
-func (o *Op) valid() bool { return !o.unusual || o.rare.Wrong == nil }
-
-// Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
-func (o *Op) Kernel() *kernels.Kernel {
-	if !o.Coll.Reduces() {
-		return nil
-	}
-	k, _ := kernels.Lookup(o.DType, o.Reduce) // which was looked up when the arguments were checked
-	return k
-}
-
 // rooted sets the root.
 func (o *Op) rooted(root int) {
 	if root < 0 || root >= int(o.Size) {
@@ -75,7 +54,7 @@ func (o *Op) rooted(root int) {
 func (o *Op) read(t *colligo.Tensor) {
 	o.check(t)
 	if o.valid() {
-		o.In = o.flat(t)
+		o.In = *o.flat(t)
 	}
 }
 
@@ -83,7 +62,7 @@ func (o *Op) read(t *colligo.Tensor) {
 func (o *Op) write(t *colligo.Tensor) {
 	o.check(t)
 	if o.valid() {
-		o.Out = o.flat(t)
+		o.Out = *o.flat(t)
 	}
 }
 

@@ -43,11 +43,12 @@ func (o *Op) layout(t *colligo.Tensor, first bool) {
 }
 
 // flat returns a tensor as one that is contiguous in its memory, if the call takes memory as it lies.
-func (o *Op) flat(t *colligo.Tensor) colligo.Tensor {
+func (o *Op) flat(t *colligo.Tensor) *colligo.Tensor {
 	if o.Rare().Strides == nil {
-		return *t
+		return t
 	}
-	return colligo.OnDevice(t.Device(), t.Addr(), t.Len(), t.DType(), t.Shape()...)
+	all := colligo.OnDevice(t.Device(), t.Addr(), t.Len(), t.DType(), t.Shape()...)
+	return &all
 }
 
 // flatList returns the tensors of a list as contiguous ones, if the call takes memory as it lies. The caller's list stays as it is.
@@ -57,7 +58,7 @@ func (o *Op) flatList(ts []colligo.Tensor) []colligo.Tensor {
 	}
 	all := make([]colligo.Tensor, len(ts))
 	for i := range ts {
-		all[i] = o.flat(&ts[i])
+		all[i] = *o.flat(&ts[i])
 	}
 	return all
 }

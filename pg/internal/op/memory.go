@@ -32,7 +32,11 @@ func (o *Op) inPlace() (in, out []byte) {
 	if r.stageIn {
 		in = nil
 	}
-	if out = r.out; out == nil && o.Out.Valid() && o.Out.Contiguous() {
+	switch out = r.out; {
+	case out != nil:
+	case o.Coll == plan.AllReduce: // whose input and output are one tensor
+		out = in
+	case o.Out.Valid() && o.Out.Contiguous():
 		out = o.Out.CPUBytes()
 	}
 	return in, out
@@ -76,16 +80,28 @@ func (o *Op) Pack(room *Room) (in, out []byte) {
 	return in, out
 }
 
+// Kernel returns the kernel that reduces the elements, nil for collectives that do not reduce.
+func (o *Op) Kernel() *kernels.Kernel {
+	if !o.Coll.Reduces() {
+		return nil
+	}
+	k, _ := kernels.Lookup(o.DType, o.Reduce) // which was looked up when the arguments were checked
+	return k
+}
+
 // Weight returns the factor by which this rank's input is scaled before it is reduced, 1 for none. Premultiplied sums have one, and
 // averages that of kernels.Kernel.Weight.
-func (o *Op) Weight() (float64, error) {
+func (o *Op) Weight() (float64, error) { return o.WeightBy(o.Kernel()) }
+
+// WeightBy returns the same as Weight, for a caller that has looked the kernel up.
+func (o *Op) WeightBy(k *kernels.Kernel) (float64, error) {
 	switch {
-	case !o.Coll.Reduces():
+	case k == nil:
 		return 1, nil
 	case o.Reduce == colligo.KindPremulSum:
 		return o.factor()
 	}
-	return o.Kernel().Weight(int(o.Size)), nil
+	return k.Weight(int(o.Size)), nil
 }
 
 // Scaled returns what Pack returned as in, scaled: in place if that is also out, else in the room.

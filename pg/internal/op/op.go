@@ -315,11 +315,11 @@ func (o *Op) TuningBytes() int {
 func (o *Op) Inputs(room *[1]colligo.Tensor) []colligo.Tensor {
 	switch {
 	case o.In.Valid():
-		return one(room, o.In)
+		return one(room, &o.In)
 	case o.Rare().Ins != nil:
 		return o.rare.Ins
 	case o.Coll == plan.Broadcast || o.Coll == plan.Recv:
-		return one(room, o.Out)
+		return one(room, &o.Out)
 	}
 	return nil
 }
@@ -328,11 +328,11 @@ func (o *Op) Inputs(room *[1]colligo.Tensor) []colligo.Tensor {
 func (o *Op) Outputs(room *[1]colligo.Tensor) []colligo.Tensor {
 	switch {
 	case o.Out.Valid():
-		return one(room, o.Out)
+		return one(room, &o.Out)
 	case o.Rare().Outs != nil:
 		return o.rare.Outs
 	case o.Coll == plan.Broadcast || o.Coll == plan.Reduce || o.Coll == plan.Send:
-		return one(room, o.In)
+		return one(room, &o.In)
 	}
 	return nil
 }
@@ -346,7 +346,7 @@ func (o *Op) Results() []colligo.Tensor {
 	return append([]colligo.Tensor(nil), o.Outputs(&room)...)
 }
 
-func one(room *[1]colligo.Tensor, t colligo.Tensor) []colligo.Tensor {
-	room[0] = t
+func one(room *[1]colligo.Tensor, t *colligo.Tensor) []colligo.Tensor {
+	room[0] = *t
 	return room[:]
 }

@@ -31,7 +31,8 @@ type Log struct {
 	collectives, messages, calls uint64   // numbers as c10d gives them, each from 1
 	sends, recvs                 []string // names by peer, from any peer on
 	clock                        clock
-	in, out                      [1]colligo.Tensor // room for what is recorded
+	admitted                     flight.Op         // what the recorder is told of an operation
+	in, out                      [1]colligo.Tensor // room for its tensors
 	unit                         [1]colligo.Tensor // what c10d reduces in a barrier
 }
 
@@ -145,16 +146,16 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 		o.ID = -1
 		return
 	}
-	f := flight.Op{PG: l.group, Seq: l.collectives, P2PSeq: l.messages, OpID: l.calls, Name: l.name(o, t), P2P: p2p, Timeout: limit,
-		Created: o.Called, Started: o.AtOnce}
-	if t.P2P() {
-		f.Tag, f.Tagged = o.Tag, true
-	}
-	l.tensors(&f, o, t)
-	o.ID = int64(l.recorder.Add(&f, skip+1))
-	if l.in[0].Valid() || l.out[0].Valid() {
-		l.in[0], l.out[0] = colligo.Tensor{}, colligo.Tensor{}
-	}
+	// Field by field: a struct of this size that is assigned as a whole is made elsewhere first.
+	f := &l.admitted
+	f.PG, f.Seq, f.P2PSeq, f.OpID = l.group, l.collectives, l.messages, l.calls
+	f.Name, f.P2P, f.Timeout, f.Created, f.Started = l.name(o, t), p2p, limit, o.Called, o.AtOnce
+	f.Tag, f.Tagged = o.Tag, t.P2P()
+	l.tensors(f, o, t)
+	o.ID = int64(l.recorder.Add(f, skip+1))
+	f.In, f.Out = nil, nil
+	l.in[0] = colligo.Tensor{}
+	l.out[0] = colligo.Tensor{}
 }
 
 // Begin notes that an operation is on its way.
@@ -175,7 +176,7 @@ func (l *Log) End(o *op.Op, err error) {
 	since := o.Ended()
 	t := o.Type()
 	if l.recorder != nil {
-		l.conclude(o, o.Called.Add(since), err)
+		l.conclude(o, since, err)
 	}
 	l.count(t, o.Number, o.Bytes(), o.Took(), err)
 	if t.P2P() && err == nil {
@@ -203,12 +204,12 @@ func (l *Log) Conclude(e *Entry) {
 	}
 }
 
-// conclude notes the end of an operation in the recorder.
-func (l *Log) conclude(o *op.Op, now time.Time, err error) {
+// conclude notes the end of an operation in the recorder, so long after it was called.
+func (l *Log) conclude(o *op.Op, since time.Duration, err error) {
 	if id := flight.ID(o.ID); err != nil {
 		l.recorder.Retire(id)
 	} else {
-		l.recorder.End(l.group, id, collective(o), l.recorded(o.Took()), now)
+		l.recorder.EndAfter(l.group, id, collective(o), l.recorded(o.Took()), o.Called, since)
 	}
 }
 

@@ -139,15 +139,18 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	if o.Own {
 		return
 	}
-	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), run: runs.ran[q], runs: runs, coll: o.Coll, kind: o.Type(),
-		root: o.Root, peer: o.Peer, dtype: o.DType, reduce: o.Reduce, device: o.Device}
+	all := &d.queues[q]
+	all.entries = append(all.entries, entry{})
+	e := &all.entries[len(all.entries)-1] // field by field: a struct of this size that is assigned as a whole is made elsewhere first
+	e.id, e.number, e.bytes, e.run, e.runs = flight.ID(o.ID), o.Number, o.Bytes(), runs.ran[q], runs
+	e.coll, e.kind, e.dtype, e.reduce, e.device = o.Coll, o.Type(), o.DType, o.Reduce, o.Device
+	e.root, e.peer = o.Root, o.Peer
 	if o.P2P() {
 		e.root = o.Tag
 	}
 	if p != nil || d.held || d.log.Hooks.Any() {
 		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
 	}
-	d.queues[q].entries = append(d.queues[q].entries, e)
 	d.start()
 }
 
