@@ -47,7 +47,7 @@ var arrows = map[string][]string{
 	"examples/torch/torchrun":    {"", "pg"},
 	"examples/torch/weights":     {"", "cuda", "cuda/nccl", "examples/torch/weights/safetensors", "pg"},
 	"gloo":                       {"plan"},
-	"gpu":                        {"", "cuda", "cuda/peer", "pg"},
+	"gpu":                        {"", "cuda", "cuda/nccl", "cuda/peer", "pg", "plan"},
 	"internal/docs":              {},
 	"internal/engine":            {"", "plan"},
 	"internal/failures":          {},
