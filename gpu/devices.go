@@ -26,8 +26,8 @@ const (
 //
 // The driver is that of peer.With in the context, else the machine's. So are the other options of peer.With, and the library that
 // nccl.With names. Results of the engines are equal, but for the order in which floating point numbers are added up. Peer has every
-// reduction but a premultiplied sum, also those that NCCL lacks. The first call
-// on a list of devices makes a group of them then. A call that fails ends it, and the next one makes another. c10d: torch.cuda.nccl.
+// reduction but a premultiplied sum, also those that NCCL lacks. The first call on a list of devices makes a group of them then. A call
+// that fails ends it, and the next one makes another. c10d: torch.cuda.nccl.
 func NewDevices(ctx context.Context, engine string) (*nccl.Devices, error) {
 	driver, err := peer.DriverOf(ctx)
 	if err != nil {

@@ -70,10 +70,10 @@ func (d *devices) carried() (all map[string]uint64) {
 		if !shared {
 			continue
 		}
-		if all == nil {
-			all = map[string]uint64{}
-		}
 		for name, n := range s.Carried() {
+			if all == nil {
+				all = map[string]uint64{}
+			}
 			all[name] += n
 		}
 	}

@@ -3,6 +3,7 @@ package apart
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/colligo-go/colligo"
@@ -64,10 +65,12 @@ func (b *either) Run(ctx context.Context, c *backend.Call) (backend.Pending, err
 	return b.Give(ctx, c, b.carrier(c))
 }
 
-// Carried implements backend.Shared.
+// Carried implements backend.Shared. Collectives in two levels are counted apart from those that NCCL carries alone.
 func (b *either) Carried() map[string]uint64 {
 	n := b.Pair.Carried()
-	return map[string]uint64{backend.NCCL: n[byNCCL], "staged": n[byHost]}
+	all := map[string]uint64{backend.NCCL: n[byNCCL], "staged": n[byHost]}
+	maps.Copy(all, b.nccl.Carried())
+	return all
 }
 
 // registration is memory that no rank maps.
