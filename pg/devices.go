@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -75,6 +76,19 @@ func (d *devices) carried() (all map[string]uint64) {
 				all = map[string]uint64{}
 			}
 			all[name] += n
+		}
+	}
+	return all
+}
+
+// communicators describes those of the backends that have some.
+func (d *devices) communicators() map[string]map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]map[string]string{}
+	for _, b := range d.by {
+		if c, ok := b.(backend.Communicating); ok {
+			maps.Copy(all, c.Communicators())
 		}
 	}
 	return all

@@ -22,6 +22,7 @@ type Backend interface {
 	backend.Reader
 	backend.Stager
 	backend.Shared
+	backend.Communicating
 	// Has reports whether the library has a call's reduction. The answer is the same on all ranks that call the same.
 	Has(c *backend.Call) bool
 	// Version is the library's.

@@ -86,13 +86,15 @@ type ncclBackend struct {
 }
 
 var (
-	_ backend.Grouper     = (*ncclBackend)(nil)
-	_ backend.Tracker     = (*ncclBackend)(nil)
-	_ backend.Reader      = (*ncclBackend)(nil)
-	_ backend.Splitter    = (*ncclBackend)(nil)
-	_ backend.Stager      = (*ncclBackend)(nil)
-	_ backend.Shared      = (*ncclBackend)(nil)
-	_ streamorder.Carrier = (*ncclBackend)(nil)
+	_ backend.Grouper  = (*ncclBackend)(nil)
+	_ backend.Tracker  = (*ncclBackend)(nil)
+	_ backend.Reader   = (*ncclBackend)(nil)
+	_ backend.Splitter = (*ncclBackend)(nil)
+	_ backend.Stager   = (*ncclBackend)(nil)
+	_ backend.Shared   = (*ncclBackend)(nil)
+
+	_ backend.Communicating = (*ncclBackend)(nil)
+	_ streamorder.Carrier   = (*ncclBackend)(nil)
 )
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it.
@@ -223,12 +225,12 @@ func (b *ncclBackend) abort() error {
 		defer b.Unlock()
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.aborted {
+	before, all := b.aborted, b.comms()
+	b.aborted = true
+	b.mu.Unlock()
+	if before {
 		return nil
 	}
-	b.aborted = true
-	all := b.comms()
 	errs, dropped := make([]error, len(all)), sync.WaitGroup{}
 	for i, c := range all {
 		dropped.Go(func() { errs[i] = b.drop(c) })

@@ -37,6 +37,8 @@ var (
 	_ backend.Splitter = (*intraNode)(nil)
 	_ backend.Stager   = (*intraNode)(nil)
 	_ backend.Shared   = (*intraNode)(nil)
+
+	_ backend.Communicating = (*intraNode)(nil)
 )
 
 // withIntraNode returns the backend with its fast path if that is asked for and there is one. All ranks call it together.
@@ -90,6 +92,9 @@ func (x *intraNode) Run(ctx context.Context, c *backend.Call) (backend.Pending, 
 	}
 	return x.Give(ctx, c, x.carrier(c))
 }
+
+// Communicators implements backend.Communicating.
+func (x *intraNode) Communicators() map[string]map[string]string { return x.nccl.Communicators() }
 
 // Split implements backend.Splitter.
 func (x *intraNode) Split(ctx context.Context, h backend.Host, color, key int) (backend.Backend, error) {

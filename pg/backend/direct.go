@@ -28,6 +28,14 @@ func ForSteps(ctx context.Context) context.Context {
 // IsForSteps reports whether a context is one of ForSteps.
 func IsForSteps(ctx context.Context) bool { return ctx.Value(stepsKey{}) != nil }
 
+// Communicating is a Backend with communicators of a library, which dumps of the flight recorder describe.
+type Communicating interface {
+	Backend
+	// Communicators returns names and values for each communicator, by a name that no other communicator of the rank has. It may be called
+	// at any time, and waits for nothing. It returns none at moments at which it would have to.
+	Communicators() map[string]map[string]string
+}
+
 // Shared is a Backend that has calls carried by several others, or in several ways of its own.
 type Shared interface {
 	Backend

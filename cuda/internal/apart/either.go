@@ -41,6 +41,8 @@ var (
 	_ backend.Stager    = (*either)(nil)
 	_ backend.Registrar = (*either)(nil)
 	_ backend.Shared    = (*either)(nil)
+
+	_ backend.Communicating = (*either)(nil)
 )
 
 // carrier returns which backend carries a call.
@@ -50,6 +52,9 @@ func (b *either) carrier(c *backend.Call) int {
 	}
 	return byHost
 }
+
+// Communicators implements backend.Communicating.
+func (b *either) Communicators() map[string]map[string]string { return b.nccl.Communicators() }
 
 // Run implements backend.Backend.
 func (b *either) Run(ctx context.Context, c *backend.Call) (backend.Pending, error) {
