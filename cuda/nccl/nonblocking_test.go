@@ -34,7 +34,10 @@ func TestBusyCommunicator(t *testing.T) {
 			return Success
 		},
 		CommDestroy: of,
-		AllReduce:   func(cuda.Pointer, cuda.Pointer, int, DType, Op, CommHandle, cuda.Stream) Result { asked = 0; return InProgress },
+		AllReduce: func(cuda.Pointer, cuda.Pointer, int, DType, Op, CommHandle, cuda.Stream) Result {
+			asked = 0
+			return InProgress
+		},
 	})
 	require.NoError(t, err)
 	c, err := l.NewComm(new(UniqueID), 0, 2, Config{NonBlocking: true})
