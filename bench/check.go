@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // inOneProcess reports whether this process runs all ranks.
@@ -23,6 +24,14 @@ func (o *options) plans() string {
 		return ""
 	}
 	return cmp.Or(o.algo, nccl.PlansRing)
+}
+
+// levels returns the table by which NCCL's backend takes two levels: -algo for all, else none.
+func (o *options) levels() []nccl.Rule {
+	if o.algo != nccl.TwoLevel {
+		return nil
+	}
+	return []nccl.Rule{{Coll: plan.AllReduce, Algorithm: nccl.TwoLevel}}
 }
 
 // checkTransport refuses what does not go with plans over NCCL.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
@@ -28,6 +29,10 @@ func printChoices(w io.Writer, table []tuning.Rule) error {
 	}
 	b.WriteString("# tensors on GPUs that reach one another: the first line that fits, by the bytes of a rank's longest part\n")
 	for _, c := range peer.DefaultRules() {
+		fmt.Fprintln(&b, c)
+	}
+	b.WriteString("# tensors on GPUs of several hosts that have as many each, where NCCL carries the rest: by the bytes of the whole tensor\n")
+	for _, c := range nccl.DefaultRules() {
 		fmt.Fprintln(&b, c)
 	}
 	_, err := io.WriteString(w, b.String())

@@ -30,7 +30,7 @@ func (o *options) withNCCL(ctx context.Context, p process) (context.Context, err
 	if err != nil {
 		return ctx, err
 	}
-	return nccl.With(ctx, nccl.Options{Driver: o.machine.driver, Library: l, Timeout: o.timeout, Plans: o.plans()}), nil
+	return nccl.With(ctx, nccl.Options{Driver: o.machine.driver, Library: l, Timeout: o.timeout, Plans: o.plans(), Rules: o.levels()}), nil
 }
 
 // openEnvironment takes memory for the largest size. On a GPU the context it returns goes with all operations. All ranks of

@@ -142,6 +142,15 @@ func TestSimulatedTuning(t *testing.T) {
 		`Algorithm: \w+, Blocks: \d+, Threads: \d+(, Tile: \d+ << 10)?},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+}\n$`, o.stdout)
 }
 
+// TestSimulatedLevels asks for two levels on one host, which has one.
+func TestSimulatedLevels(t *testing.T) {
+	o := onSim(t, 4, "all_reduce", "-ranks", "4", "-threads", "-backend", "nccl", "-algo", nccl.TwoLevel, "-json", "-n", "2", "-w", "1", "-b", "8Ki", "-e", "8Ki")
+	require.Zero(t, o.code, o.stderr)
+	r := recordOf(t, o.stdout)
+	require.Zero(t, *r.Wrong)
+	require.Equal(t, nccl.Name, r.Algo)
+}
+
 func TestSimulatedMisuse(t *testing.T) {
 	for _, c := range []struct {
 		says string
@@ -155,6 +164,7 @@ func TestSimulatedMisuse(t *testing.T) {
 		{"these are 3 ranks and 2 GPUs", []string{"all_reduce", "-compare", "nccl", "-ranks", "3"}},
 		{"-nccl x: only -compare", []string{"all_reduce", "-nccl", "x"}},
 		{"-graph -1", []string{"all_reduce", "-graph", "-1"}},
+		{"-algo two_level: there are all_reduce: ll", []string{"all_reduce", "-algo", "two_level"}},
 		{"-algo halving: there are all_reduce: ll", []string{"all_reduce", "-algo", "halving"}},
 		{"-register: only memory of GPUs", []string{"all_reduce", "-register", "-device", "cpu"}},
 		{"-tune and -compare", []string{"all_reduce", "-tune", "-compare", "nccl"}},

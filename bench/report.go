@@ -141,6 +141,8 @@ func (r *report) algorithm(x row) string {
 		return "pair"
 	case r.options.transport == nccl.Name && nccl.Plans(r.options.plans(), x.coll):
 		return r.options.plans()
+	case r.options.levels() != nil && x.coll == plan.AllReduce && r.group.Metrics().Carried[nccl.TwoLevel] > 0:
+		return nccl.TwoLevel
 	case r.options.device == onCUDA && r.options.onNCCL() && x.coll != barrier:
 		return nccl.Name // which picks among its own algorithms
 	case r.options.device == onCUDA && x.coll != barrier:

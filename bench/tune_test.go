@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/peer"
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
@@ -132,6 +134,12 @@ func TestChoices(t *testing.T) {
 	require.Contains(t, o.stdout, "\nall_reduce else: ring, of direct ")
 	for _, l := range peer.DefaultRules() {
 		require.Contains(t, o.stdout, "\n"+l.String()+"\n")
+	}
+	_, hosts, found := strings.Cut(o.stdout, "# tensors on GPUs of several hosts that have as many each")
+	require.True(t, found)
+	require.NotEmpty(t, nccl.DefaultRules())
+	for _, l := range nccl.DefaultRules() {
+		require.Contains(t, hosts, "\n"+l.String()+"\n")
 	}
 }
 

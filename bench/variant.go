@@ -46,7 +46,7 @@ func (o *options) variants() ([]*variant, error) {
 		return o.candidatesOnGPU()
 	case o.tune:
 		return o.candidatesOnCPU()
-	case o.algo == "" || o.transport == nccl.Name:
+	case o.algo == "" || o.transport == nccl.Name || o.backend == nccl.Name && o.algo == nccl.TwoLevel:
 		return []*variant{{rules: peer.DefaultRules()}}, nil
 	case o.device == onCUDA:
 		all, err := o.oneAlgorithm(peer.DefaultRules())

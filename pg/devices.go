@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -70,11 +71,24 @@ func (d *devices) carried() (all map[string]uint64) {
 		if !shared {
 			continue
 		}
-		if all == nil {
-			all = map[string]uint64{}
-		}
 		for name, n := range s.Carried() {
+			if all == nil {
+				all = map[string]uint64{}
+			}
 			all[name] += n
+		}
+	}
+	return all
+}
+
+// communicators describes those of the backends that have some.
+func (d *devices) communicators() map[string]map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[string]map[string]string{}
+	for _, b := range d.by {
+		if c, ok := b.(backend.Communicating); ok {
+			maps.Copy(all, c.Communicators())
 		}
 	}
 	return all

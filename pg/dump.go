@@ -17,9 +17,13 @@ import (
 type dumper struct {
 	recorder *flight.Recorder                 // of all groups, nil if off
 	failures func() map[string]flight.Failure // of the groups that have failed
+	comms    func() map[string]map[string]string
 	once     sync.Once
 	turn     chan struct{} // has room for one: whoever writes
 }
+
+// fill adds to a dump what groups know beside their operations.
+func (d *dumper) fill(to *flight.Dump) { to.Failures, to.Comms = d.failures(), d.comms() }
 
 func (d *dumper) turns() chan struct{} {
 	d.once.Do(func() { d.turn = make(chan struct{}, 1) })
@@ -92,7 +96,7 @@ func (h *failureHandler) dumpFile(ctx context.Context, stacks bool) (string, err
 	go func() {
 		defer func() { <-turn }()
 		d := recorder.Dump(flight.DumpOptions{Entries: true, Frames: stacks, OnlyActive: h.config.Recorder.DumpOnlyActive == On})
-		d.Failures = h.dumper.failures()
+		h.dumper.fill(d)
 		_, err := d.WriteFile(prefix, h.globalRank())
 		done <- err
 	}()

@@ -47,6 +47,32 @@ func TestDup(t *testing.T) {
 	})
 }
 
+// TestPart has ranks sum among some of them, as the backend of a host's devices does.
+func TestPart(t *testing.T) {
+	pgtest.Run(t, 5, func(t *testing.T, g *pg.Group) {
+		ctx := t.Context()
+		odd, err := g.NewGroup(ctx, []int{4, 1, 2, 3, 0}) // of other numbers
+		require.NoError(t, err)
+		for range 2 {
+			ranks := [][]int{{0, 2, 3}, {4, 1}}[map[bool]int{true: 1}[odd.Rank()%3 == 1]]
+			part, err := pg.PartForTest(ctx, odd, ranks, time.Minute)
+			require.NoError(t, err)
+			require.Equal(t, len(ranks), part.Size())
+			x, want := []float32{float32(odd.Rank())}, float32(0)
+			for i, r := range ranks {
+				want += float32(r)
+				require.Equal(t, r == odd.Rank(), i == part.Rank())
+			}
+			require.NoError(t, part.AllReduce(ctx, colligo.Of(x), colligo.Sum))
+			require.Equal(t, []float32{want}, x)
+			require.NoError(t, part.Close())
+		}
+		_, err = pg.PartForTest(ctx, odd, []int{odd.Rank() ^ 1}, time.Minute)
+		require.ErrorIs(t, err, pg.ErrNotMember)
+		require.NoError(t, odd.Barrier(ctx))
+	})
+}
+
 // TestDupFails ends a group aside: the other goes on, and closes in any order.
 func TestDupFails(t *testing.T) {
 	pgtest.Run(t, 2, func(t *testing.T, g *pg.Group) {

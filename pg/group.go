@@ -186,6 +186,7 @@ type sharedJob struct {
 func newJob(met *bootstrap.Job, recorder *flight.Recorder) *sharedJob {
 	j := &sharedJob{Job: met}
 	j.dumper.recorder, j.dumper.failures = recorder, func() map[string]flight.Failure { return failures(j.open.list()) }
+	j.dumper.comms = func() map[string]map[string]string { return communicators(j.open.list()) }
 	recorder.BeforeDump(j.open.refresh)
 	return j
 }
@@ -245,6 +246,19 @@ func lostPeers(err error) []int {
 		return nil
 	}
 	return suspectsOf(err)
+}
+
+// communicators describes those of all groups, for a dump; nil if there are none.
+func communicators(groups []*Group) (all map[string]map[string]string) {
+	for _, g := range groups {
+		for name, values := range g.devices.communicators() {
+			if all == nil {
+				all = map[string]map[string]string{}
+			}
+			all[name] = values
+		}
+	}
+	return all
 }
 
 // failures are the errors of the groups that have failed, for a dump.

@@ -18,12 +18,12 @@ func (g *Group) Recorder() *flight.Recorder {
 }
 
 // Dump returns what the flight recorder remembers of all groups of this group's Init, and why failed groups have failed. It
-// waits for nothing and works at any time, also on a failed group. DumpFile writes the same to a file.
+// describes the communicators of NCCL, too. It waits for nothing and works at any time, also on a failed group. DumpFile writes the same to a file.
 // c10d: _dump_nccl_trace.
 func (g *Group) Dump(o flight.DumpOptions) *flight.Dump {
 	d := g.Recorder().Dump(o)
 	if g != nil && g.handler.dumper != nil {
-		d.Failures = g.handler.dumper.failures()
+		g.handler.dumper.fill(d)
 	}
 	return d
 }

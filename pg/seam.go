@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
+	"github.com/colligo-go/colligo/pg/internal/bootstrap"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/store"
@@ -139,7 +140,12 @@ func opOf(o *op.Op, c *backend.Call) (*op.Op, error) {
 
 // Dup implements backend.Host.
 func (s *seam) Dup(ctx context.Context, limit time.Duration) (backend.Dup, error) {
-	n, err := s.g.dup(ctx, limit)
+	return s.Part(ctx, bootstrap.AllRanks(s.g.size), limit)
+}
+
+// Part implements backend.Host.
+func (s *seam) Part(ctx context.Context, ranks []int, limit time.Duration) (backend.Dup, error) {
+	n, err := s.g.dup(ctx, ranks, limit)
 	if err != nil {
 		return nil, err
 	}

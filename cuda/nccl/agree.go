@@ -21,6 +21,8 @@ type Backend interface {
 	backend.Tracker
 	backend.Reader
 	backend.Stager
+	backend.Shared
+	backend.Communicating
 	// Has reports whether the library has a call's reduction. The answer is the same on all ranks that call the same.
 	Has(c *backend.Call) bool
 	// Version is the library's.
@@ -75,7 +77,7 @@ func (a *agreement) meet() (why string, err error) {
 			a.id = *id
 		}
 	}
-	all, err := a.gather(append(binary.LittleEndian.AppendUint32(nil, uint32(version)), a.id[:]...))
+	all, err := gather(a.ctx, a.group, append(binary.LittleEndian.AppendUint32(nil, uint32(version)), a.id[:]...))
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +114,7 @@ func (a *agreement) form() (c *Comm, why string, err error) {
 		a.tell(refusal)
 		made = 0
 	}
-	all, err := a.gather([]byte{made})
+	all, err := gather(a.ctx, a.group, []byte{made})
 	for q, ok := range all {
 		if ok[0] == 0 {
 			why = fmt.Sprintf("NCCL refuses rank %d", q)
@@ -137,9 +139,9 @@ func (a *agreement) tell(err error) {
 }
 
 // gather returns the bytes of each rank, of which all have as many.
-func (a *agreement) gather(own []byte) ([][]byte, error) {
-	all := make([]byte, len(own)*a.group.Size())
-	if err := backend.AllGather(a.ctx, a.group, colligo.Of(all), colligo.Of(own)); err != nil {
+func gather(ctx context.Context, g backend.Host, own []byte) ([][]byte, error) {
+	all := make([]byte, len(own)*g.Size())
+	if err := backend.AllGather(ctx, g, colligo.Of(all), colligo.Of(own)); err != nil {
 		return nil, fmt.Errorf("before NCCL: %w", err)
 	}
 	return slices.Collect(slices.Chunk(all, len(own))), nil

@@ -21,9 +21,9 @@ func init() { backend.Register(colligo.CUDA, Name, open) }
 
 // Options say how a group's backend is made. The zero value is the default.
 type Options struct {
-	// Config is that of the communicators, the same on all ranks. With Config.NonBlocking the library begins a thread for each launch,
-	// and a call costs some 100 µs in the place of 12. A communicator that has not formed after the group's ConnectTimeout is given up
-	// either way. A call from which the library does not return ends with the group.
+	// Config is that of the communicators, the same on all ranks. With Config.NonBlocking the library begins a thread for each launch, so
+	// that calls cost more. A communicator that has not formed after the group's ConnectTimeout is given up either way. A call from
+	// which the library does not return ends with the group.
 	Config Config
 	// IntraNode has sums of at most 10 MiB carried by this library's own backend "peer", where all ranks reach each other's memory. The
 	// program imports that backend, and peer.With gives it options. Group.Metrics counts what each backend carries. With ranks of PyTorch
@@ -41,6 +41,11 @@ type Options struct {
 	// of the CPU's. Lists of tensors, blocks, and collectives that the planners lack stay NCCL's own. The same on all ranks; empty is
 	// NCCL's own for all.
 	Plans string
+	// Rules has all-reduces of ranks on several hosts go in two levels: by this library's own backend "peer" within the hosts, by NCCL
+	// between them. The program imports that backend. All hosts must have as many ranks, which reach each other's memory there. Where they
+	// cannot, rank 0 says so once. NCCL_HOSTID counts as for NCCL. Nil is NCCL's own algorithms for all, but DefaultRules where NCCL stands
+	// in for "peer". With ranks of PyTorch it means nothing. The same on all ranks.
+	Rules []Rule
 }
 
 type optionsKey struct{}
@@ -71,7 +76,10 @@ type ncclBackend struct {
 	scratch  scratch
 	kernels  planKernels
 
-	inside  inside
+	inside inside
+
+	levels *levels // nil if there are none; from the opening on
+
 	mu      sync.Mutex
 	main    *Comm
 	pairs   map[int]*Comm // by peer, of sends and receives outside a block
@@ -79,12 +87,15 @@ type ncclBackend struct {
 }
 
 var (
-	_ backend.Grouper     = (*ncclBackend)(nil)
-	_ backend.Tracker     = (*ncclBackend)(nil)
-	_ backend.Reader      = (*ncclBackend)(nil)
-	_ backend.Splitter    = (*ncclBackend)(nil)
-	_ backend.Stager      = (*ncclBackend)(nil)
-	_ streamorder.Carrier = (*ncclBackend)(nil)
+	_ backend.Grouper  = (*ncclBackend)(nil)
+	_ backend.Tracker  = (*ncclBackend)(nil)
+	_ backend.Reader   = (*ncclBackend)(nil)
+	_ backend.Splitter = (*ncclBackend)(nil)
+	_ backend.Stager   = (*ncclBackend)(nil)
+	_ backend.Shared   = (*ncclBackend)(nil)
+
+	_ backend.Communicating = (*ncclBackend)(nil)
+	_ streamorder.Carrier   = (*ncclBackend)(nil)
 )
 
 // open makes the backend of a group. A rank that fails here fails the group, for its peers wait for it.
@@ -115,7 +126,7 @@ func (b *ncclBackend) start(ctx context.Context, d colligo.Device, first func(co
 }
 
 func (b *ncclBackend) open(ctx context.Context, d colligo.Device, first func(context.Context) (*Comm, error)) (err error) {
-	if err := b.options.checkPlans(); err != nil {
+	if err := errors.Join(b.options.checkPlans(), checkRules(b.options.Rules)); err != nil {
 		return err
 	}
 	driver := b.options.Driver
@@ -158,6 +169,9 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 			return err
 		}
 	}
+	if err := b.openLevels(ctx); err != nil {
+		return err
+	}
 	b.group.Log().Info("NCCL carries the group's operations on a device", "group", b.group.Name(), "rank", b.rank, "device", b.device.Place(),
 		"version", b.library.Version(), "path", b.library.Path)
 	b.Watch(b.limit(), b.look, b.group.Fail)
@@ -191,10 +205,20 @@ func (b *ncclBackend) look(t cuda.Thread) error {
 
 // Abort ends what is pending because the group has failed. After a peaceful end Close lets pending operations end first.
 func (b *ncclBackend) Abort(cause error) {
-	if b.Order == nil || !b.Failure.Set(cause) || !b.opened || b.Failure.Peaceful() {
+	if b.Order == nil || !b.Failure.Set(cause) || !b.opened {
+		return
+	}
+	l := b.levels
+	if b.Failure.Peaceful() {
+		if l != nil {
+			l.local.Abort(cause)
+		}
 		return
 	}
 	b.Failure.Raise()
+	if l != nil {
+		b.Go(func() { l.group.partOf.Fail(cause) }) // a call may wait in that group
+	}
 	b.Go(func() { _ = b.abort() }) // the group's first error is the cause of what fails here
 }
 
@@ -206,18 +230,21 @@ func (b *ncclBackend) abort() error {
 		defer b.Unlock()
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.aborted {
+	before, all := b.aborted, b.comms()
+	b.aborted = true
+	b.mu.Unlock()
+	if before {
 		return nil
 	}
-	b.aborted = true
-	return streamorder.OnDevice(b.device, func(cuda.Thread) error {
-		var errs []error
-		for _, c := range b.comms() {
-			errs = append(errs, b.drop(c))
-		}
-		return errors.Join(errs...)
-	})
+	errs, dropped := make([]error, len(all)), sync.WaitGroup{}
+	for i, c := range all {
+		dropped.Go(func() { errs[i] = b.drop(c) })
+	}
+	if b.levels != nil {
+		b.levels.abort(b.Failure.Err(), &dropped)
+	}
+	dropped.Wait()
+	return errors.Join(errs...)
 }
 
 // longestAbort bounds how long a rank waits for the library to abort or destroy a communicator.
@@ -252,14 +279,22 @@ func (b *ncclBackend) Close() error {
 	end := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
 		if !b.Failure.Peaceful() || b.opened && !b.QuietWithin(t, streamorder.Farewell) {
 			b.Failure.Raise()
-			return errors.Join(b.abort(), b.Drain(t))
+			return errors.Join(b.abort(), b.closeLevels(), b.Drain(t))
 		}
-		return errors.Join(b.Drain(t), b.leave())
+		return errors.Join(b.Drain(t), b.closeLevels(), b.leave())
 	})
 	free := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
 		return errors.Join(b.kernels.free(t), b.scratch.free(t), b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
 	})
 	return streamorder.Brief(errors.Join(end, free, b.device.Close()))
+}
+
+// closeLevels ends and gives back what the ranks of the host share.
+func (b *ncclBackend) closeLevels() error {
+	if b.levels == nil {
+		return nil
+	}
+	return b.levels.close()
 }
 
 // leave gives back the communicators, on which nothing is pending.

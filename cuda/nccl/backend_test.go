@@ -61,7 +61,7 @@ func life(ctx context.Context, g *pg.Group, d *cuda.Driver, s *ncclsim.Sim, i in
 	if o.Library, err = s.Library(); err != nil {
 		return err
 	}
-	r := &rank{Group: g}
+	r := &rank{Group: g, sim: s}
 	if r.device, err = d.Device(i); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -25,6 +24,7 @@ type Comm struct {
 	groups      int // that are open
 
 	asking sync.Mutex // held while the library is asked for errors
+	async  Result     // the last answer; of the communicator, so that a question allocates nothing
 	gone   bool
 }
 
@@ -174,14 +174,13 @@ func (c *Comm) poll() (busy bool, err error) {
 	if c.gone {
 		return false, errAborted
 	}
-	var async Result
-	if err := c.library.check("ncclCommGetAsyncError", c.library.table.CommGetAsyncError(c.handle, &async), c.handle); err != nil {
+	if err := c.library.check("ncclCommGetAsyncError", c.library.table.CommGetAsyncError(c.handle, &c.async), c.handle); err != nil {
 		return false, err
 	}
-	if async == InProgress {
+	if c.async == InProgress {
 		return true, nil
 	}
-	return false, c.library.check(background, async, c.handle)
+	return false, c.library.check(background, c.async, c.handle)
 }
 
 var errAborted = errors.New("nccl: the communicator was aborted")
@@ -197,35 +196,55 @@ func (c *Comm) settle(ctx context.Context, failed func() error) error {
 	if !c.nonBlocking {
 		return nil
 	}
-	pause := 10 * time.Microsecond
-	for polls := 0; ; polls++ {
-		busy, err := c.poll()
-		switch {
-		case err != nil:
+	through, err := c.quickly()
+	for pause := 10 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		if through || err != nil {
 			return err
-		case !busy && c.size == 0: // the call that made it could not know yet
-			return c.learn()
-		case !busy:
-			return nil
-		}
-		if polls < quickPolls { // a launch takes less time than a sleep
-			runtime.Gosched()
-			continue
 		}
 		if err := failed(); err != nil {
 			return fmt.Errorf("nccl: the communicator is in progress: %w", err)
 		}
-		pause = min(2*pause, time.Millisecond)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("nccl: the communicator is in progress: %w", context.Cause(ctx))
 		case <-time.After(pause):
 		}
+		through, err = c.through()
 	}
 }
 
-// quickPolls is how often a communicator is asked before the first sleep.
-const quickPolls = 64
+// A communicator is asked for quickWait before the first sleep, which takes as long. Between the questions no other goroutine gets its turn.
+// The caller is locked to its thread, which the system would have to put to sleep and wake again for each of them.
+const quickWait = 100 * time.Microsecond
+
+// quickly asks a communicator for some time. It reports whether the calls are through.
+func (c *Comm) quickly() (through bool, err error) {
+	var begin time.Time
+	for polls := 1; ; polls++ {
+		if through, err := c.through(); through || err != nil {
+			return through, err
+		}
+		switch {
+		case polls%16 != 0: // a question costs no more than the clock
+		case begin.IsZero():
+			begin = time.Now()
+		case time.Since(begin) > quickWait:
+			return false, nil
+		}
+	}
+}
+
+// through asks a communicator once.
+func (c *Comm) through() (bool, error) {
+	busy, err := c.poll()
+	if busy || err != nil {
+		return false, err
+	}
+	if c.size == 0 { // the call that made it could not know yet
+		return true, c.learn()
+	}
+	return true, nil
+}
 
 // nonBlockingLimit is c10d's.
 const nonBlockingLimit = 30 * time.Minute
@@ -239,9 +258,13 @@ func (c *Comm) enqueued(function string, r Result) error {
 	if c.groups > 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(c.Limit, nonBlockingLimit))
-	defer cancel()
-	if err := c.Settle(ctx); err != nil {
+	through, err := c.quickly()
+	if !through && err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(c.Limit, nonBlockingLimit))
+		defer cancel()
+		err = c.Settle(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", function, err)
 	}
 	return nil

@@ -321,6 +321,11 @@ func (b *ncclBackend) asyncError() error {
 			return blame(b.others(), err)
 		}
 	}
+	if b.levels != nil {
+		if err := b.levels.rail.AsyncError(); err != nil {
+			return blame(b.others(), err)
+		}
+	}
 	for peer, c := range b.pairs {
 		if err := c.AsyncError(); err != nil {
 			return blame(fmt.Sprintf("rank %d", peer), err)
@@ -383,6 +388,9 @@ const mostNamed = 16
 func (b *ncclBackend) comms() (all []*Comm) {
 	if b.main != nil {
 		all = append(all, b.main)
+	}
+	if b.levels != nil {
+		all = append(all, b.levels.rail)
 	}
 	for _, c := range b.pairs {
 		all = append(all, c)

@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"fmt"
 	"math"
 	"unsafe"
 )
@@ -74,28 +75,7 @@ type RawConfig struct {
 // Blocks reports whether calls return when they are through only.
 func (r *RawConfig) Blocks() bool { return r == nil || r.blocking != 0 }
 
-// Config returns the fields that are set.
-func (r *RawConfig) Config() Config {
-	set := func(v int32) int {
-		if v == undefined {
-			return 0
-		}
-		return int(v)
-	}
-	c := Config{NonBlocking: r.blocking == 0, CGAClusterSize: set(r.cga), MinCTAs: set(r.minCTAs), MaxCTAs: set(r.maxCTAs),
-		NetName: stringAt(r.netName), SplitShare: set(r.splitShare) == 1, TrafficClass: set(r.trafficClass), CommName: stringAt(r.commName),
-		CollnetEnable: set(r.collnet) == 1, ShrinkShare: set(r.shrink) == 1, CTAPolicy: set(r.policy), NVLSCTAs: set(r.nvlsCTA),
-		ChannelsPerNetPeer: set(r.perNetPeer), NVLinkCentricSched: set(r.nvlinkCentric) == 1, RMAContexts: set(r.rmaContexts),
-		MaxP2PPeers: set(r.maxPeers)}
-	if r.graphUsage != undefined {
-		c.GraphUsage = GraphUsage(r.graphUsage + 1)
-	}
-	if r.graphOrdering != undefined {
-		c.GraphStreamOrdering = Switch(2*r.graphOrdering - 1)
-	}
-	return c
-}
-
+// configMagic and configSince are of every configuration. The others are marks of fields.
 const (
 	configMagic = 0xcafebeef
 	undefined   = math.MinInt32
@@ -103,98 +83,134 @@ const (
 	newest      = 23000 // the version whose layout RawConfig has
 )
 
-// layouts are the ends of ncclConfig_t in RawConfig, by the version that is the first to have more.
-var layouts = []struct {
-	before int
-	size   uintptr
-}{
-	{21700, unsafe.Offsetof(RawConfig{}.cga)},
-	{21800, unsafe.Offsetof(RawConfig{}.splitShare)},
-	{22600, unsafe.Offsetof(RawConfig{}.trafficClass)},
-	{22700, unsafe.Offsetof(RawConfig{}.commName)},
-	{22800, unsafe.Offsetof(RawConfig{}.perNetPeer)},
-	{22900, unsafe.Offsetof(RawConfig{}.graphUsage)},
-	{23000, unsafe.Offsetof(RawConfig{}.maxPeers)},
+// Numbers of the library for values of a Config, by the value. The zero value leaves a field undefined.
+var (
+	graphNumbers  = map[int]int32{int(GraphsNone): 0, int(GraphsOne): 1, int(GraphsMixed): 2}
+	switchNumbers = map[int]int32{int(On): 1, int(Off): 0}
+)
+
+// each visits all fields that a version is the first to have, beside those of a Config that mean the same. It is the one list of them.
+func (c *Config) each(r *RawConfig, v visitor) {
+	v.number("cgaClusterSize", &r.cga, &c.CGAClusterSize, 21700)
+	v.number("minCTAs", &r.minCTAs, &c.MinCTAs, 21700)
+	v.number("maxCTAs", &r.maxCTAs, &c.MaxCTAs, 21700)
+	v.text("netName", &r.netName, &c.NetName, 21700)
+	v.flag("splitShare", &r.splitShare, &c.SplitShare, 21800)
+	v.number("trafficClass", &r.trafficClass, &c.TrafficClass, 22600)
+	v.text("commName", &r.commName, &c.CommName, 22700)
+	v.flag("collnetEnable", &r.collnet, &c.CollnetEnable, 22700)
+	v.number("CTAPolicy", &r.policy, &c.CTAPolicy, 22700)
+	v.flag("shrinkShare", &r.shrink, &c.ShrinkShare, 22700)
+	v.number("nvlsCTAs", &r.nvlsCTA, &c.NVLSCTAs, 22700)
+	v.number("nChannelsPerNetPeer", &r.perNetPeer, &c.ChannelsPerNetPeer, 22800)
+	v.flag("nvlinkCentricSched", &r.nvlinkCentric, &c.NVLinkCentricSched, 22800)
+	v.choice("graphUsageMode", &r.graphUsage, (*int)(&c.GraphUsage), graphNumbers, 22900)
+	v.number("numRmaCtx", &r.rmaContexts, &c.RMAContexts, 22900)
+	v.number("maxP2pPeers", &r.maxPeers, &c.MaxP2PPeers, 23000)
+	v.choice("graphStreamOrdering", &r.graphOrdering, (*int)(&c.GraphStreamOrdering), switchNumbers, 23000)
+}
+
+// visitor does something with each field of a RawConfig and the field of a Config that means the same.
+type visitor interface {
+	number(name string, raw *int32, v *int, since int)
+	choice(name string, raw *int32, v *int, numbers map[int]int32, since int)
+	flag(name string, raw *int32, v *bool, since int)
+	text(name string, raw **byte, v *string, since int)
 }
 
 // raw returns a configuration as the library takes it, and refuses fields that it does not know. The strings are kept alive
 // by the result.
 func (c *Config) raw(l *Library) (*RawConfig, error) {
-	r := &RawConfig{size: l.configSize(), magic: configMagic, version: uint32(min(l.version, newest)), blocking: 1}
-	f := fields{library: l}
+	r := &RawConfig{magic: configMagic, version: uint32(min(l.version, newest)), blocking: 1}
+	f := writer{library: l, raw: r, size: unsafe.Sizeof(*r)}
 	if f.need("blocking", c.NonBlocking, configSince) {
 		r.blocking = 0
 	}
-	f.number("cgaClusterSize", &r.cga, c.CGAClusterSize, 21700)
-	f.number("minCTAs", &r.minCTAs, c.MinCTAs, 21700)
-	f.number("maxCTAs", &r.maxCTAs, c.MaxCTAs, 21700)
-	f.text("netName", &r.netName, c.NetName, 21700)
-	f.flag("splitShare", &r.splitShare, c.SplitShare, 21800)
-	f.number("trafficClass", &r.trafficClass, c.TrafficClass, 22600)
-	f.text("commName", &r.commName, c.CommName, 22700)
-	f.flag("collnetEnable", &r.collnet, c.CollnetEnable, 22700)
-	f.number("CTAPolicy", &r.policy, c.CTAPolicy, 22700)
-	f.flag("shrinkShare", &r.shrink, c.ShrinkShare, 22700)
-	f.number("nvlsCTAs", &r.nvlsCTA, c.NVLSCTAs, 22700)
-	f.number("nChannelsPerNetPeer", &r.perNetPeer, c.ChannelsPerNetPeer, 22800)
-	f.flag("nvlinkCentricSched", &r.nvlinkCentric, c.NVLinkCentricSched, 22800)
-	f.number("graphUsageMode", &r.graphUsage, int(c.GraphUsage), 22900)
-	if c.GraphUsage != 0 {
-		r.graphUsage-- // the library's numbers begin at 0
-	}
-	f.number("numRmaCtx", &r.rmaContexts, c.RMAContexts, 22900)
-	f.number("maxP2pPeers", &r.maxPeers, c.MaxP2PPeers, 23000)
-	f.number("graphStreamOrdering", &r.graphOrdering, int(c.GraphStreamOrdering), 23000)
-	if c.GraphStreamOrdering == Off {
-		r.graphOrdering = 0
-	}
+	c.each(r, &f)
+	r.size = f.size
 	return r, f.err
 }
 
-// fields sets fields of a RawConfig, and keeps the error of the first one that the library is too old for.
-type fields struct {
+// Config returns the fields that are set.
+func (r *RawConfig) Config() Config {
+	c := Config{NonBlocking: r.blocking == 0}
+	c.each(r, reader{})
+	return c
+}
+
+// writer sets the fields of a RawConfig. It keeps the error of the first one that the library is too old for. The size becomes that of
+// the configuration that the library knows, which ends before the first field of a later version.
+type writer struct {
 	library *Library
+	raw     *RawConfig
+	size    uintptr
 	err     error
 }
 
 // need reports whether a field is set. It is an error if the library has it from a later version on only.
-func (f *fields) need(name string, set bool, version int) bool {
+func (f *writer) need(name string, set bool, since int) bool {
 	l := f.library
-	if set && l.version < version && f.err == nil {
-		f.err = &TooOldError{Function: "ncclConfig_t." + name, Needs: version, Version: l.Version(), Path: l.Path}
+	if set && l.version < since && f.err == nil {
+		f.err = &TooOldError{Function: "ncclConfig_t." + name, Needs: since, Version: l.Version(), Path: l.Path}
 	}
 	return set
 }
 
-func (f *fields) number(name string, to *int32, v, version int) {
-	*to = undefined
-	if f.need(name, v != 0, version) {
-		*to = int32(v)
+// knows has the configuration end before a field that the library does not have.
+func (f *writer) knows(field unsafe.Pointer, since int) {
+	if f.library.version < since {
+		f.size = min(f.size, uintptr(field)-uintptr(unsafe.Pointer(f.raw)))
 	}
 }
 
-func (f *fields) flag(name string, to *int32, v bool, version int) {
-	*to = undefined
-	if f.need(name, v, version) {
-		*to = 1
+func (f *writer) number(name string, raw *int32, v *int, since int) {
+	f.set(name, raw, *v != 0, int32(*v), since)
+}
+
+func (f *writer) choice(name string, raw *int32, v *int, numbers map[int]int32, since int) {
+	to, ok := numbers[*v]
+	if *v != 0 && !ok && f.err == nil {
+		f.err = fmt.Errorf("nccl: ncclConfig_t.%s has no value %d", name, *v)
+	}
+	f.set(name, raw, *v != 0, to, since)
+}
+
+func (f *writer) flag(name string, raw *int32, v *bool, since int) { f.set(name, raw, *v, 1, since) }
+
+func (f *writer) set(name string, raw *int32, set bool, to int32, since int) {
+	f.knows(unsafe.Pointer(raw), since)
+	if *raw = undefined; f.need(name, set, since) {
+		*raw = to
 	}
 }
 
-func (f *fields) text(name string, to **byte, v string, version int) {
-	if f.need(name, v != "", version) {
-		*to = cString(v)
+func (f *writer) text(name string, raw **byte, v *string, since int) {
+	f.knows(unsafe.Pointer(raw), since)
+	if f.need(name, *v != "", since) {
+		*raw = cString(*v)
 	}
 }
 
-// configSize returns how many bytes of RawConfig the library knows.
-func (l *Library) configSize() uintptr {
-	for _, x := range layouts {
-		if l.version < x.before {
-			return x.size
+// reader sets the fields of a Config.
+type reader struct{}
+
+func (reader) number(_ string, raw *int32, v *int, _ int) {
+	if *raw != undefined {
+		*v = int(*raw)
+	}
+}
+
+func (reader) choice(_ string, raw *int32, v *int, numbers map[int]int32, _ int) {
+	for value, n := range numbers {
+		if n == *raw {
+			*v = value
 		}
 	}
-	return unsafe.Sizeof(RawConfig{})
 }
+
+func (reader) flag(_ string, raw *int32, v *bool, _ int) { *v = *raw == 1 }
+
+func (reader) text(_ string, raw **byte, v *string, _ int) { *v = stringAt(*raw) }
 
 // cString returns a string with a zero byte at its end.
 func cString(s string) *byte {

@@ -3,103 +3,167 @@ package nccl
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/plan"
 )
 
-// Devices carries out collectives among GPUs of this process: each call has one tensor for each device, and no group. The first call on
-// a list of devices makes its communicators, which later calls on the same list have again. Calls may come from any goroutine; they
-// enqueue and return. An error of the library leaves a list's communicators as they are. c10d: torch.cuda.nccl.
+// Devices carries out collectives among GPUs of this process: each call has one tensor for each device, and no group. Calls may come from
+// any goroutine; they enqueue and return. A ListEngine does the work: NewDevices has NCCL's, and gpu.NewDevices may have this library's
+// own. Arguments are checked alike with all of them. c10d: torch.cuda.nccl.
 type Devices struct {
-	driver  *cuda.Driver
-	library *Library
+	driver *cuda.Driver
+	engine ListEngine
 
 	mu      sync.Mutex
 	devices map[int]*cuda.Device
-	comms   map[string][]*Comm // by the list of their devices
 }
 
-// NewDevices returns the GPUs of a driver with a library. Close gives back what calls have made.
+// ListEngine carries out the collectives of Devices. They come one at a time.
+type ListEngine interface {
+	// Name is that of the engine, as errors begin with.
+	Name() string
+	// Run enqueues a collective on all devices of its list, and returns.
+	Run(c *ListCall) error
+	// Close gives back what calls have made, while the devices are still open. Nothing is pending any more.
+	Close() error
+}
+
+// ListCall is a collective of Devices as a ListEngine gets it. Its arguments are checked, and no engine keeps it.
+type ListCall struct {
+	Coll    plan.Coll
+	Op      colligo.ReduceOp // of collectives that reduce
+	Root    int              // of a reduce; a broadcast's is 0
+	Devices []*cuda.Device   // each tensor's
+	Ins     []colligo.Tensor
+	Outs    []colligo.Tensor // as many; of a reduce that of the root alone is valid, and a broadcast has none
+	ListOptions
+}
+
+// Stream returns the stream of tensor i.
+func (c *ListCall) Stream(i int) cuda.Stream {
+	if len(c.Streams) == 0 {
+		return 0
+	}
+	return c.Streams[i]
+}
+
+// NewDevices returns the GPUs of a driver with a library. The first call on a list of devices makes its communicators, which later calls
+// on the same list have again. An error of the library leaves a list's communicators as they are. Close gives back what calls have made.
 func NewDevices(d *cuda.Driver, l *Library) *Devices {
-	return &Devices{driver: d, library: l, devices: map[int]*cuda.Device{}, comms: map[string][]*Comm{}}
+	return NewDevicesBy(d, &listComms{library: l, comms: map[string][]*Comm{}})
+}
+
+// NewDevicesBy returns the GPUs of a driver, with an engine that Close closes.
+func NewDevicesBy(d *cuda.Driver, e ListEngine) *Devices {
+	return &Devices{driver: d, engine: e, devices: map[int]*cuda.Device{}}
 }
 
 // ListOptions are what a call on a list of tensors may be given. The zero value leaves all to Devices.
 type ListOptions struct {
-	// Streams has the stream of each tensor's device. An absent or zero one is the device's default stream.
+	// Streams has the stream of each tensor's device. An absent or zero one is the device's default stream. With an engine other than
+	// NCCL's a stream stays until Close, or until a call on the list has had another one.
 	Streams []cuda.Stream
 	// Comms has the communicator of each tensor, with the ranks in the order of the list. The caller closes them. Empty takes those of
-	// Devices.
+	// Devices. Engines other than NCCL's refuse them.
 	Comms []*Comm
 }
+
+// Engine returns the name of the engine.
+func (x *Devices) Engine() string { return x.engine.Name() }
 
 // AllReduce leaves in each output the reduction of all inputs. Outputs may be the inputs; nil means so. c10d: torch.cuda.nccl.all_reduce.
 func (x *Devices) AllReduce(ins, outs []colligo.Tensor, op colligo.ReduceOp, o ListOptions) error {
 	if outs == nil {
 		outs = ins
 	}
-	return x.run("all_reduce", ins, o, func() error { return checkLists(ins, outs, 1, 1) }, func(i int, c *Comm, s cuda.Stream) error {
-		r, err := c.listReduction(ins[0].DType(), op)
-		if err != nil {
-			return err
-		}
-		return c.AllReduce(at(ins[i]), at(outs[i]), ins[i].Len(), r, s)
-	})
+	return x.run(&ListCall{Coll: plan.AllReduce, Op: op, Ins: ins, Outs: outs, ListOptions: o}, checkLists(ins, outs, 1, 1))
 }
 
 // Reduce leaves in out, on the device of the root's input, the reduction of all inputs. An invalid out is the root's input.
 // c10d: torch.cuda.nccl.reduce.
 func (x *Devices) Reduce(ins []colligo.Tensor, out colligo.Tensor, root int, op colligo.ReduceOp, o ListOptions) error {
-	check := func() error {
-		if root < 0 || root >= len(ins) {
-			return fmt.Errorf("invalid root %d of %d inputs", root, len(ins))
-		}
-		if !out.Valid() {
-			out = ins[root]
-		}
-		return checkRoot(ins, out, root)
+	c := &ListCall{Coll: plan.Reduce, Op: op, Root: root, Ins: ins, Outs: make([]colligo.Tensor, len(ins)), ListOptions: o}
+	if root < 0 || root >= len(ins) {
+		return x.run(c, fmt.Errorf("invalid root %d of %d inputs", root, len(ins)))
 	}
-	return x.run("reduce", ins, o, check, func(i int, c *Comm, s cuda.Stream) error {
-		r, err := c.listReduction(ins[0].DType(), op)
-		if err != nil {
-			return err
-		}
-		to := cuda.Pointer(0)
-		if i == root {
-			to = at(out)
-		}
-		return c.Reduce(at(ins[i]), to, ins[i].Len(), r, root, s)
-	})
+	if !out.Valid() {
+		out = ins[root]
+	}
+	c.Outs[root] = out
+	return x.run(c, checkRoot(ins, out, root))
 }
 
 // Broadcast copies the first tensor to all others. c10d: torch.cuda.nccl.broadcast.
 func (x *Devices) Broadcast(ts []colligo.Tensor, o ListOptions) error {
-	return x.run("broadcast", ts, o, func() error { return checkLists(ts, ts, 1, 1) }, func(i int, c *Comm, s cuda.Stream) error {
-		return c.Broadcast(at(ts[i]), at(ts[i]), ts[i].Len(), ts[i].DType(), 0, s)
-	})
+	return x.run(&ListCall{Coll: plan.Broadcast, Ins: ts, ListOptions: o}, checkLists(ts, ts, 1, 1))
 }
 
 // AllGather copies the inputs, one behind the other, to each output. c10d: torch.cuda.nccl.all_gather.
 func (x *Devices) AllGather(ins, outs []colligo.Tensor, o ListOptions) error {
-	return x.run("all_gather", ins, o, func() error { return checkLists(ins, outs, len(ins), 1) }, func(i int, c *Comm, s cuda.Stream) error {
-		return c.AllGather(at(ins[i]), at(outs[i]), ins[i].Len(), ins[i].DType(), s)
-	})
+	return x.run(&ListCall{Coll: plan.AllGather, Ins: ins, Outs: outs, ListOptions: o}, checkLists(ins, outs, len(ins), 1))
 }
 
 // ReduceScatter leaves in each output the reduction of its part of all inputs, which are as long as the outputs together.
 // c10d: torch.cuda.nccl.reduce_scatter.
 func (x *Devices) ReduceScatter(ins, outs []colligo.Tensor, op colligo.ReduceOp, o ListOptions) error {
-	return x.run("reduce_scatter", ins, o, func() error { return checkLists(ins, outs, 1, len(ins)) }, func(i int, c *Comm, s cuda.Stream) error {
-		r, err := c.listReduction(ins[0].DType(), op)
-		if err != nil {
-			return err
+	return x.run(&ListCall{Coll: plan.ReduceScatter, Op: op, Ins: ins, Outs: outs, ListOptions: o}, checkLists(ins, outs, 1, len(ins)))
+}
+
+// run gives a call to the engine, unless its tensors were refused.
+func (x *Devices) run(c *ListCall, refused error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := refused
+	if err == nil {
+		err = x.take(c)
+	}
+	if err == nil {
+		err = x.engine.Run(c)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %v of a list: %w", x.engine.Name(), c.Coll, err)
+	}
+	return nil
+}
+
+// take checks a call beside its tensors, and opens their devices.
+func (x *Devices) take(c *ListCall) (err error) {
+	if n := len(c.Streams); n > 0 && n != len(c.Ins) {
+		return fmt.Errorf("%d streams for %d inputs", n, len(c.Ins))
+	}
+	if n := len(c.Comms); n > 0 && n != len(c.Ins) {
+		return fmt.Errorf("%d communicators for %d inputs", n, len(c.Ins))
+	}
+	if c.Coll.Reduces() && c.Op.Kind() == colligo.KindPremulSum {
+		return errors.New("a premultiplied sum belongs to one communicator; lists of devices have none")
+	}
+	for _, t := range c.Ins {
+		n := t.Device().Index
+		if x.devices[n] == nil {
+			if x.devices[n], err = x.driver.Device(n); err != nil {
+				delete(x.devices, n)
+				return err
+			}
 		}
-		return c.ReduceScatter(at(ins[i]), at(outs[i]), outs[i].Len(), r, s)
-	})
+		c.Devices = append(c.Devices, x.devices[n])
+	}
+	return nil
+}
+
+// Close closes the engine and gives the devices back. Nothing is pending on them any more.
+func (x *Devices) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	errs := []error{x.engine.Close()}
+	for _, d := range x.devices {
+		errs = append(errs, d.Close())
+	}
+	clear(x.devices)
+	return errors.Join(errs...)
 }
 
 // IsAvailable reports whether a call can take the tensors. Each must be contiguous and on a GPU of its own.
@@ -113,122 +177,6 @@ func IsAvailable(ts []colligo.Tensor) bool {
 		seen = append(seen, t.Device())
 	}
 	return true
-}
-
-func at(t colligo.Tensor) cuda.Pointer { return cuda.Pointer(t.Addr()) }
-
-// listReduction returns a reduction for one call.
-func (c *Comm) listReduction(d colligo.DType, op colligo.ReduceOp) (Reduction, error) {
-	if op.Kind() == colligo.KindPremulSum {
-		return Reduction{}, errors.New("nccl: a premultiplied sum belongs to one communicator; lists of devices have none")
-	}
-	return c.Reduction(d, op.Kind())
-}
-
-// run carries out a call: one of the library for each tensor, on its device, in one group of this thread.
-func (x *Devices) run(name string, ins []colligo.Tensor, o ListOptions, check func() error, call func(i int, c *Comm, s cuda.Stream) error) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	comms, devices, err := x.take(ins, &o, check)
-	if err == nil {
-		err = x.launch(comms, devices, &o, call)
-	}
-	if err != nil {
-		return fmt.Errorf("nccl: %s of a list: %w", name, err)
-	}
-	return nil
-}
-
-// take checks a call, and returns the communicators and the devices of its tensors.
-func (x *Devices) take(ins []colligo.Tensor, o *ListOptions, check func() error) (comms []*Comm, devices []*cuda.Device, err error) {
-	if err := check(); err != nil {
-		return nil, nil, err
-	}
-	if n := len(o.Streams); n > 0 && n != len(ins) {
-		return nil, nil, fmt.Errorf("%d streams for %d inputs", n, len(ins))
-	}
-	if n := len(o.Comms); n > 0 && n != len(ins) {
-		return nil, nil, fmt.Errorf("%d communicators for %d inputs", n, len(ins))
-	}
-	var numbers []int
-	for _, t := range ins {
-		n := t.Device().Index
-		if x.devices[n] == nil {
-			if x.devices[n], err = x.driver.Device(n); err != nil {
-				delete(x.devices, n)
-				return nil, nil, err
-			}
-		}
-		numbers, devices = append(numbers, n), append(devices, x.devices[n])
-	}
-	if len(o.Comms) > 0 {
-		return o.Comms, devices, nil
-	}
-	key := fmt.Sprint(numbers)
-	if x.comms[key] == nil {
-		made, err := x.library.NewComms(numbers)
-		if err != nil {
-			return nil, nil, err
-		}
-		x.comms[key] = made
-	}
-	return x.comms[key], devices, nil
-}
-
-// launch gives the calls to the library in one group. Communicators that do not block have launched them in the end.
-func (x *Devices) launch(comms []*Comm, devices []*cuda.Device, o *ListOptions, call func(i int, c *Comm, s cuda.Stream) error) error {
-	runtime.LockOSThread() // the library counts groups by thread
-	defer runtime.UnlockOSThread()
-	if err := x.library.GroupStart(); err != nil {
-		return err
-	}
-	var errs []error
-	for i, c := range comms {
-		s := cuda.Stream(0)
-		if len(o.Streams) > 0 {
-			s = o.Streams[i]
-		}
-		c.groups++
-		err := onThread(devices[i], func() error { return call(i, c, s) })
-		c.groups--
-		if errs = append(errs, err); err != nil {
-			break
-		}
-	}
-	err := onThread(devices[0], func() error { return comms[0].enqueued("ncclGroupEnd", x.library.table.GroupEnd()) })
-	for i := 1; i < len(comms) && err == nil; i++ {
-		if comms[i].nonBlocking {
-			err = comms[i].enqueued("ncclGroupEnd", InProgress)
-		}
-	}
-	return errors.Join(append(errs, err)...)
-}
-
-func onThread(d *cuda.Device, f func() error) error {
-	t, err := d.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	return f()
-}
-
-// Close destroys the communicators, on which nothing is pending any more, and gives the devices back.
-func (x *Devices) Close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var errs []error
-	for _, comms := range x.comms {
-		for _, c := range comms {
-			errs = append(errs, c.Close())
-		}
-	}
-	for _, d := range x.devices {
-		errs = append(errs, d.Close())
-	}
-	clear(x.comms)
-	clear(x.devices)
-	return errors.Join(errs...)
 }
 
 // checkLists refuses lists of inputs and outputs that do not fit together. An output is as long as an input, times one factor and

@@ -11,8 +11,11 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
+	"github.com/colligo-go/colligo/cuda/peer"
+	"github.com/colligo-go/colligo/gpu"
 )
 
 // process is one process with several simulated devices, and a rank's tools for each of them.
@@ -24,16 +27,26 @@ type process struct {
 	on      []*rank
 }
 
+// engines are those of gpu.NewDevices.
+var engines = []string{gpu.NCCL, gpu.Peer}
+
 // onDevices calls f with n devices of one process. The tools of even devices have a stream of their own, the others the default one.
-func onDevices(t *testing.T, n int, f func(p *process)) *ncclsim.Sim {
+func onDevices(t *testing.T, n int, engine string, f func(p *process)) *ncclsim.Sim {
 	t.Helper()
 	devices := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
 	cudasim.Limit(t, devices)
+	require.NoError(t, model.Register(devices))
+	for _, k := range []colligo.OpKind{colligo.KindSum, colligo.KindMin, colligo.KindMax} {
+		require.NoError(t, model.RegisterReduction(devices, colligo.Int64, k))
+	}
 	p := &process{t: t, sim: ncclsim.New(devices.Driver(), ncclsim.Version)}
 	var err error
 	p.library, err = p.sim.Library()
 	require.NoError(t, err)
-	p.Devices = nccl.NewDevices(devices.Driver(), p.library)
+	ctx := peer.With(t.Context(), peer.Options{Driver: devices.Driver(), Memory: 24 << 20})
+	p.Devices, err = gpu.NewDevices(nccl.With(ctx, nccl.Options{Library: p.library}), engine)
+	require.NoError(t, err)
+	require.Equal(t, engine, p.Engine())
 	for i := range n {
 		r := &rank{}
 		r.device, err = devices.Driver().Device(i)
@@ -45,8 +58,11 @@ func onDevices(t *testing.T, n int, f func(p *process)) *ncclsim.Sim {
 	}
 	f(p)
 	for _, r := range p.on {
-		require.NoError(t, r.on(func(t cuda.Thread) error {
-			err := t.Synchronize(r.stream)
+		require.NoError(t, r.on(func(t cuda.Thread) error { return t.Synchronize(r.stream) }))
+	}
+	require.NoError(t, p.Close())
+	for _, r := range p.on {
+		require.NoError(t, r.on(func(t cuda.Thread) (err error) {
 			for _, at := range r.memory {
 				err = errors.Join(err, t.Free(at))
 			}
@@ -56,7 +72,6 @@ func onDevices(t *testing.T, n int, f func(p *process)) *ncclsim.Sim {
 			return err
 		}))
 	}
-	require.NoError(t, p.Close())
 	require.NoError(t, p.sim.Close())
 	for _, r := range p.on {
 		require.NoError(t, r.device.Close())
@@ -102,11 +117,12 @@ func (p *process) has(d int, x colligo.Tensor, want func(i int) int64) {
 	require.Equal(p.t, colligo.Of(v).CPUBytes(), got, "device %d", d)
 }
 
-// TestDevices carries out every collective among the devices of one process.
+// TestDevices carries out every collective among the devices of one process, by each engine.
 func TestDevices(t *testing.T) {
-	for n := 1; n <= 4; n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			onDevices(t, n, func(p *process) {
+	for i := range 4 * len(engines) {
+		n, engine := 1+i/len(engines), engines[i%len(engines)]
+		t.Run(fmt.Sprint(engine, " ", n), func(t *testing.T) {
+			onDevices(t, n, engine, func(p *process) {
 				o, total := p.streams(n), int64(100*n*(n-1)/2)
 				ins, outs := p.list(n, 6), p.list(n, 6)
 				require.NoError(t, p.AllReduce(ins, outs, colligo.Sum, o))
@@ -147,7 +163,7 @@ func TestDevices(t *testing.T) {
 
 // TestDevicesCommunicators makes communicators once for each list of devices, in its order, and takes the caller's.
 func TestDevicesCommunicators(t *testing.T) {
-	s := onDevices(t, 3, func(p *process) {
+	s := onDevices(t, 3, gpu.NCCL, func(p *process) {
 		ts := p.list(3, 4)
 		turned := []colligo.Tensor{ts[2], ts[0], ts[1]}
 		for range 2 {
@@ -176,9 +192,15 @@ func TestDevicesCommunicators(t *testing.T) {
 	require.Equal(t, 7, count(calls, "ncclGroupStart"), "one group for each call")
 }
 
-// TestDevicesRefused has c10d's words for lists that do not fit. Nothing is called then.
+// TestDevicesRefused has c10d's words for lists that do not fit, with each engine. Nothing is called then.
 func TestDevicesRefused(t *testing.T) {
-	s := onDevices(t, 2, func(p *process) {
+	for _, engine := range engines {
+		t.Run(engine, func(t *testing.T) { refusedBy(t, engine) })
+	}
+}
+
+func refusedBy(t *testing.T, engine string) {
+	s := onDevices(t, 2, engine, func(p *process) {
 		ts, long := p.list(2, 6), p.list(2, 12)
 		float, err := p.on[1].moved(colligo.Of(make([]float64, 6)))
 		require.NoError(t, err)
@@ -202,7 +224,9 @@ func TestDevicesRefused(t *testing.T) {
 			"1 communicators for 2 inputs":                                                                                 p.Broadcast(ts, nccl.ListOptions{Comms: make([]*nccl.Comm, 1)}),
 		} {
 			require.ErrorContains(t, err, text)
+			require.Regexp(t, "^"+engine+": [a-z_]+ of a list: ", err.Error())
 		}
+		require.ErrorContains(t, p.AllReduce(ts, nil, colligo.PremulSum(2), none), "premultiplied sum")
 		require.ErrorContains(t, p.ReduceScatter(ts, ts, colligo.Sum, none), "output must be of size input_size * size_multiplier")
 		require.ErrorContains(t, p.Reduce(ts, ts[0], 1, colligo.Sum, none), "input and output must be on the same device")
 		require.True(t, nccl.IsAvailable(ts))
@@ -215,7 +239,7 @@ func TestDevicesRefused(t *testing.T) {
 
 // TestDevicesErrors has a reduction that the library lacks, and a call that fails. The next call is right.
 func TestDevicesErrors(t *testing.T) {
-	onDevices(t, 2, func(p *process) {
+	onDevices(t, 2, gpu.NCCL, func(p *process) {
 		ts, o := p.list(2, 6), p.streams(2)
 		require.ErrorContains(t, p.AllReduce(ts, nil, colligo.BXor, o), "Cannot use ReduceOp.BXOR with NCCL")
 		require.ErrorContains(t, p.AllReduce(ts, nil, colligo.PremulSum(2), o), "premultiplied sum")

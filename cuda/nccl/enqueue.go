@@ -46,6 +46,12 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		return err
 	}
 	b.inside.enter(c.Coll)
+	if b.levels != nil {
+		if !b.inBlock && b.levels.takes(c) {
+			return b.levels.allReduce(ctx, c, s)
+		}
+		b.levels.flat.Add(1)
+	}
 	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
 	if planner := b.planner(c); planner != nil {
 		return b.planned(t, c, shape, planner, s)

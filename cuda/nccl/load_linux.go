@@ -32,6 +32,9 @@ func intraNodeVariable() bool {
 	return err == nil && on
 }
 
+// hostVariable is what tells NCCL's ranks of one machine that they are on several hosts.
+func hostVariable() string { return os.Getenv("NCCL_HOSTID") }
+
 // Open loads the library from path. If that is empty, it takes the path that the environment names, else the first usual
 // place that has the library:
 //

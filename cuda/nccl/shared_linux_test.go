@@ -5,6 +5,7 @@ package nccl
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -262,4 +263,39 @@ func TestAskedPython(t *testing.T) {
 	}
 	t.Setenv("PYTHONPATH", folder)
 	require.Contains(t, asked(python), at)
+}
+
+// TestOpenPlaces finds the library where the environment names it, beside the Python of an environment, and in a user's packages.
+func TestOpenPlaces(t *testing.T) {
+	l, _ := shared(t, 22809, "")
+	t.Setenv(PathVariable, l.Path)
+	got, err := Open("")
+	require.NoError(t, err)
+	require.Equal(t, l.Path, got.Path)
+	t.Setenv(PathVariable, "/nowhere/libnccl.so.2")
+	_, err = Open("")
+	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorContains(t, err, "searched /nowhere/libnccl.so.2", "what is named is not looked for elsewhere")
+
+	t.Setenv(PathVariable, "")
+	library, err := os.ReadFile(l.Path)
+	require.NoError(t, err)
+	put := func(folder string) string {
+		at := filepath.Join(folder, "lib/python3.11/site-packages"+wheel)
+		require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		require.NoError(t, os.WriteFile(at, library, 0o600))
+		return at
+	}
+	for _, variable := range []string{"CONDA_PREFIX", "VIRTUAL_ENV"} {
+		root := t.TempDir()
+		at := put(root)
+		t.Setenv(variable, root)
+		got, err = Open("")
+		require.NoError(t, err)
+		require.Equal(t, at, got.Path, "%s, before any other place", variable)
+	}
+	home, pyenv := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("PYENV_ROOT", pyenv)
+	require.ElementsMatch(t, []string{put(home + "/.local"), put(pyenv + "/versions/3.11.4")}, expand(users()))
 }

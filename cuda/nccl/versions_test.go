@@ -292,3 +292,17 @@ func (v *versioned) types(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigChoices refuses numbers that are none of a field's values.
+func TestConfigChoices(t *testing.T) {
+	sim := ncclsim.New(nil, 23003)
+	l, err := sim.Library()
+	require.NoError(t, err)
+	for text, c := range map[string]nccl.Config{
+		"nccl: ncclConfig_t.graphUsageMode has no value 4":      {GraphUsage: nccl.GraphsMixed + 1},
+		"nccl: ncclConfig_t.graphStreamOrdering has no value 2": {GraphStreamOrdering: 2},
+	} {
+		_, err := l.NewComm(new(nccl.UniqueID), 0, 1, c)
+		require.EqualError(t, err, text)
+	}
+}

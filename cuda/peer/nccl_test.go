@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/nccl/ncclsim"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // carried runs f on ranks whose GPUs are apart, each with a library. It returns what was said of staging and of NCCL.
@@ -53,6 +55,75 @@ func carried(t *testing.T, size int, libraries func(sim *ncclsim.Sim, rank int) 
 		}
 	}
 	return lines, library
+}
+
+// TestApartTwoLevels has ranks on two hosts of two devices each carry out everything. All-reduces of what NCCL has go in two levels, by the
+// rules that are given or by the default ones. The devices of a host reach each other.
+func TestApartTwoLevels(t *testing.T) {
+	t.Parallel()
+	always := []nccl.Rule{{Coll: plan.AllReduce, Algorithm: nccl.TwoLevel}}
+	for name, c := range map[string]struct {
+		rules []nccl.Rule
+		two   uint64 // all-reduces in two levels, of those of 40 bytes and of 400 KiB
+	}{"always": {always, 2}, "the default": {nil, 1}, "never": {[]nccl.Rule{}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := islands(t, 4, func(a, b int) bool { return a/2 == b/2 })
+			require.NoError(t, model.RegisterReduction(machine, colligo.BFloat16, colligo.KindSum))
+			for _, k := range []colligo.OpKind{colligo.KindSum, colligo.KindMax} {
+				require.NoError(t, model.RegisterReduction(machine, colligo.Int32, k))
+			}
+			library := ncclsim.New(machine.Driver(), ncclsim.Version)
+			log := &said{}
+			groups := formed(t, "sim", 4, log)
+			errs := make(chan error, len(groups))
+			for i, g := range groups {
+				go func() {
+					l, err := library.Library()
+					if err == nil {
+						ctx := nccl.With(t.Context(), nccl.Options{Library: l, Rules: c.rules})
+						o := Options{Memory: 24 << 20, Timeout: 20 * time.Second, host: fmt.Sprint("host ", i/2)}
+						err = life(ctx, g, machine.Driver(), i, simHalf, o, func(r *rank) error { return r.hosts(c.two) })
+					}
+					errs <- err
+				}()
+			}
+			for range groups {
+				if err := <-errs; err != nil {
+					t.Error(err)
+				}
+			}
+			require.NoError(t, library.Close())
+			machine.Drain()
+			require.Empty(t, machine.Races())
+			machine.Close()
+			require.Contains(t, log.text.String(), "ranks 0 and 2 are on different hosts: NCCL 2.28.9 carries the collectives, and messages are staged")
+			require.Equal(t, c.two > 0, strings.Contains(log.text.String(), "all-reduces go in two levels, by the table"))
+		})
+	}
+}
+
+// hosts carries out everything, and counts of two all-reduces how many go in two levels.
+func (r *rank) hosts(two uint64) error {
+	for _, n := range []int{0, 1, 1001} {
+		if err := first(r.everything(n), func() error { return r.blocks(n, n == 1) }); err != nil {
+			return err
+		}
+	}
+	if err := first(r.lacking(500), func() error { return r.bothWays(true) }); err != nil {
+		return err
+	}
+	before := r.g.Metrics().Carried
+	for _, n := range []int{10, 100 << 10} {
+		if err := r.allReduce(trial{dtype: colligo.Float32, op: colligo.Sum, count: n}); err != nil {
+			return err
+		}
+	}
+	after := r.g.Metrics().Carried
+	if after[nccl.TwoLevel]-before[nccl.TwoLevel] != two || after[nccl.Flat]-before[nccl.Flat] != 2-two || after["staged"] == 0 {
+		return fmt.Errorf("carried %v before, %v after", before, after)
+	}
+	return nil
 }
 
 func everyone(sim *ncclsim.Sim, _ int) (*nccl.Library, error) { return sim.Library() }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/apart"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
+	"github.com/colligo-go/colligo/cuda/internal/hostid"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/cuda/staged"
@@ -23,6 +25,8 @@ func init() { seam.Register(colligo.CUDA, seam.Native, open) }
 // reach each other, package apart carries the operations instead.
 func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, error) {
 	b := &backend{launcher: launcher{group: g, rank: g.Rank(), size: g.Size()}}
+	given, _ := ctx.Value(optionsKey{}).(Options)
+	ctx = hostid.With(ctx, given.host)
 	if err := b.open(ctx, d); err != nil {
 		return nil, streamorder.Refuse(g, b, d, err)
 	}
@@ -40,6 +44,9 @@ func (b *backend) open(ctx context.Context, d colligo.Device) error {
 	var err error
 	if b.options, err = optionsOf(ctx); err != nil {
 		return err
+	}
+	if seam.IsForSteps(ctx) {
+		b.options.Timeout = math.MaxInt64
 	}
 	if b.device, err = b.options.Driver.Device(d.Index); err != nil {
 		if n, err2 := b.options.Driver.Devices(); err2 == nil && d.Index >= n {

@@ -3,10 +3,8 @@ package peer
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
-	"sync"
 
+	"github.com/colligo-go/colligo/cuda/internal/hostid"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 )
 
@@ -25,10 +23,7 @@ type site struct {
 // survey returns why the ranks cannot reach each other's memory, as far as that is known before they have tried. The answer
 // is the same on all ranks. No rank returns before all have called it.
 func (b *backend) survey(ctx context.Context) (why string, err error) {
-	own := &site{Host: b.options.host, Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
-	if own.Host == "" {
-		own.Host = bootID()
-	}
+	own := &site{Host: hostid.Of(ctx), Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
 	all, err := symheap.Exchange(ctx, b.group, own)
 	if err != nil {
 		return "", fmt.Errorf("before opening: %w", err)
@@ -51,12 +46,3 @@ func (b *backend) survey(ctx context.Context) (why string, err error) {
 	}
 	return why, nil
 }
-
-// bootID differs between hosts; it is empty where the system tells none. A file of the kernel is no configuration.
-var bootID = sync.OnceValue(func() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-})

@@ -17,9 +17,29 @@ func Direct(ctx context.Context) context.Context { return context.WithValue(ctx,
 // IsDirect reports whether a context is one of Direct.
 func IsDirect(ctx context.Context) bool { return ctx.Value(directKey{}) != nil }
 
-// Shared is a Backend that has calls carried by several others.
+type stepsKey struct{}
+
+// ForSteps has the opener of Native make a backend for steps of another backend's operations. It is direct, and sets no limit: the other
+// backend's watchdog does, which stops its own steps before it aborts this one.
+func ForSteps(ctx context.Context) context.Context {
+	return context.WithValue(Direct(ctx), stepsKey{}, true)
+}
+
+// IsForSteps reports whether a context is one of ForSteps.
+func IsForSteps(ctx context.Context) bool { return ctx.Value(stepsKey{}) != nil }
+
+// Communicating is a Backend with communicators of a library, which dumps of the flight recorder describe.
+type Communicating interface {
+	Backend
+	// Communicators returns names and values for each communicator, by a name that no other communicator of the rank has. It may be called
+	// at any time, and waits for nothing. It returns none at moments at which it would have to.
+	Communicators() map[string]map[string]string
+}
+
+// Shared is a Backend that has calls carried by several others, or in several ways of its own.
 type Shared interface {
 	Backend
-	// Carried returns how many collectives each of the others was given, by its name. It may be called at any time.
+	// Carried returns how many collectives each of them was given, by its name, nil where there is one for all. It may be called at any
+	// time.
 	Carried() map[string]uint64
 }

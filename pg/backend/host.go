@@ -42,9 +42,12 @@ type Host interface {
 	// Dup makes a group of the same ranks, as MPI_Comm_dup does, for operations in an order of their own. All ranks call it
 	// together. Its failure is not this group's: the backend tells one of the other by Fail. An operation takes limit at most.
 	Dup(ctx context.Context, limit time.Duration) (Dup, error)
+	// Part makes a group of some ranks alone, this one among them, as Dup does of all of them. Rank i of the part is ranks[i]. All ranks of
+	// the group call Dup and Part equally often, and the ranks of one part together.
+	Part(ctx context.Context, ranks []int, limit time.Duration) (Dup, error)
 }
 
-// Dup is a group that Host.Dup has made. The backend closes it.
+// Dup is a group that Host.Dup or Host.Part has made. The backend closes it.
 type Dup interface {
 	Host
 	// SetTimeout changes the limit of operations that begin from now on.

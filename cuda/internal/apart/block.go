@@ -10,16 +10,16 @@ import (
 
 // Begin implements backend.Grouper.
 func (b *either) Begin(_ context.Context, _ int, async bool) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.Lock()
+	defer b.Unlock()
 	b.block.open, b.block.async = true, async
 	return nil
 }
 
-// End implements backend.Grouper. A block has a part for each change of the way. The messages are all in the last part.
+// End implements backend.Grouper. A block has a part for each change of the backend. The messages are all in the last part.
 func (b *either) End(ctx context.Context) (backend.Pending, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.Lock()
+	defer b.Unlock()
 	x := b.block
 	b.block = block{}
 	var all streamorder.Several
@@ -35,9 +35,9 @@ func (b *either) End(ctx context.Context) (backend.Pending, error) {
 	return all.One(), nil
 }
 
-// part is calls of a block, by their numbers, that go one way.
+// part is calls of a block, by their numbers, that one backend carries.
 type part struct {
-	by    way
+	by    int
 	calls []int
 }
 
@@ -49,9 +49,9 @@ func (b *either) cut(x *block) (all []part) {
 			messages = append(messages, i)
 			continue
 		}
-		w := b.wayOf(&x.calls[i])
-		if n := len(all); n == 0 || all[n-1].by != w {
-			all = append(all, part{by: w})
+		by := b.carrier(&x.calls[i])
+		if n := len(all); n == 0 || all[n-1].by != by {
+			all = append(all, part{by: by})
 		}
 		last := &all[len(all)-1]
 		last.calls = append(last.calls, i)
@@ -69,7 +69,7 @@ func (b *either) cut(x *block) (all []part) {
 
 // give gives a part to its backend, as a block.
 func (b *either) give(ctx context.Context, x *block, p part) (backend.Pending, error) {
-	to, err := b.turn(ctx, &x.calls[p.calls[0]], p.by)
+	to, err := b.Turn(ctx, streamorder.QueueOf(x.calls[p.calls[0]].Coll), p.by)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (b *either) give(ctx context.Context, x *block, p part) (backend.Pending, e
 	}
 	for q, n := range each {
 		if n > 0 {
-			b.took(streamorder.Queue(q), p.by, n, pending)
+			b.Took(streamorder.Queue(q), p.by, n, pending)
 		}
 	}
 	return pending, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/nccl"
 	"github.com/colligo-go/colligo/cuda/staged"
 	"github.com/colligo-go/colligo/pg/backend"
@@ -37,7 +38,7 @@ func Open(ctx context.Context, g backend.Host, d *cuda.Device, o staged.Options)
 		b.Abort(err)
 		return nil, errors.Join(err, b.Close())
 	}
-	return &either{Backend: b, rest: rest, group: g, device: d}, nil
+	return &either{Pair: streamorder.MakePair(d, b, rest), nccl: b, group: g}, nil
 }
 
 // stage opens the backend that stages everything.
@@ -53,6 +54,9 @@ func stage(ctx context.Context, g backend.Host, d *cuda.Device, o staged.Options
 func library(ctx context.Context, g backend.Host, o *staged.Options) nccl.Options {
 	options, _ := nccl.OptionsOf(ctx)
 	options.Driver, options.Timeout = o.Driver, o.Timeout
+	if options.Rules == nil {
+		options.Rules = nccl.DefaultRules()
+	}
 	if options.Library != nil {
 		return options
 	}

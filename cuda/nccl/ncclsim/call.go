@@ -308,24 +308,24 @@ func up(n int) int { return (n + alignment - 1) / alignment * alignment }
 // aborted waits for nobody.
 func (s *Sim) carry(calls []*call, page *cuda.Host) {
 	arrived, computed := (*uint32)(unsafe.Pointer(&page.Bytes[arrivedAt])), (*uint32)(unsafe.Pointer(&page.Bytes[computedAt]))
-	for atomic.LoadUint32(arrived) == 0 {
-		if s.gaveUp(calls) {
-			break
-		}
+	for atomic.LoadUint32(arrived) == 0 && !s.gaveUp(calls) {
 		time.Sleep(20 * time.Microsecond)
 	}
 	s.meet(calls)
 	atomic.StoreUint32(computed, 1)
 }
 
-// meet publishes calls whose inputs have come, and waits until the calls of all peers have met them or one was aborted.
+// meet publishes calls whose inputs have come, and waits until the calls of all peers have met them or one was aborted. Calls that
+// were aborted before are not published (invariant 2).
 func (s *Sim) meet(calls []*call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range calls {
-		s.publish(x)
+	if !anyAborted(calls) {
+		for _, x := range calls {
+			s.publish(x)
+		}
+		s.changed.Broadcast()
 	}
-	s.changed.Broadcast()
 	for !s.allMet(calls) && !anyAborted(calls) {
 		s.changed.Wait()
 	}
