@@ -150,16 +150,22 @@ const silence = 4 * time.Second
 // user told for what the operation waits.
 func (e *events) Stalled(o *op.Op) {
 	if !o.P2P() {
-		// On the CPU the link to a peer that has left ends the operation. On a device nothing else does.
-		if peer, left := e.g.parting.leftBefore(o); left && !o.OnCPU() {
-			e.g.failAt(e.g.explain(o, o.Seq, host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye}), false), o.Seq, true)
-			return
-		}
 		e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
 	}
 	if time.Since(o.Clocked()) >= silence {
 		e.sayWait(o)
 	}
+}
+
+// Abandoned implements watchdog.Group. On the CPU the link to a peer that has left ends an operation that needs more of it.
+func (e *events) Abandoned(o *op.Op, peer int) {
+	g, at := e.g, o.Seq
+	err := g.explain(o, at, host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye}), false)
+	if o.P2P() {
+		g.fail(err, true)
+		return
+	}
+	g.failAt(err, at, true)
 }
 
 // sayWait logs for what an operation waits, unless it is over when the peers have answered. It is a warning, but for a receive from any
@@ -232,5 +238,5 @@ func (w *Work) waitBlocking(ctx context.Context) error {
 		g.host.Expire(o)
 		return p.Synchronize(context.Background())
 	}
-	return cmp.Or((&events{g}).late(o, ""), g.Err())
+	return cmp.Or((&events{g}).late(o.First(), ""), g.Err())
 }
