@@ -162,3 +162,50 @@ func TestUnmergedBlockFails(t *testing.T) {
 		require.ErrorContains(r.t, heard[pg.OpCoalesced], "of no use")
 	})
 }
+
+// lateRank comes three seconds after the others to collectives that all call alike. Meanwhile each has told its peers what it has called.
+const lateRank = 2
+
+// TestLateIsNoMismatch has a rank come late to calls of each form, on every medium.
+func TestLateIsNoMismatch(t *testing.T) {
+	beside(t)
+	counts := []int{3, 0, 5}
+	for name, call := range map[string]func(r *rank) *pg.Work{
+		"merged all_reduce": func(r *rank) *pg.Work {
+			return r.AllReduceCoalescedAsync(r.ctx, []colligo.Tensor{full(r, 3, float32(1)), full(r, 5, float32(1))}, colligo.Sum)
+		},
+		"merged broadcast": func(r *rank) *pg.Work {
+			return r.CoalesceAsync(r.ctx, func(b *pg.Batch) error {
+				b.Broadcast(full(r, 3, float32(1)), lateRank)
+				b.Broadcast(full(r, 5, float32(1)), lateRank)
+				return nil
+			})
+		},
+		"unmerged": func(r *rank) *pg.Work {
+			return r.CoalesceAsync(r.ctx, func(b *pg.Batch) error {
+				b.AllReduce(full(r, 3, float32(1)), colligo.Sum)
+				b.AllGatherIntoTensor(full(r, 15, float32(1)), full(r, 5, float32(1)))
+				return nil
+			})
+		},
+		"uneven all_gather": func(r *rank) *pg.Work {
+			outs := []colligo.Tensor{full(r, counts[0], float32(0)), full(r, counts[1], float32(0)), full(r, counts[2], float32(0))}
+			return r.AllGatherAsync(r.ctx, outs, full(r, counts[r.Rank()], float32(1)))
+		},
+		"uneven all_to_all": func(r *rank) *pg.Work {
+			return r.AllToAllSingleAsync(r.ctx, full(r, 9, float32(0)), full(r, 9, float32(1)), []int{3, 3, 3}, []int{3, 3, 3})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside(t)
+			eachWith(t, 3, options{waits: true, config: func(_ int, c *pg.Config) { c.Timeout = time.Minute }}, func(r *rank) {
+				r.summed()
+				if r.Rank() == lateRank {
+					time.Sleep(3 * time.Second)
+				}
+				require.NoError(r.t, call(r).Synchronize(r.t.Context()))
+				r.summed()
+			})
+		})
+	}
+}

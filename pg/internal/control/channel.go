@@ -85,6 +85,13 @@ func (c *Channel) Tell(m *Message) {
 	c.each(func(peer int) { c.post(peer, b, err, "note not sent") })
 }
 
+// TellNext sends a message to the next rank, if that still listens.
+func (c *Channel) TellNext(m *Message) {
+	if c.config.Size > 1 {
+		c.send((c.config.Rank+1)%c.config.Size, m, "note not sent")
+	}
+}
+
 // TellEach sends every peer that still listens a message of its own.
 func (c *Channel) TellEach(of func(peer int) *Message) {
 	c.each(func(peer int) { c.send(peer, of(peer), "note not sent") })

@@ -20,6 +20,8 @@ type Group interface {
 	Late(o *op.Op)
 	// Freed hears that an asynchronous operation is over, so that its time may go to others.
 	Freed(o *op.Op)
+	// Lingers hears that a collective like o is not over soon.
+	Lingers(o *op.Op)
 	// Stalled hears that an operation like o has stood still for some time.
 	Stalled(o *op.Op)
 	// Abandoned hears that an operation like o can never end, because a peer has left the group before it.
@@ -88,7 +90,7 @@ type entry struct {
 	run        uint64 // number of its call
 	runs       *runs  // of its backend
 	more       *more
-	root, peer int32  // of a message the tag and the peer
+	root, peer int32  // of a message the tag and the peer; peer of a collective that stands for several is its signature
 	later      uint16 // of a collective, how many came before it since the one that had its number first
 	coll       plan.Coll
 	kind       op.Type
@@ -111,7 +113,11 @@ func (e *entry) record() oplog.Entry {
 	if e.more != nil {
 		return e.more.record
 	}
-	return oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes, DType: e.dtype, Peer: int(e.peer)}
+	r := oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes, DType: e.dtype, Peer: colligo.NoRank}
+	if e.kind.P2P() {
+		r.Peer = int(e.peer)
+	}
+	return r
 }
 
 // runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of its
@@ -162,7 +168,7 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 		e.root = o.Tag
 	} else {
 		_, later := o.Seq.Split()
-		e.later = uint16(later)
+		e.later, e.peer = uint16(later), o.Signature()
 	}
 	if p != nil || d.held || d.log.Hooks.Any() {
 		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil

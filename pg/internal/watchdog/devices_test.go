@@ -31,6 +31,7 @@ func (whole) Err() error     { return nil }
 func (whole) Late(*op.Op)    {}
 func (whole) Freed(o *op.Op) {}
 func (whole) Stalled(*op.Op) {}
+func (whole) Lingers(*op.Op) {}
 
 func (whole) Abandoned(*op.Op, int) {}
 

@@ -10,6 +10,9 @@ import (
 // stalled is how long an operation is the oldest of its queue before the group hears of it, as on the CPU.
 const stalled = 2 * time.Second
 
+// lingers is how long a collective is the oldest of its queue before the group hears that it is not over, as on the CPU.
+const lingers = 20 * time.Millisecond
+
 // missed is how long an operation is the oldest of its queue before the group hears that a peer has left before it. It is the time that
 // the CPU backend gives a peer that has gone to tell why.
 const missed = 250 * time.Millisecond
@@ -21,7 +24,7 @@ type standing struct {
 	tell  time.Time // when the group hears of it next
 }
 
-// tellStalled tells the group of operations that stand still: after 2 seconds, and then ever more rarely. Of operations that can never
+// tellStalled tells the group of operations that stand still: of collectives soon and after 2 seconds, and then ever more rarely. Of operations that can never
 // end it tells the group soon. It is called by the goroutine that looks.
 func (d *Devices) tellStalled(now time.Time) {
 	for q := range d.standing {
@@ -32,19 +35,31 @@ func (d *Devices) tellStalled(now time.Time) {
 			*s = standing{}
 			continue
 		case at != s.at || s.since.IsZero():
-			*s = standing{at, now, now.Add(stalled)}
+			*s = standing{at, now, now.Add(lingers)}
 			continue
 		}
-		stands := now.Sub(s.since)
-		if stands < missed {
+		if now.Sub(s.since) < lingers {
 			continue
 		}
-		if peer, left := d.leftBefore(q, &e); left {
+		if peer, left := d.leftBefore(q, &e); left && now.Sub(s.since) >= missed {
 			d.group.Abandoned(e.since(s.since), peer)
 		} else if !now.Before(s.tell) {
-			s.tell = now.Add(stands)
-			d.group.Stalled(e.since(s.since))
+			d.tell(s, &e, now)
 		}
+	}
+}
+
+// tell tells the group that an operation is not over.
+func (d *Devices) tell(s *standing, e *entry, now time.Time) {
+	stands := now.Sub(s.since)
+	if stands >= stalled {
+		s.tell = now.Add(stands)
+		d.group.Stalled(e.since(s.since))
+		return
+	}
+	s.tell = s.since.Add(stalled)
+	if queueOf(e.coll) == collectives {
+		d.group.Lingers(e.since(s.since))
 	}
 }
 
@@ -92,7 +107,7 @@ func (e *entry) op() *op.Op {
 	if o.P2P() {
 		o.Root, o.Tag, o.Peer = 0, e.root, e.peer
 	} else {
-		o.Seq = e.seq()
+		o.Seq, o.More().Signed = e.seq(), e.peer
 	}
 	o.Count = e.bytes / o.Elem()
 	o.More().Counts = []int{o.Count} // of all ranks together
