@@ -286,3 +286,49 @@ func TestRegroupProcesses(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftOnDevicesAreNotBlamed stops rank 3 before a gather to rank 2, while ranks 0 and 1 have done their part and closed the group.
+// Rank 2's error blames the stopped rank, and no rank that has left. Over peer all ranks wait for the stopped one.
+func TestLeftOnDevicesAreNotBlamed(t *testing.T) {
+	beside(t)
+	for _, medium := range []string{"cpu", "peer", "staged", "nccl"} {
+		t.Run("medium="+medium, func(t *testing.T) {
+			beside(t)
+			over := make(chan struct{})
+			jobOf(t, medium, 4, func(m *mortal) {
+				m.works([]int{0, 1, 2, 3})
+				m.meets("worked", m.Rank(), []int{0, 1, 2, 3})
+				if m.Rank() == 3 {
+					m.dead = true // what its group says at the end is of no interest
+					m.job.net.Pause(3)
+					<-over
+					m.job.net.Resume(3)
+					return
+				}
+				require.NoError(m.t, m.SetTimeout(4*time.Second))
+				var outs []colligo.Tensor
+				for range 4 {
+					if m.Rank() == 2 {
+						outs = append(outs, full(m.rank, 10, float32(0)))
+					}
+				}
+				w := m.GatherAsync(m.ctx, outs, full(m.rank, 10, float32(1)), 2)
+				if m.Rank() != 2 && medium != "peer" {
+					require.NoError(m.t, w.Synchronize(m.t.Context()))
+					require.NoError(m.t, m.Close())
+					return
+				}
+				if m.Rank() == 2 {
+					defer close(over)
+				}
+				err := w.Synchronize(m.t.Context())
+				require.ErrorIs(m.t, err, colligo.ErrTimeout)
+				says := "rank 3 does not answer after 4s; rank 2 waits; ranks 0-1 have closed the group"
+				if medium == "peer" {
+					says = "rank 3 does not answer after 4s; ranks 0-2 wait"
+				}
+				require.ErrorContains(m.t, err, says)
+			})
+		})
+	}
+}
