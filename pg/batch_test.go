@@ -278,7 +278,14 @@ func TestBlockOfOneRank(t *testing.T) {
 		results, err := w.Result()
 		require.NoError(t, err)
 		require.Equal(t, []colligo.Tensor{colligo.Of(x), colligo.Of(out)}, results)
-		require.Equal(t, "coalesced of group 0", w.String())
+		require.Equal(t, "all_reduce 2 of group 0", w.String(), "which stands for both, as in larger groups")
+		w = g.CoalesceAsync(t.Context(), func(b *pg.Batch) error {
+			b.AllReduce(colligo.Of(x), colligo.Sum)
+			b.Broadcast(colligo.Of(out), 0)
+			return nil
+		})
+		require.NoError(t, w.Wait(t.Context()))
+		require.Equal(t, "coalesced 3 of group 0", w.String())
 	})
 }
 

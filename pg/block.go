@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pe
 	}
 	if async {
 		g.host.Start(run)
-		return host.Pending{Op: &b.Op}, nil
+		return host.Pending{Op: b.Stands()}, nil
 	}
 	g.host.Finish(&b.Op, run)
 	<-b.Done
@@ -59,21 +60,58 @@ func (none) Done() bool { return true }
 // carryAll carries out a block in a group of one rank.
 func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, error) {
 	g := (*Group)(c)
-	for _, o := range ops {
-		g.state.mu.Lock()
-		err := g.state.refusal(o.Own)
-		if err == nil {
-			g.number(o, 1+3) // carryAll and doAll, and runAll or startAll with a method before it
-		}
-		g.state.mu.Unlock()
-		if err != nil {
-			return nil, g.explain(o, 0, err, true)
-		}
-		if _, err := c.carry(ctx, o, false, false); err != nil {
-			return nil, err
+	units := unitsOf(ops, !overGloo(g.devices.selected))
+	b, err := c.admitAll(units)
+	if err != nil {
+		return nil, g.explain(ops[0], 0, err, true)
+	}
+	for i := range units {
+		if err := c.carryUnit(&units[i]); err != nil {
+			b.Err = cmp.Or(b.Err, err)
 		}
 	}
-	return none{}, nil
+	o := b.Stands()
+	if b.Single() == nil {
+		g.ops.Begin(o, o.Called)
+		g.end(o, b.Err)
+	}
+	o.Done = closedChannel
+	return host.Pending{Op: o}, b.Err
+}
+
+// admitAll numbers and records the operations of a block.
+func (c *alone) admitAll(units []unit) (*op.Block, error) {
+	g, b := (*Group)(c), blockOf(units)
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	if err := g.state.refusal(b.Own); err != nil {
+		return nil, err
+	}
+	n := numbering{g: g}
+	for _, o := range b.Ops {
+		n.next(o, 1+4) // admitAll, carryAll and doAll, and runAll or startAll with a method before it
+	}
+	n.end(b, 1+4)
+	return b, nil
+}
+
+// carryUnit carries out the operations that one record stands for.
+func (c *alone) carryUnit(u *unit) error {
+	g, o := (*Group)(c), u.record
+	g.ops.Begin(o, o.Called)
+	parts := u.ops
+	if parts == nil {
+		parts = append(parts, o)
+	}
+	var err error
+	for _, p := range parts {
+		err = cmp.Or(err, p.Alone())
+	}
+	if err != nil {
+		err = g.explain(o, 0, err, false)
+	}
+	g.end(o, err)
+	return err
 }
 
 // runAll carries out checked operations as one.
@@ -115,47 +153,54 @@ func (c *onHost) enqueueAll(ops []*op.Op, each bool) (b *op.Block, run bool, err
 	b.Done = make(chan struct{})
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
-	if err := g.state.refusal(ops[0].Own); err != nil {
+	if err := g.state.refusal(b.Own); err != nil {
 		return nil, false, err
 	}
-	numbered := !ops[0].Own
+	n := numbering{g: g}
 	for _, o := range ops {
-		if !o.P2P() {
-			g.state.seq, numbered = g.state.seq.Next(numbered), false
-		}
-		g.limits.grant(o)
-		if o.Seq = g.state.seq; each {
+		n.next(o, 1+3) // enqueueAll, doAll or startEach, and runAll, startAll or startBatch with a function before it
+		if each {
 			o.Done = make(chan struct{})
 		}
 	}
-	c.admitAll(b)
+	if o := b.Single(); o != nil && !each {
+		o.Done = b.Done
+	}
+	n.end(b, 1+3)
 	return b, g.host.EnqueueAll(ops), nil
 }
 
-// admitAll records the operations of a block. As in c10d its collectives have one number, and so have its sends and
-// receives. An entry of its own stands for all if there are several. The caller, enqueueAll, holds g.state.mu.
-func (c *onHost) admitAll(b *op.Block) {
-	g := (*Group)(c)
-	const skip = 5   // admitAll, enqueueAll and doAll, and runAll or startAll with a method before it
-	var seen [2]bool // a collective, a send or receive: the first of each kind has a number
-	for _, o := range b.Ops {
-		first := &seen[0]
-		if o.P2P() {
-			first = &seen[1]
-		}
-		if *first {
-			g.ops.AdmitMore(o, within(o.Ctx, o.Limit), skip)
-		} else {
-			g.ops.Admit(o, within(o.Ctx, o.Limit), skip)
-		}
-		*first = true
+// numbering gives the operations of a block their numbers. As in c10d its collectives have one number, and so have its sends and
+// receives. The caller of its methods holds g.state.mu.
+type numbering struct {
+	g                     *Group
+	collectives, messages bool // there was one, which took a number
+}
+
+// next gives an operation its place in the group's order, its time limit and its record. The recorder leaves out so many callers of next.
+func (n *numbering) next(o *op.Op, skip int) {
+	g, seen := n.g, &n.messages
+	if !o.P2P() {
+		seen = &n.collectives
+		g.state.seq = g.state.seq.Next(!o.Own && !*seen)
 	}
-	first := b.Ops[0]
-	b.Size, b.Rank, b.Own, b.OnlyP2P = first.Size, first.Rank, first.Own, !seen[0]
-	if b.Single() == nil {
-		b.As(op.Coalesced)
-		g.ops.AdmitMore(&b.Op, within(first.Ctx, first.Limit), skip)
+	o.Seq = g.state.seq
+	g.limits.grant(o)
+	if limit := within(o.Ctx, o.Limit); *seen {
+		g.ops.AdmitMore(o, limit, skip+1)
+	} else {
+		g.ops.Admit(o, limit, skip+1)
 	}
+	*seen = true
+}
+
+// end gives a record to the operation that stands for all, if there are several.
+func (n *numbering) end(b *op.Block, skip int) {
+	if b.Single() != nil {
+		return
+	}
+	b.OnlyP2P, b.Limit = !n.collectives, b.Ops[0].Limit
+	n.g.ops.AdmitMore(&b.Op, within(b.Ctx, b.Limit), skip+1)
 }
 
 // carryAll gives the calls of a block to the backend of their device, with no other between them.
@@ -181,24 +226,17 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 		g.devices.watch.Hold()
 	}
 	units := unitsOf(ops, grouped)
-	var each pendings
 	called := time.Now()
-	for i := range units {
-		u := &units[i]
-		p, err := c.giveNext(ctx, b, u, async, timed)
-		if err != nil {
-			if held {
-				defer g.devices.watch.Release(nil)
-			}
-			if grouped {
-				_, late := all.End(ctx)
-				err = errors.Join(err, late)
-			}
-			return nil, c.failBlock(u.record, err)
+	each, u, err := c.giveAll(ctx, b, units, async, timed)
+	if err != nil {
+		if held {
+			defer g.devices.watch.Release(nil)
 		}
-		if !grouped {
-			each = append(each, p)
+		if grouped {
+			_, late := all.End(ctx)
+			err = errors.Join(err, late)
 		}
+		return nil, c.failBlock(u.record, err)
 	}
 	if !grouped {
 		return each, nil
@@ -215,13 +253,56 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	return p, err
 }
 
-// unit is what one record of a block on a device stands for: one operation, or several that the CPU would carry out as one.
+// giveAll gives the units of a block to a backend, and records what stands for them if they are several. It returns their Pendings, or
+// the unit that the backend has refused.
+func (c *onDevice) giveAll(ctx context.Context, b backend.Backend, units []unit, async, timed bool) (each pendings, refused *unit, err error) {
+	g := (*Group)(c)
+	block, n, called := blockOf(units), numbering{g: g}, time.Now()
+	several := len(units) > 1 && !block.Own
+	if several {
+		g.devices.watch.BeginBlock()
+	}
+	for i := range units {
+		p, err := c.giveNext(ctx, b, &units[i], &n, async, timed)
+		if err != nil {
+			return nil, &units[i], err
+		}
+		each = append(each, p)
+	}
+	if several {
+		c.endBlock(block, &n, called)
+	}
+	return each, nil, nil
+}
+
+// endBlock records the operation that stands for the units of a block, and has the watchdog look after it.
+func (c *onDevice) endBlock(b *op.Block, n *numbering, called time.Time) {
+	g := (*Group)(c)
+	g.state.mu.Lock()
+	n.end(b, 1+5) // endBlock, giveAll, carryAll and doAll, and runAll or startAll with a method before it
+	g.state.mu.Unlock()
+	b.Clock(called)
+	b.More().Block, b.Ops[0].More().Block = b, b
+	g.devices.watch.EndBlock(&b.Op)
+}
+
+// unit is what one record of a block on a device stands for: one operation, or several that the CPU would carry out as one. In a group of
+// one rank the CPU has units, too.
 type unit struct {
 	record *op.Op
 	ops    []*op.Op // nil: the one of the record
 }
 
-// unitsOf cuts a block on a device into units. Where operations are not launched together each is a unit, for each has a Pending.
+// blockOf is what stands for all units of a block.
+func blockOf(units []unit) *op.Block {
+	all := make([]*op.Op, len(units))
+	for i := range units {
+		all[i] = units[i].record
+	}
+	return op.BlockOf(all)
+}
+
+// unitsOf cuts a block into units. Where operations are not launched together each is a unit, for each has a Pending.
 func unitsOf(ops []*op.Op, grouped bool) []unit {
 	units := make([]unit, 0, len(ops))
 	if !grouped {
@@ -240,13 +321,13 @@ func unitsOf(ops []*op.Op, grouped bool) []unit {
 	return units
 }
 
-// giveNext takes the next sequence number for a unit of a block and gives its operations to the backend.
-func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, u *unit, async, timed bool) (backend.Pending, error) {
+// giveNext takes the next place for a unit of a block and gives its operations to the backend.
+func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, u *unit, n *numbering, async, timed bool) (backend.Pending, error) {
 	g, o := (*Group)(c), u.record
 	g.state.mu.Lock()
 	err := g.state.refusal(o.Own)
 	if err == nil {
-		g.number(o, 1+4) // giveNext, carryAll and doAll, and runAll or startAll with a method before it
+		n.next(o, 1+5) // giveNext, giveAll, carryAll and doAll, and runAll or startAll with a method before it
 	}
 	g.state.mu.Unlock()
 	if err != nil {

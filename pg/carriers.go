@@ -339,7 +339,7 @@ func (g *Group) end(o *op.Op, err error) {
 		block.Over = true
 		close(block.Done)
 	}
-	if done != nil && done != closedChannel {
+	if done != nil && done != closedChannel && (block == nil || done != block.Done) { // else it is closed
 		close(done) // a caller that waits may use the operation again from here on
 	}
 }

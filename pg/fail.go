@@ -17,7 +17,8 @@ func (g *Group) listen() {
 		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake, Compare: compare,
 		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
 	p := &g.parting
-	p.member, p.failed, p.limit, p.departed, p.tell = &g.member, g.Err, g.limits.now, g.forming.Departed.Has, g.control.Tell
+	p.member, p.failed, p.limit, p.departed = &g.member, g.Err, g.limits.now, g.forming.Departed.Has
+	p.tell, p.tellEach = g.control.Tell, g.control.TellEach
 	p.fail = func(err error, at op.Seq) { g.failAt(err, at, true) }
 	p.called = func() op.Seq {
 		g.state.mu.Lock()
@@ -30,7 +31,7 @@ func (g *Group) listen() {
 		g.parting.missed(peer, m)
 	})
 	g.control.Handle(control.Parting, g.parting.heard)
-	g.control.Handle(control.Leaving, func(peer int, m *control.Message) { g.parting.hasLeft(peer, m, &g.devices.watch) })
+	g.control.Handle(control.Leaving, func(peer int, m *control.Message) { hasLeft(&g.devices.watch, peer, m) })
 	g.control.Handle(control.Dump, func(peer int, _ *control.Message) { g.handler.dumpAsked(peer) })
 }
 

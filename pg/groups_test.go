@@ -153,21 +153,31 @@ func TestUID(t *testing.T) {
 	})
 }
 
-// TestDifferentLists has ranks mean groups of the same size and of other ranks. All hear of it, also rank 2, which is outside by its own
-// list.
+// TestDifferentLists has ranks mean groups of other ranks, as many or more. All hear of it, also ranks that are outside by their own list.
 func TestDifferentLists(t *testing.T) {
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.ConnectTimeout = time.Minute }}
-	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
-		ranks, differs := []int{0, 1}, "rank 0 says the group is of ranks [0 2], here it is of [0 1]"
-		if g.Rank() == 0 {
-			ranks, differs = []int{0, 2}, "rank 1 says the group is of ranks [0 1], here it is of [0 2]"
+	for _, transport := range []string{"sim", "shm", "tcp"} {
+		for name, lists := range map[string][3][]int{"as many": {{0, 2}, {0, 1}, {0, 1}}, "more": {{0, 1, 2}, {0, 1}, {0, 1}}} {
+			t.Run(fmt.Sprintf("transport=%s/%s", transport, strings.ReplaceAll(name, " ", "_")), func(t *testing.T) {
+				needs(t, transport)
+				o := pgtest.Options{Transport: transport, Config: func(_ int, c *pg.Config) { c.ConnectTimeout = time.Minute }}
+				pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+					here, there := lists[g.Rank()], 0
+					if g.Rank() == 0 {
+						there = 1
+					}
+					start := time.Now()
+					_, err := g.NewGroup(t.Context(), here)
+					require.ErrorIs(t, err, colligo.ErrMismatch)
+					says := fmt.Sprintf("rank %d says the group is of ranks %v, here it is of %v", there, lists[there], here)
+					if len(here) != len(lists[there]) {
+						says = fmt.Sprintf("rank %d says the group has %d ranks, %v, here it has %d, %v", there, len(lists[there]), lists[there], len(here), here)
+					}
+					require.ErrorContains(t, err, says)
+					require.Less(t, time.Since(start), 5*time.Second)
+				})
+			})
 		}
-		start := time.Now()
-		_, err := g.NewGroup(t.Context(), ranks)
-		require.ErrorIs(t, err, colligo.ErrMismatch)
-		require.ErrorContains(t, err, differs)
-		require.Less(t, time.Since(start), 5*time.Second)
-	})
+	}
 }
 
 // TestKeysOfGroups leaves nothing in the store of groups that are there, or were, but for the default group's own.

@@ -145,21 +145,36 @@ func (e *events) Late(o *op.Op) { _ = e.late(o, "") }
 // silence is how long an operation waits before its rank says for what. It is below 5 s by what the peers take to answer.
 const silence = 4 * time.Second
 
-// Stalled implements host.Group and watchdog.Group: it tells the peers what this rank has called in a collective that stands still.
-// Most mismatches show in a frame; this finds those in which nobody looks at the link that carries the odd one. Later it also has the
-// user told for what the operation waits.
+// Lingers implements host.Group and watchdog.Group: it tells the next rank what this rank has called in a collective that is not over
+// soon. If the ranks do not call the same, one of them calls something else than the rank after it. Most mismatches show in a frame.
+// This finds the others: of frames that nobody takes from their link, and of kernels, whose flags do not tell calls apart.
+func (e *events) Lingers(o *op.Op) { e.g.control.TellNext(e.called(o)) }
+
+// Stalled implements host.Group and watchdog.Group: it tells all peers what this rank has called in a collective that stands still. The
+// next rank may have been behind when it was told. Later Stalled also has the user told for what the operation waits.
 func (e *events) Stalled(o *op.Op) {
 	if !o.P2P() {
-		// On the CPU the link to a peer that has left ends the operation. On a device nothing else does.
-		if peer, left := e.g.parting.leftBefore(o); left && !o.OnCPU() {
-			e.g.failAt(e.g.explain(o, o.Seq, host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye}), false), o.Seq, true)
-			return
-		}
-		e.g.control.Tell(&control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))})
+		e.g.control.Tell(e.called(o))
 	}
 	if time.Since(o.Clocked()) >= silence {
 		e.sayWait(o)
 	}
+}
+
+// called tells what this rank has called.
+func (e *events) called(o *op.Op) *control.Message {
+	return &control.Message{Kind: control.Called, Seq: uint64(o.Seq), Call: host.Describe(o.Identity(e.g.id))}
+}
+
+// Abandoned implements watchdog.Group. On the CPU the link to a peer that has left ends an operation that needs more of it.
+func (e *events) Abandoned(o *op.Op, peer int) {
+	g, at := e.g, o.Seq
+	err := g.explain(o, at, host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye}), false)
+	if o.P2P() {
+		g.fail(err, true)
+		return
+	}
+	g.failAt(err, at, true)
 }
 
 // sayWait logs for what an operation waits, unless it is over when the peers have answered. It is a warning, but for a receive from any
@@ -232,5 +247,5 @@ func (w *Work) waitBlocking(ctx context.Context) error {
 		g.host.Expire(o)
 		return p.Synchronize(context.Background())
 	}
-	return cmp.Or((&events{g}).late(o, ""), g.Err())
+	return cmp.Or((&events{g}).late(o.First(), ""), g.Err())
 }

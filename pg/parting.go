@@ -20,6 +20,7 @@ type parting struct {
 	failed   func() error
 	fail     func(err error, at op.Seq)
 	tell     func(*control.Message)
+	tellEach func(of func(peer int) *control.Message)
 	limit    func() time.Duration
 	departed func(peer int) (gone, died bool)
 
@@ -27,7 +28,6 @@ type parting struct {
 	own  bool           // this rank has come
 	last map[int]op.Seq // by rank that has come, the last collective that it has called
 	more chan struct{}  // has room for one signal; nil before this rank has come
-	left map[int]op.Seq // by rank that has left in order after work on devices, the last collective that can complete with it
 }
 
 // part waits until all ranks have come to close the group, and compares which collective they have called last. It returns what
@@ -140,37 +140,19 @@ func (p *parting) heard(peer int, m *control.Message) {
 	}
 }
 
-// leave tells the peers which collectives on devices cannot complete any more because this rank closes the group. On the CPU their links
+// leave tells the peers which operations on devices cannot complete any more because this rank closes the group. On the CPU their links
 // tell them; a kernel that waits for this rank has none. The group's pending operations have had their time.
 func (p *parting) leave(d *watchdog.Devices) {
-	last := p.called()
-	if number, pending := d.First(); pending {
-		last = op.SeqOf(min(last.Number(), number-1))
-	}
-	p.tell(&control.Message{Kind: control.Leaving, Seq: uint64(last)})
+	last := p.called().Number()
+	p.tellEach(func(peer int) *control.Message {
+		l := d.Leaving(peer, last)
+		return &control.Message{Kind: control.Leaving, Seq: uint64(op.SeqOf(l.Collective)), Sent: l.Sends, Got: l.Recvs}
+	})
 }
 
-// hasLeft hears that a peer leaves the group. The watchdog then looks out for collectives on devices that come after its last one.
-func (p *parting) hasLeft(peer int, m *control.Message, d *watchdog.Devices) {
-	p.mu.Lock()
-	if p.left == nil {
-		p.left = map[int]op.Seq{}
-	}
-	p.left[peer] = op.Seq(m.Seq)
-	p.mu.Unlock()
-	d.Leaves(op.Seq(m.Seq).Number())
-}
-
-// leftBefore returns the first rank that has left before a collective on devices.
-func (p *parting) leftBefore(o *op.Op) (peer int, left bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for peer := range p.size {
-		if last, left := p.left[peer]; left && last.Number() < o.Number {
-			return peer, true
-		}
-	}
-	return 0, false
+// hasLeft hears that a peer leaves the group. The watchdog then looks out for operations on devices that need more of it.
+func hasLeft(d *watchdog.Devices, peer int, m *control.Message) {
+	d.Leaves(peer, watchdog.Leaver{Collective: op.Seq(m.Seq).Number(), Sends: m.Sent, Recvs: m.Got})
 }
 
 // missed hears that a peer stands still in a collective. If this rank closes the group before it, the collective cannot end.

@@ -61,6 +61,9 @@ func workOfBlock(g *Group, ops []*op.Op, p backend.Pending) *Work {
 		w.op = p.Op
 	default:
 		w.op = ops[0].Recorded()
+		if b := w.op.Rare().Block; b != nil {
+			w.op = b.Stands()
+		}
 	}
 	return w
 }

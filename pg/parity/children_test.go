@@ -40,18 +40,20 @@ var ends = map[string]func(g *pg.Group){
 	"other cases":  func(g *pg.Group) { <-time.After(opTimeout + time.Second) }, // it does nothing at all
 }
 
-// program is what two processes do besides.
+// program is what some processes do besides.
 type program struct {
 	run     func(t *testing.T, g *pg.Group)
 	timeout time.Duration // of operations; 0 is the default
+	size    int
 }
 
 var programs = map[string]program{
-	"drop":          {dropGroup, time.Second},
-	"file store":    {leaveAlone, 0},
-	"timeout dumps": {lateDumps, time.Second},
-	"stuck dumps":   {stuckDumps, time.Second},
-	"errors dump":   {errorsDump, time.Second},
+	"drop":          {dropGroup, time.Second, 2},
+	"file store":    {leaveAlone, 0, 2},
+	"timeout dumps": {lateDumps, time.Second, 2},
+	"stuck dumps":   {stuckDumps, time.Second, 2},
+	"errors dump":   {errorsDump, time.Second, 2},
+	"regroup":       {regroupAlive, time.Minute, 3},
 }
 
 func kill(s os.Signal) {
@@ -63,7 +65,7 @@ func kill(s os.Signal) {
 	select {}
 }
 
-// TestChild is one rank of three, or of two that run a program, in a process of its own.
+// TestChild is one rank of three, or of some that run a program, in a process of its own.
 func TestChild(t *testing.T) {
 	if *childEnd == "" {
 		t.Skip("other tests run this in processes")
@@ -71,7 +73,7 @@ func TestChild(t *testing.T) {
 	program, ok := programs[*childEnd]
 	size, config := 3, pg.Config{Timeout: 10 * time.Second}
 	if ok {
-		size, config = 2, pg.Config{Timeout: program.timeout}
+		size, config = program.size, pg.Config{Timeout: program.timeout}
 	}
 	config.Init = fmt.Sprintf("file://%s/store?rank=%d&world_size=%d", *childDir, *childRank, size)
 	g, err := pg.Init(t.Context(), config)

@@ -143,8 +143,11 @@ func beside(t *testing.T) {
 	}
 }
 
-// simulated makes a machine of n devices with the kernels of the reductions that tests use.
-func simulated(t *testing.T, n int) *cuda.Driver {
+// simulated makes a machine of n devices with the kernels of the reductions that tests use, and returns its only process's driver.
+func simulated(t *testing.T, n int) *cuda.Driver { return machineOf(t, n).Driver() }
+
+// machineOf makes such a machine.
+func machineOf(t *testing.T, n int) *cudasim.Sim {
 	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
@@ -157,7 +160,7 @@ func simulated(t *testing.T, n int) *cuda.Driver {
 		require.Empty(t, sim.Faults())
 		sim.Close()
 	})
-	return sim.Driver()
+	return sim
 }
 
 // overNCCL are the backends of a group whose operations on devices NCCL carries out.

@@ -191,3 +191,53 @@ func TestStatesAfterTimeout(t *testing.T) {
 		})
 	})
 }
+
+// TestStatesOfMessages dumps while a receive waits for its sender, behind receives that are done.
+func TestStatesOfMessages(t *testing.T) {
+	timings(t, 2, options{}, func(r *rank, timing bool) {
+		r.summed()
+		x := full(r, 100, float32(r.Rank()))
+		if r.Rank() == 0 {
+			for range 3 {
+				r.waited(r.SendAsync(r.ctx, x, 1, 0))
+			}
+			require.NoError(r.t, r.Store().Wait(r.t.Context(), "dumped"))
+			r.waited(r.SendAsync(r.ctx, x, 1, 0))
+			return
+		}
+		defer func() { require.NoError(r.t, r.Store().Set(r.t.Context(), "dumped", nil)) }() // else a failure holds rank 0
+		messages := func() (es []flight.Entry) {
+			for _, e := range r.entries() {
+				if e.P2P {
+					es = append(es, e)
+				}
+			}
+			return es
+		}
+		for range 3 {
+			r.waited(r.RecvAsync(r.ctx, x, 0, 0))
+		}
+		values[float32](r, x)
+		w := r.RecvAsync(r.ctx, x, 0, 0)
+		var es []flight.Entry
+		for range 1000 { // the device may need a moment
+			if es = messages(); es[3].State == r.hung(timing) {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Len(r.t, es, 4)
+		for i, e := range es[:3] {
+			require.Equal(r.t, uint64(i+1), e.P2PSeq)
+			r.done(e, timing)
+		}
+		require.Equal(r.t, r.hung(timing), es[3].State)
+		require.False(r.t, es[3].Retired)
+		require.Zero(r.t, es[3].DiscoveredCompleted)
+		require.Equal(r.t, flight.Status{LastEnqueued: 1, LastStarted: 1, LastCompleted: 1}, r.status(), "which counts collectives")
+		require.NoError(r.t, r.Store().Set(r.t.Context(), "dumped", nil))
+		r.waited(w)
+		require.NoError(r.t, r.WaitPending(r.t.Context()))
+		r.done(messages()[3], timing)
+	})
+}

@@ -311,7 +311,9 @@ func (s *Sim) carry(calls []*call, page *cuda.Host) {
 	for atomic.LoadUint32(arrived) == 0 && !s.gaveUp(calls) {
 		time.Sleep(20 * time.Microsecond)
 	}
-	s.meet(calls)
+	if atomic.LoadUint32(arrived) != 0 { // else the peers would take inputs that have not come
+		s.meet(calls)
+	}
 	atomic.StoreUint32(computed, 1)
 }
 

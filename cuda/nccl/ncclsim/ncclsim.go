@@ -9,8 +9,10 @@
 //  1. Collectives of a communicator meet in the order of their calls; messages of a pair of ranks in that of theirs. Captured calls meet
 //     in the order of their capture, and once for each launch of their graphs.
 //  2. A rank that aborts releases its own streams and no peer's, as with NCCL.
-//  3. All ranks live in this process, each on a device of its own. Groups of calls are told apart by thread.
+//  3. All ranks live in this process, each on a device of its own. They may be of several simulated processes. Groups of calls are told
+//     apart by thread.
 //  4. A function that comes with a later version is not there.
+//  5. A process that is killed tells its peers nothing: their calls wait for its calls until they are aborted.
 package ncclsim
 
 import (
@@ -64,7 +66,30 @@ func New(d *cuda.Driver, version int) *Sim {
 func (s *Sim) SetVersion(version int) { s.version = version }
 
 // Library returns the simulated library.
-func (s *Sim) Library() (*nccl.Library, error) { return nccl.New("simulated", s.table()) }
+func (s *Sim) Library() (*nccl.Library, error) { return s.LibraryOf(s.driver) }
+
+// LibraryOf returns the simulated library as a simulated process has it, whose driver is given.
+func (s *Sim) LibraryOf(d *cuda.Driver) (*nccl.Library, error) {
+	return nccl.New("simulated", s.table(d))
+}
+
+// Kill ends what a simulated process has under way here, before cudasim kills it. Its peers hear nothing of it. Calls of its ranks whose
+// inputs have not come yet never meet those of the peers.
+func (s *Sim) Kill(d *cuda.Driver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.comms {
+		if c.device.Driver() == d {
+			c.aborted = true
+		}
+	}
+	for at := range s.pages {
+		if at.Driver() == d {
+			delete(s.pages, at) // its memory goes with the process
+		}
+	}
+	s.changed.Broadcast()
+}
 
 // Calls returns the functions that were called, in their order.
 func (s *Sim) Calls() []string {
@@ -252,9 +277,9 @@ type comm struct {
 	progress     int  // how many times it says that it is in progress
 }
 
-// join makes a rank's communicator of a world. The caller holds s.mu.
-func (s *Sim) join(id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm, nccl.Result) {
-	d, err := s.current()
+// join makes a rank's communicator of a world, in a process with that driver. The caller holds s.mu.
+func (s *Sim) join(in *cuda.Driver, id nccl.UniqueID, rank, size int, to *nccl.CommHandle) (*comm, nccl.Result) {
+	d, err := s.current(in)
 	if err != nil {
 		return nil, nccl.UnhandledCudaError
 	}
@@ -282,21 +307,21 @@ func (s *Sim) joinOn(d *cuda.Device, id nccl.UniqueID, rank, size int, to *nccl.
 	return c, nccl.Success
 }
 
-// current returns the device whose context is current. The Sim keeps it until Close. The caller holds s.mu.
-func (s *Sim) current() (*cuda.Device, error) {
-	at, r := s.driver.CtxGetCurrent()
+// current returns the device whose context is current in a process. The Sim keeps it until Close. The caller holds s.mu.
+func (s *Sim) current(in *cuda.Driver) (*cuda.Device, error) {
+	at, r := in.CtxGetCurrent()
 	if r != cuda.Success {
 		return nil, r
 	}
 	for d := range s.pages {
-		if d.Context() == at {
+		if d.Driver() == in && d.Context() == at {
 			return d, nil
 		}
 	}
-	n, err := s.driver.Devices()
+	n, err := in.Devices()
 	for i := 0; i < n && err == nil; i++ {
 		var d *cuda.Device
-		if d, err = s.driver.Device(i); err != nil {
+		if d, err = in.Device(i); err != nil {
 			break
 		}
 		if d.Context() == at {

@@ -42,7 +42,7 @@ func (s *Sim) split(c *comm, color, key int, to *nccl.CommHandle) nccl.Result {
 			rank++
 		}
 	}
-	return s.joinAndWait(to, size, x.ids[color], rank)
+	return s.joinAndWait(c.device.Driver(), to, size, x.ids[color], rank)
 }
 
 // shrink makes a rank's communicator without some ranks. It waits until all others have come. The caller holds s.mu.
@@ -78,17 +78,17 @@ func (s *Sim) shrink(c *comm, without []int32, to *nccl.CommHandle, flags int) n
 		}
 		s.changed.Wait()
 	}
-	return s.joinAndWait(to, size, x.ids[0], rank)
+	return s.joinAndWait(c.device.Driver(), to, size, x.ids[0], rank)
 }
 
 // all makes the communicators of all devices of one process. The caller holds s.mu.
-func (s *Sim) all(to []nccl.CommHandle, devices []int32) nccl.Result {
+func (s *Sim) all(in *cuda.Driver, to []nccl.CommHandle, devices []int32) nccl.Result {
 	id := s.newID()
 	for i, n := range devices {
 		if slices.Contains(devices[:i], n) {
 			return nccl.InvalidUsage
 		}
-		d, err := s.device(int(n))
+		d, err := s.device(in, int(n))
 		if err != nil {
 			return nccl.InvalidArgument
 		}
@@ -99,14 +99,14 @@ func (s *Sim) all(to []nccl.CommHandle, devices []int32) nccl.Result {
 	return nccl.Success
 }
 
-// device returns a device by its number. The Sim keeps it until Close. The caller holds s.mu.
-func (s *Sim) device(n int) (*cuda.Device, error) {
+// device returns a device of a process by its number. The Sim keeps it until Close. The caller holds s.mu.
+func (s *Sim) device(in *cuda.Driver, n int) (*cuda.Device, error) {
 	for d := range s.pages {
-		if d.Index() == n {
+		if d.Driver() == in && d.Index() == n {
 			return d, nil
 		}
 	}
-	d, err := s.driver.Device(n)
+	d, err := in.Device(n)
 	if err == nil {
 		s.pages[d] = nil
 	}

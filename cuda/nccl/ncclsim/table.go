@@ -11,12 +11,12 @@ import (
 	"github.com/colligo-go/colligo/kernels"
 )
 
-// table returns the functions.
-func (s *Sim) table() nccl.Table {
+// table returns the functions as a process has them, whose driver is given.
+func (s *Sim) table(in *cuda.Driver) nccl.Table {
 	var t nccl.Table
-	s.bindMaking(&t)
+	s.bindMaking(&t, in)
 	s.bindComms(&t)
-	s.bindMemory(&t)
+	s.bindMemory(&t, in)
 	s.bindReductions(&t)
 	s.bindMoves(&t)
 	t.GetVersion = func(v *int32) nccl.Result { *v = int32(s.version); return nccl.Success }
@@ -87,22 +87,22 @@ func (s *Sim) of(function string, h nccl.CommHandle, f func(c *comm) nccl.Result
 // progressing is how many times a communicator that does not block says that it is in progress.
 const progressing = 3
 
-func (s *Sim) bindMaking(t *nccl.Table) {
+func (s *Sim) bindMaking(t *nccl.Table, in *cuda.Driver) {
 	t.CommInitRank = func(to *nccl.CommHandle, size int, id *nccl.UniqueID, rank int) nccl.Result {
-		return s.locked("ncclCommInitRank", func() nccl.Result { return s.made("ncclCommInitRank", to, size, *id, rank, nil) })
+		return s.locked("ncclCommInitRank", func() nccl.Result { return s.made("ncclCommInitRank", in, to, size, *id, rank, nil) })
 	}
 	t.CommInitRankConfig = func(to *nccl.CommHandle, size int, id *nccl.UniqueID, rank int, config *nccl.RawConfig) nccl.Result {
 		return s.locked("ncclCommInitRankConfig", func() nccl.Result {
-			return s.made("ncclCommInitRankConfig", to, size, *id, rank, config)
+			return s.made("ncclCommInitRankConfig", in, to, size, *id, rank, config)
 		})
 	}
 	t.CommInitRankScalable = func(to *nccl.CommHandle, size, rank int, ids []nccl.UniqueID, config *nccl.RawConfig) nccl.Result {
 		return s.locked("ncclCommInitRankScalable", func() nccl.Result {
-			return s.made("ncclCommInitRankScalable", to, size, ids[0], rank, config)
+			return s.made("ncclCommInitRankScalable", in, to, size, ids[0], rank, config)
 		})
 	}
 	t.CommInitAll = func(to []nccl.CommHandle, devices []int32) nccl.Result {
-		return s.locked("ncclCommInitAll", func() nccl.Result { return s.all(to, devices) })
+		return s.locked("ncclCommInitAll", func() nccl.Result { return s.all(in, to, devices) })
 	}
 	part := func(function string, h nccl.CommHandle, to *nccl.CommHandle, config *nccl.RawConfig, f func(c *comm) nccl.Result) nccl.Result {
 		return s.of(function, h, func(c *comm) nccl.Result {
@@ -125,15 +125,15 @@ func (s *Sim) bindMaking(t *nccl.Table) {
 }
 
 // made makes a rank's communicator, without a configuration if that is nil. The caller holds s.mu.
-func (s *Sim) made(function string, to *nccl.CommHandle, size int, id nccl.UniqueID, rank int, config *nccl.RawConfig) nccl.Result {
+func (s *Sim) made(function string, in *cuda.Driver, to *nccl.CommHandle, size int, id nccl.UniqueID, rank int, config *nccl.RawConfig) nccl.Result {
 	if config != nil {
 		s.configs = append(s.configs, config.Config())
 	}
 	if config.Blocks() {
 		s.hang(function, nil)
-		return s.joinAndWait(to, size, id, rank)
+		return s.joinAndWait(in, to, size, id, rank)
 	}
-	c, r := s.join(id, rank, size, to)
+	c, r := s.join(in, id, rank, size, to)
 	if r != nccl.Success {
 		return r
 	}
@@ -178,8 +178,8 @@ func (s *Sim) bindComms(t *nccl.Table) {
 }
 
 // joinAndWait joins a communicator and waits until all ranks have. In a group of calls the end of the group waits. The caller holds s.mu.
-func (s *Sim) joinAndWait(to *nccl.CommHandle, size int, id nccl.UniqueID, rank int) nccl.Result {
-	c, r := s.join(id, rank, size, to)
+func (s *Sim) joinAndWait(in *cuda.Driver, to *nccl.CommHandle, size int, id nccl.UniqueID, rank int) nccl.Result {
+	c, r := s.join(in, id, rank, size, to)
 	if r != nccl.Success {
 		return r
 	}
@@ -198,7 +198,7 @@ func (s *Sim) complete(c *comm) {
 	}
 }
 
-func (s *Sim) bindMemory(t *nccl.Table) {
+func (s *Sim) bindMemory(t *nccl.Table, in *cuda.Driver) {
 	t.CommRegister = func(h nccl.CommHandle, _ cuda.Pointer, _ int, to *nccl.MemoryHandle) nccl.Result {
 		return s.of("ncclCommRegister", h, func(c *comm) nccl.Result {
 			s.numbers++
@@ -229,7 +229,7 @@ func (s *Sim) bindMemory(t *nccl.Table) {
 		return s.of("ncclCommWindowDeregister", h, func(c *comm) nccl.Result { return c.forget(nccl.MemoryHandle(w)) })
 	}
 	t.MemAlloc = func(to *cuda.Pointer, bytes int) nccl.Result {
-		return s.locked("ncclMemAlloc", func() nccl.Result { return s.alloc(to, bytes) })
+		return s.locked("ncclMemAlloc", func() nccl.Result { return s.alloc(in, to, bytes) })
 	}
 	t.MemFree = func(at cuda.Pointer) nccl.Result {
 		return s.locked("ncclMemFree", func() nccl.Result { return s.free(at) })
@@ -245,9 +245,9 @@ func (c *comm) forget(m nccl.MemoryHandle) nccl.Result {
 	return nccl.Success
 }
 
-// alloc takes memory of the current device. The caller holds s.mu.
-func (s *Sim) alloc(to *cuda.Pointer, bytes int) nccl.Result {
-	d, err := s.current()
+// alloc takes memory of a process's current device. The caller holds s.mu.
+func (s *Sim) alloc(in *cuda.Driver, to *cuda.Pointer, bytes int) nccl.Result {
+	d, err := s.current(in)
 	if err != nil {
 		return nccl.UnhandledCudaError
 	}

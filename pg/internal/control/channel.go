@@ -78,37 +78,48 @@ func (c *Channel) Receive(peer int, b []byte) {
 
 // Tell sends a message to every peer that still listens.
 func (c *Channel) Tell(m *Message) {
-	mesh := c.mesh.Load()
-	if mesh == nil {
+	if c.mesh.Load() == nil {
 		return // no peer is linked
 	}
 	b, err := json.Marshal(m)
+	c.each(func(peer int) { c.post(peer, b, err, "note not sent") })
+}
+
+// TellNext sends a message to the next rank, if that still listens.
+func (c *Channel) TellNext(m *Message) {
+	if c.config.Size > 1 {
+		c.send((c.config.Rank+1)%c.config.Size, m, "note not sent")
+	}
+}
+
+// TellEach sends every peer that still listens a message of its own.
+func (c *Channel) TellEach(of func(peer int) *Message) {
+	c.each(func(peer int) { c.send(peer, of(peer), "note not sent") })
+}
+
+// each calls f for every peer.
+func (c *Channel) each(f func(peer int)) {
 	for peer := range c.config.Size {
-		if peer == c.config.Rank {
-			continue
+		if peer != c.config.Rank {
+			f(peer)
 		}
-		sent := err
-		if sent == nil {
-			sent = (*mesh).Notify(peer, b)
-		}
-		c.unsent("note not sent", peer, sent)
 	}
 }
 
 // send sends a message to one peer. why is what the log says if that fails.
 func (c *Channel) send(peer int, m *Message, why string) {
-	mesh := c.mesh.Load()
-	if mesh == nil {
+	if c.mesh.Load() == nil {
 		return // linked with that peer, but not yet with all
 	}
 	b, err := json.Marshal(m)
-	if err == nil {
-		err = (*mesh).Notify(peer, b)
-	}
-	c.unsent(why, peer, err)
+	c.post(peer, b, err, why)
 }
 
-func (c *Channel) unsent(why string, peer int, err error) {
+// post sends a message in its written form, unless writing it has failed. The mesh is there.
+func (c *Channel) post(peer int, b []byte, err error, why string) {
+	if err == nil {
+		err = (*c.mesh.Load()).Notify(peer, b)
+	}
 	if err != nil {
 		c.config.Log.Debug(why, "group", c.config.Group, "rank", c.config.Rank, "peer", peer, "error", err)
 	}

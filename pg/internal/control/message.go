@@ -22,7 +22,7 @@ const (
 	Dump        Kind = "dump"   // write what is recorded
 	Barrier     Kind = "gate"   // of a monitored barrier
 	Parting     Kind = "part"   // the sender closes the group; Seq is the last collective that it has called
-	Leaving     Kind = "leave"  // the sender leaves the group; Seq is the last collective that can complete with it
+	Leaving     Kind = "leave"  // the sender leaves the group; Seq is the last collective on devices that can complete with it
 )
 
 // Message is what goes between two ranks. Each kind uses some of the fields.
@@ -39,6 +39,9 @@ type Message struct {
 	Asked string `json:",omitempty"` // of an answer: the collective that was asked about, in words, where the sender has gone on since
 	Sends []int  `json:",omitempty"` // peers of the sender's pending sends
 	Recvs []int  `json:",omitempty"` // peers of its pending receives, diagnose.AnyPeer among them
+
+	Sent uint64 `json:",omitempty"` // of a leaving sender: its messages on devices to the receiver of this that are done
+	Got  uint64 `json:",omitempty"` // and those from it
 
 	// Of an answer: where the collective stands that the sender is in, as in diagnose.Snapshot.
 	Partial bool      `json:",omitempty"` // it follows in another answer, unless bytes move

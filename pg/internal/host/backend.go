@@ -33,6 +33,8 @@ type Group interface {
 	Late(o *op.Op)
 	// Called returns a collective that this rank has entered, while it is remembered.
 	Called(at op.Seq) (transport.Call, bool)
+	// Lingers hears that a collective is not over soon.
+	Lingers(o *op.Op)
 	// Stalled hears that a collective, or the oldest message, has stood still for some time.
 	Stalled(o *op.Op)
 }
@@ -100,7 +102,7 @@ type collective struct {
 	plan      *plan.Plan
 	out       []byte        // where its plan writes
 	finish    engine.Kernel // of the output, or nil
-	stalledAt time.Time     // when the group hears that it stands still
+	stalledAt time.Time     // when the group hears that it lingers, or stands still
 }
 
 // New returns a backend without links.

@@ -15,6 +15,9 @@ import (
 // the time, and so on.
 const stalled = 2 * time.Second
 
+// lingers is how long a collective may take before the group hears that it is not over. A note to one peer costs little beside it.
+const lingers = 20 * time.Millisecond
+
 // pendingSince is when a message began to wait.
 type pendingSince struct {
 	since time.Time // when it began
@@ -68,8 +71,20 @@ func (b *Backend) clock(o *op.Op) {
 		o.Clock(time.Now())
 	}
 	if b.run.stalledAt.IsZero() {
-		b.run.stalledAt = o.Clocked().Add(stalled)
+		b.run.stalledAt = o.Clocked().Add(lingers)
 	}
+}
+
+// stands tells the group that the collective at hand is not over.
+func (b *Backend) stands(o *op.Op, now time.Time) {
+	since := o.Clocked()
+	if now.Sub(since) < stalled {
+		b.run.stalledAt = since.Add(stalled)
+		b.Group.Lingers(o)
+		return
+	}
+	b.run.stalledAt = now.Add(now.Sub(since))
+	b.Group.Stalled(o)
 }
 
 // expired fails the group if a deadline has passed or a context was cancelled.
@@ -91,8 +106,7 @@ func (b *Backend) expired() bool {
 		if over, why := o.Expired(now); over {
 			late, cause = o, why
 		} else if at := b.run.stalledAt; !at.IsZero() && !now.Before(at) {
-			b.run.stalledAt = now.Add(now.Sub(o.Clocked()))
-			b.Group.Stalled(o)
+			b.stands(o, now)
 		}
 	}
 	if late == nil {

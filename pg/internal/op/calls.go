@@ -412,8 +412,11 @@ func (o *Op) Identify(c *transport.Call, group uint32) {
 	if o.Coll != plan.AllToAll { // of which every rank may have its own splits; only pairs of ranks share a count
 		c.Count = uint64(o.Elements())
 	}
-	if parts := o.Rare().Parts; parts != nil {
-		sign(c, o.Coll, parts)
+	if !o.unusual {
+		return
+	}
+	if signature := o.Signature(); signature != 0 {
+		sign(c, o.Coll, signature)
 	}
 }
 
@@ -423,18 +426,30 @@ func (o *Op) Identity(group uint32) (c transport.Call) {
 	return c
 }
 
-// sign tells operations apart that stand for several: which of their elements meet is decided by the length of each. A call
-// has no field for that. The signature lies where the collective has nothing to say: for a broadcast in the field of the
-// reduction, else in that of the root.
-func sign(c *transport.Call, coll plan.Coll, parts []Part) {
+// Signature tells operations apart that stand for several: which of their elements meet is decided by the length of each. It is 0 for
+// the others.
+func (o *Op) Signature() int32 {
+	r := o.Rare()
+	if r.Parts == nil {
+		return r.Signed
+	}
 	h := uint64(1)
-	for i := range parts {
-		h = (h ^ uint64(parts[i].Count)) * 0x9e3779b97f4a7c15
+	for i := range r.Parts {
+		h = (h ^ uint64(r.Parts[i].Count)) * 0x9e3779b97f4a7c15
 		h ^= h >> 29
 	}
+	if o.Coll.Rooted() {
+		return max(int32(uint8(h>>32)), 1)
+	}
+	return max(int32(h>>32&math.MaxInt32), 1)
+}
+
+// sign puts a signature into a call, which has no field for that. It lies where the collective has nothing to say: for a broadcast in
+// the field of the reduction, else in that of the root.
+func sign(c *transport.Call, coll plan.Coll, signature int32) {
 	if coll.Rooted() {
-		c.Op = max(uint8(h>>32), 1)
+		c.Op = uint8(signature)
 	} else {
-		c.Root = max(int32(h>>32&math.MaxInt32), 1)
+		c.Root = signature
 	}
 }

@@ -174,13 +174,37 @@ type Block struct {
 	left int // operations that are not over
 }
 
-// NewBlock makes a block of operations.
+// BlockOf makes a block of operations.
+func BlockOf(ops []*Op) *Block {
+	first := ops[0]
+	b := &Block{Op: Op{Size: first.Size, Rank: first.Rank, Own: first.Own, Ctx: first.Ctx}, Ops: ops, left: len(ops)}
+	b.As(Coalesced)
+	return b
+}
+
+// NewBlock makes a block of operations that know it.
 func NewBlock(ops []*Op) *Block {
-	b := &Block{Ops: ops, left: len(ops)}
+	b := BlockOf(ops)
 	for _, o := range ops {
 		o.More().Block = b
 	}
 	return b
+}
+
+// Stands returns the operation by which a program knows the block: the only one, or what stands for several.
+func (b *Block) Stands() *Op {
+	if o := b.Single(); o != nil {
+		return o
+	}
+	return &b.Op
+}
+
+// First returns the operation itself, or the first of the block on a device that it stands for.
+func (o *Op) First() *Op {
+	if b := o.Rare().Block; b != nil && &b.Op == o {
+		return b.Ops[0]
+	}
+	return o
 }
 
 // Single returns the only operation of a block, and nil where there are several.

@@ -71,6 +71,7 @@ type Rare struct {
 	Strides       []int            // of all tensors on a device that are not contiguous; In, Out and lists are flat in their memory
 	Factor        colligo.ReduceOp // of premul_sum
 	Parts         []Part           // the operations that this one stands for, see Together
+	Signed        int32            // their Signature, where they are not known
 	Title         string           // in the flight recorder, where the type does not tell it
 	Wrong         error            // what is wrong with the arguments
 	Block         *Block           // the block that the operation is one of

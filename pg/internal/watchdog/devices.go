@@ -1,10 +1,7 @@
 package watchdog
 
 import (
-	"context"
-	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -23,8 +20,12 @@ type Group interface {
 	Late(o *op.Op)
 	// Freed hears that an asynchronous operation is over, so that its time may go to others.
 	Freed(o *op.Op)
+	// Lingers hears that a collective like o is not over soon.
+	Lingers(o *op.Op)
 	// Stalled hears that an operation like o has stood still for some time.
 	Stalled(o *op.Op)
+	// Abandoned hears that an operation like o can never end, because a peer has left the group before it.
+	Abandoned(o *op.Op, peer int)
 	// Passed hears that the devices are through with the collectives up to a place.
 	Passed(at op.Seq)
 	// Left hears that a send or a receive is not pending any more.
@@ -37,32 +38,48 @@ type Devices struct {
 	log   *oplog.Log
 
 	mu        sync.Mutex
-	queues    [3]queue
+	queues    [numQueues]queue
+	block     *block // that has begun and not ended
 	runs      map[backend.Backend]*runs
 	last      backend.Backend // the one asked for last, and its runs
 	lastOf    *runs
 	deadlines deadlines
-	left      atomic.Uint64 // the first collective that a peer has left before; 0: none has
-	held      bool          // calls since Hold have their Pending to come
+	leavers   map[int]Leaver // by peer
+	held      bool           // calls since Hold have their Pending to come
 	looking   bool
 	ended     bool
 	hurried   bool // every look follows soon after the one before
 	stop      chan struct{}
 	gone      chan struct{}
 
-	standing [3]standing // by queue; of the goroutine that looks
+	standing [numKinds]standing // by queue; of the goroutine that looks
 
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.
-	batch [32]entry
-	over  []flight.Done // of the batch, to be told the recorder
+	batch    [32]entry
+	over     []flight.Done // of the batch, to be told the recorder
+	messages messages
 }
+
+// The queues. Operations that stand for a block have one of their own, for a block may be over after later operations.
+const (
+	collectives = iota
+	sends
+	receives
+	numKinds  // of operations that a backend is given
+	blocks    = numKinds
+	numQueues = blocks + 1
+)
 
 // queue is the operations of one kind, the oldest first.
 type queue struct {
 	entries []entry
 	head    int // entries before it are gone
+	gone    int // how many are gone since the beginning
 }
+
+// added returns how many operations there have been.
+func (q *queue) added() int { return q.gone + len(q.entries) - q.head }
 
 // entry is an operation on a device. It is no larger than a line of memory, for one CPU writes it and another reads it. Each
 // line that changes hands costs the caller as much as a lock.
@@ -73,7 +90,8 @@ type entry struct {
 	run        uint64 // number of its call
 	runs       *runs  // of its backend
 	more       *more
-	root, peer int32 // of a message the tag and the peer
+	root, peer int32  // of a message the tag and the peer; peer of a collective that stands for several is its signature
+	later      uint16 // of a collective, how many came before it since the one that had its number first
 	coll       plan.Coll
 	kind       op.Type
 	dtype      colligo.DType
@@ -87,6 +105,7 @@ type more struct {
 	record  oplog.Entry
 	pending backend.Pending // nil: the backend is asked
 	begun   bool            // the recorder knows; of the holder of eyes
+	block   *block          // that the operation stands for; nil for the others
 }
 
 // record is what the log takes.
@@ -94,15 +113,19 @@ func (e *entry) record() oplog.Entry {
 	if e.more != nil {
 		return e.more.record
 	}
-	return oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes, DType: e.dtype, Peer: int(e.peer)}
+	r := oplog.Entry{ID: e.id, Type: e.kind, Number: e.number, Bytes: e.bytes, DType: e.dtype, Peer: colligo.NoRank}
+	if e.kind.P2P() {
+		r.Peer = int(e.peer)
+	}
+	return r
 }
 
 // runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of its
 // callers, so it is asked once for all that are over, not for each.
 type runs struct {
-	ran     [3]uint64       // under Devices.mu
-	over    [3]uint64       // of the holder of eyes
-	tracker backend.Tracker // the backend, nil if it is none
+	ran     [numKinds]uint64 // under Devices.mu
+	over    [numKinds]uint64 // of the holder of eyes
+	tracker backend.Tracker  // the backend, nil if it is none
 }
 
 // A pause between two looks is short at first, and doubles up to longPause while nothing moves. A look costs driver calls, which keep
@@ -121,11 +144,11 @@ func (d *Devices) Open(g Group, log *oplog.Log) { d.group, d.log = g, log }
 func queueOf(coll plan.Coll) int {
 	switch coll {
 	case plan.Send:
-		return 1
+		return sends
 	case plan.Recv:
-		return 2
+		return receives
 	}
-	return 0
+	return collectives
 }
 
 // Add takes over an operation that a backend has enqueued, with its Pending if it has one. The caller holds the order of the
@@ -147,6 +170,9 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	e.root, e.peer = o.Root, o.Peer
 	if o.P2P() {
 		e.root = o.Tag
+	} else {
+		_, later := o.Seq.Split()
+		e.later, e.peer = uint16(later), o.Signature()
 	}
 	if p != nil || d.held || d.log.Hooks.Any() {
 		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
@@ -317,145 +343,6 @@ func (d *Devices) idle() bool {
 	}
 	d.looking = d.deadlines.any()
 	return !d.looking
-}
-
-// look concludes the operations that are over at the head of each queue; with last, also the ones that never will be. It returns
-// their number.
-func (d *Devices) look(last bool) (over int) {
-	d.eyes.Lock()
-	defer d.eyes.Unlock()
-	for q := range d.queues {
-		for n := len(d.batch); n == len(d.batch); {
-			n = d.concludeSome(d.some(q), last)
-			d.drop(q, n)
-			over += n
-		}
-	}
-	return over
-}
-
-// concludeSome concludes the operations before the first that is not over, and returns how many those were.
-func (d *Devices) concludeSome(entries []entry, last bool) (n int) {
-	now, passed := time.Now(), uint64(0)
-	for ; n < len(entries); n++ {
-		e := &entries[n]
-		over, err := d.isOver(e)
-		if !over && !last {
-			d.begin(entries[n:], now)
-			break
-		}
-		if !over {
-			err = d.group.Err()
-		}
-		d.conclude(e, err, now)
-		switch {
-		case e.coll == plan.Send || e.coll == plan.Recv:
-			d.group.Left(e.coll, int(e.peer))
-		case err == nil || errors.Is(err, backend.ErrCaptured):
-			passed = e.number
-		}
-	}
-	if passed > 0 {
-		d.group.Passed(op.SeqOf(passed))
-	}
-	d.log.Recorder().Conclude(d.log.Group(), d.over, now)
-	d.over = d.over[:0]
-	d.log.Pending.Done(n)
-	return n
-}
-
-// begin tells the recorder that the oldest operation that is not over is on its way, if the device has measured it. So are
-// the others of its block. Entries that were held are left alone, for Release may be giving them their Pending.
-func (d *Devices) begin(entries []entry, now time.Time) {
-	if entries[0].held || entries[0].more == nil || entries[0].more.pending == nil {
-		return
-	}
-	p := entries[0].more.pending
-	if t, ok := p.(backend.Timed); !ok || entries[0].more.begun || !t.Begun() {
-		return
-	}
-	for i := range entries {
-		m := entries[i].more
-		if entries[i].held || m == nil || m.pending != p {
-			return
-		}
-		m.begun = true
-		d.log.Recorder().StartAt(entries[i].id, now)
-	}
-}
-
-// some returns a copy of the oldest of a queue. Many at once, for the goroutine that looks stands in the way of callers.
-func (d *Devices) some(q int) []entry {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.batch[:copy(d.batch[:], d.queues[q].entries[d.queues[q].head:])]
-}
-
-// drop forgets the n oldest of a queue. The memory of forgotten ones is used again when they are more than half.
-func (d *Devices) drop(q, n int) {
-	clear(d.batch[:])
-	if n == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := &d.queues[q]
-	clear(all.entries[all.head : all.head+n])
-	all.head += n
-	if all.head > len(all.entries)/2 {
-		n := copy(all.entries, all.entries[all.head:])
-		clear(all.entries[n:])
-		all.entries, all.head = all.entries[:n], 0
-	}
-}
-
-// isOver reports whether an operation is over, and its error.
-func (d *Devices) isOver(e *entry) (bool, error) {
-	if e.held {
-		return false, nil
-	}
-	if e.more != nil && e.more.pending != nil {
-		if !e.more.pending.Done() {
-			return false, nil
-		}
-		return true, e.more.pending.Synchronize(context.Background())
-	}
-	t, over := e.runs.tracker, &e.runs.over[queueOf(e.coll)]
-	if t != nil && *over < e.run {
-		*over = t.Finished(e.coll)
-	}
-	if t != nil && *over >= e.run {
-		return true, nil
-	}
-	if err := d.group.Err(); err != nil && err != colligo.ErrClosed {
-		return true, err
-	}
-	return t == nil, nil // where nobody can tell, what the call returned is all that is known
-}
-
-// conclude concludes an operation, whose duration only the device knows. It goes on to count as pending.
-func (d *Devices) conclude(e *entry, err error, now time.Time) {
-	if errors.Is(err, backend.ErrCaptured) {
-		d.log.Recorder().Retire(e.id)
-		return
-	}
-	r := e.record()
-	r.Ended, r.Err, r.Took = now, err, -1
-	if e.more == nil {
-		done := flight.Done{ID: e.id, Seq: e.number, Failed: err != nil}
-		if e.kind.P2P() {
-			done.Seq = 0
-		}
-		d.over = append(d.over, done)
-		d.log.Count(&r)
-		return
-	}
-	if t, ok := e.more.pending.(backend.Timed); ok && err == nil {
-		if took, ok := t.Took(); ok {
-			r.Began, r.Took = now.Add(-took), took
-		}
-	}
-	d.log.Conclude(&r)
 }
 
 // Close ends the watchdog when the backends are closed, after a last look.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,10 +27,14 @@ func (never) Done() bool                                                  { retu
 // whole is a group that has not failed.
 type whole struct{}
 
-func (whole) Err() error          { return nil }
-func (whole) Late(*op.Op)         {}
-func (whole) Freed(o *op.Op)      {}
-func (whole) Stalled(*op.Op)      {}
+func (whole) Err() error     { return nil }
+func (whole) Late(*op.Op)    {}
+func (whole) Freed(o *op.Op) {}
+func (whole) Stalled(*op.Op) {}
+func (whole) Lingers(*op.Op) {}
+
+func (whole) Abandoned(*op.Op, int) {}
+
 func (whole) Passed(op.Seq)       {}
 func (whole) Left(plan.Coll, int) {}
 
@@ -78,6 +83,12 @@ func BenchmarkLook(b *testing.B) {
 			b.Fatal("something is done or late")
 		}
 	}
+}
+
+// TestEntry holds that an entry is one line of memory.
+func TestEntry(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, unsafe.Sizeof(entry{}), uintptr(64))
 }
 
 // TestNextPause has looks follow soon after one that found few operations over, and later in a busy group and an idle one.

@@ -4,9 +4,11 @@
 // One goroutine per group looks, while anything is pending on a device:
 //
 //  1. For each queue (collectives, sends, receives) it asks the oldest operation whether it is over, and concludes the ones
-//     that are. A backend that is a Tracker is asked once for all of its blocking calls.
-//  2. It tells the group of the first asynchronous operation that has passed its deadline.
-//  3. It sleeps: a millisecond after something moved, and up to 50 while nothing does.
+//     that are. A backend that is a Tracker is asked once for all of its blocking calls. Then it concludes the coalescing blocks of
+//     which all operations are over.
+//  2. It tells the group of operations that stand still, and of those that can never end, because a peer has left the group before them.
+//  3. It tells the group of the first asynchronous operation that has passed its deadline.
+//  4. It sleeps: a millisecond after something moved, and up to 50 while nothing does.
 //
 // Locks: Devices.mu guards the queues. It is held for some instructions only, for every call on a device takes it: the goroutine
 // copies what it looks at. The deadlines have a lock of their own, which asynchronous calls take.
