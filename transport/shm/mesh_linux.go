@@ -117,9 +117,10 @@ func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 	}
 	k.maps = append(k.maps, region)
 	k.door = (*door)(unsafe.Pointer(&first[0]))
+	users := make([]uint64, l.lanes*l.slots)
 	k.answer = l.answer(first, m.c.Rank)
 	for lane := range k.out {
-		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum}
+		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
 		if reads != nil {
 			k.in[lane].remote = remote{memory: reads, most: maxZeroCopy}
 		}
