@@ -99,6 +99,9 @@ func (l *layout) region() int { return l.longs() + roundUp(l.lanes*l.slots*l.fra
 // segment is the bytes of the whole.
 func (l *layout) segment() int64 { return int64(l.head()) + int64(l.size-1)*int64(l.region()) }
 
+// space is the bytes of all that a rank maps: its own segment, and of each peer's the head and a region.
+func (l *layout) space() int64 { return l.segment() + int64(l.size-1)*int64(l.head()+l.region()) }
+
 // offset is where in the segment of owner the region of the frames from sender begins.
 func (l *layout) offset(owner, sender int) int64 {
 	if sender > owner {

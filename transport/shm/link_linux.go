@@ -19,7 +19,6 @@ type link struct {
 	in     []receiver
 	door   *door // the peer's
 	ending atomic.Pointer[ending]
-	maps   [][]byte // what of the peer's segment is mapped
 
 	answer     answer // of the peer, in its segment
 	readable   bool   // the peer has said that it can read this rank's memory

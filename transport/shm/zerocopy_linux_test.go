@@ -319,14 +319,14 @@ func TestOpenTouchesHeadsAlone(t *testing.T) {
 	meshes := open(t, 3, nil)
 	for rank, opened := range meshes {
 		m := opened.(*mesh)
-		pages := resident(t, m.maps[0])
+		pages := resident(t, m.own)
 		require.Equal(t, 1, pages, "rank %d", rank)
 		for peer, l := range m.links {
 			if l != nil {
 				require.Equal(t, maxZeroCopy, l.MaxZeroCopy(), "rank %d has the answer of rank %d", rank, peer)
 			}
 		}
-		require.Equal(t, pages, resident(t, m.maps[0]), "rank %d", rank)
+		require.Equal(t, pages, resident(t, m.own), "rank %d", rank)
 	}
 }
 
