@@ -48,9 +48,9 @@ func newLayout(c *transport.Config) (layout, error) {
 	return l, nil
 }
 
-// setLines chooses the lines of a lane. There are as many as slots if those are configured. Else lines and short slots take half of the long
-// slots' bytes at most. So a sender may be many short frames ahead of its receiver, which spares switches where ranks share cores. A short slot is large
-// so that the next one does not lie where the CPU fetches memory ahead.
+// setLines chooses the lines of a lane. There are as many as slots if those are configured. Else lines and short slots take half of the
+// long slots' bytes at most. So a sender may be many short frames ahead of its receiver, which spares switches where ranks share cores.
+// A short slot is large so that the next one does not lie where the CPU fetches memory ahead.
 func (l *layout) setLines(c *transport.Config) {
 	if l.lines = l.slots; c.Slots != 0 {
 		return
