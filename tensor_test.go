@@ -147,14 +147,16 @@ func TestTensorSize(t *testing.T) {
 // Tensors of one dimension are equal if all that they say is, and making one allocates nothing.
 func TestFlatTensors(t *testing.T) {
 	s := make([]float32, 8)
-	require.True(t, colligo.Of(s) == colligo.Of(s))
+	one, other := colligo.Of(s), colligo.Of(s)
+	require.True(t, one == other)
 	require.True(t, colligo.Of(s) == colligo.Of(s, 2, 4).Slice(0, 8))
 	require.True(t, colligo.Of(s, 8) != colligo.Of(s, 2, 4))
 	require.True(t, colligo.Of(s).View(colligo.Int32) == colligo.Raw(unsafe.Pointer(&s[0]), 8, colligo.Int32))
 	require.True(t, colligo.Of(s).View(colligo.Int32) != colligo.Of(s))
 	for _, index := range []int{0, 1, 31} {
 		on := colligo.Device{Kind: colligo.CUDA, Index: index}
-		require.True(t, colligo.OnDevice(on, 4096, 8, colligo.Float32) == colligo.OnDevice(on, 4096, 8, colligo.Float32))
+		one, other := colligo.OnDevice(on, 4096, 8, colligo.Float32), colligo.OnDevice(on, 4096, 8, colligo.Float32)
+		require.True(t, one == other)
 		require.Zero(t, testing.AllocsPerRun(10, func() { colligo.OnDevice(on, 4096, 8, colligo.Float32).Slice(1, 3).View(colligo.Uint8) }))
 	}
 	require.Zero(t, testing.AllocsPerRun(10, func() { colligo.Of(s).Slice(1, 3).View(colligo.Uint8) }))

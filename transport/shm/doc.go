@@ -1,8 +1,9 @@
 // Package shm moves frames between ranks of one host through shared memory. Every rank makes one segment, a sealed memfd,
-// that holds the rings of frames coming to it. A ring has a few slots for each peer and lane. A slot is a line of 64 bytes
-// (turn, header, up to 8 bytes of payload) and a larger piece of memory for longer payloads. The sender writes payload and
-// header and then stores the slot's turn. The receiver polls the turn of the slot it expects. A message of 8 bytes is
-// therefore one cache line that crosses once. Reductions read straight from the slot and write straight into the next one.
+// that holds the rings of frames coming to it. There is a ring for each peer and lane. Its lines of 64 bytes have a frame's
+// turn, its header, and up to 8 bytes of payload. Longer payloads lie in the line's short slot, or in one of a few long slots,
+// which go round on their own. The sender writes payload and header and then stores the line's turn. The receiver polls the
+// turn of the line it expects. A message of 8 bytes is therefore one cache line that crosses once. Reductions read straight
+// from the slot and write straight into the next one.
 //
 // A caller can also leave a payload in its place, where the system lets ranks read each other's memory (process_vm_readv). The line
 // then has the payload's address, see zerocopy_linux.go. That saves a copy and costs a system call. It is faster where cores share
@@ -18,8 +19,8 @@
 //  2. A word that two ranks use at the same time is only touched through sync/atomic. All else in a slot belongs to the
 //     sender until the turn is stored and to the receiver until its taken count is.
 //  3. A segment's size is sealed and compared before it is mapped, so that a peer cannot make this rank fault by cutting it.
-//     The header in a slot is copied once to private memory and checked there. A wrong turn, taken count, header or length
-//     is transport.ErrCorrupt. A sender that dies while it writes leaves a slot without its turn: never a frame.
+//     The header in a line is copied once to private memory and checked there. A wrong turn, taken count, header or length
+//     is transport.ErrCorrupt. A sender that dies while it writes leaves a line without its turn: never a frame.
 //  4. A rank that is about to sleep says so in its segment and then has all links looked at once more. A sender stores the
 //     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost.
 //  5. A rank maps of a peer's segment only the head and the rings from itself to that peer. The head has the doorbell, and says whose
@@ -27,7 +28,8 @@
 //  6. Bytes from a sender's memory count only if the sender still offers them after the read. The token tells that they are of the
 //     process that made the link.
 //
-// A lane has 8 slots of 128 KiB by default. A segment is at most 256 MiB for any number of ranks and lanes, as long as slots
+// A lane has 32 lines with short slots of 4 KiB, and 8 long slots of 128 KiB, by default. With Config.Slots it has so many lines
+// and long slots, and no short ones. A segment is at most 256 MiB for any number of ranks and lanes, as long as slots
 // of 1 KiB allow that. Pages that no frame has used take no memory. Config.FrameBytes and Config.Slots overrule that limit.
 // Headers are checked but not summed: memory is not a network. With Config.Checksum a CRC-32C covers header and payload.
 //

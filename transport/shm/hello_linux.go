@@ -14,7 +14,7 @@ import (
 )
 
 // A hello is what each side sends after the handshake, with the descriptor of its segment beside it. It is magic (8 bytes),
-// then size, lanes, slots, frame and page (4 bytes each, little-endian), and four zero bytes. The set of CPUs on which the
+// then size, lanes, slots, frame, page and lines (4 bytes each, little-endian). The set of CPUs on which the
 // rank may run follows. The token of its process, and the address at which the process has it (8 bytes), come last.
 const (
 	helloMagic = 0x336d6873676c63 // "clgshm3"
@@ -48,12 +48,12 @@ func decode(b []byte, own layout) (h hello, err error) {
 	if got := le.Uint64(b); got != helloMagic {
 		return h, fmt.Errorf("its hello begins with %#x, not %#x: another version of this library?", got, uint64(helloMagic))
 	}
-	var theirs [5]int
+	var theirs [6]int
 	for i := range theirs {
 		theirs[i] = int(le.Uint32(b[8+4*i:]))
 	}
 	if want := own.numbers(); theirs != want {
-		return h, fmt.Errorf("its segment has size, lanes, slots, frame and page %v, this rank's %v", theirs, want)
+		return h, fmt.Errorf("its segment has size, lanes, slots, frame, page and lines %v, this rank's %v", theirs, want)
 	}
 	h.layout = own
 	copy(h.cpus[:], b[32:])
@@ -62,7 +62,7 @@ func decode(b []byte, own layout) (h hello, err error) {
 	return h, nil
 }
 
-func (l *layout) numbers() [5]int { return [5]int{l.size, l.lanes, l.slots, l.frame, l.page} }
+func (l *layout) numbers() [6]int { return [6]int{l.size, l.lanes, l.slots, l.frame, l.page, l.lines} }
 
 // ownCPUs is the set of CPUs on which this process may run.
 func ownCPUs() (cpus [cpuBytes]byte) {

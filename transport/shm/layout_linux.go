@@ -11,6 +11,8 @@ import (
 
 const (
 	lineSize     = 64
+	defaultLines = 32
+	shortBytes   = 4 << 10
 	defaultSlots = 8
 	defaultFrame = 128 << 10
 	minSlots     = 2
@@ -22,9 +24,10 @@ const (
 // layout says where things are in a segment. All ranks of a group must have the same one.
 //
 //	the head              the doorbell (one line), one bit for each rank whose memory the owner can read, padding to a page
-//	one region per peer   credit (one line per lane), slot lines (lane by lane), padding to a page, payloads
+//	one region per peer   credit (one line per lane), lines (lane by lane), short slots, long slots, each padded to a page
 type layout struct {
 	size, lanes, slots, frame int
+	lines                     int // of a lane, each a frame; there are no short slots if it has as many long ones
 	page                      int
 }
 
@@ -40,9 +43,32 @@ func newLayout(c *transport.Config) (layout, error) {
 	if l.frame == 0 {
 		l.frame = defaultFrame
 	}
-	for l.segment() > segmentLimit && l.shrink(c) {
+	for l.setLines(c); l.segment() > segmentLimit && l.shrink(c); l.setLines(c) {
 	}
 	return l, nil
+}
+
+// setLines chooses the lines of a lane. There are as many as slots if those are configured. Else lines and short slots take half of the
+// long slots' bytes at most. So a sender may be many short frames ahead of its receiver, which spares switches where ranks share cores.
+// A short slot is large so that the next one does not lie where the CPU fetches memory ahead.
+func (l *layout) setLines(c *transport.Config) {
+	if l.lines = l.slots; c.Slots != 0 {
+		return
+	}
+	for n := defaultLines; n > l.slots; n /= 2 {
+		if n*(lineSize+shortBytes) <= l.slots*l.frame/2 {
+			l.lines = n
+			return
+		}
+	}
+}
+
+// short is the bytes of a short slot, 0 if there are none.
+func (l *layout) short() int {
+	if l.lines == l.slots {
+		return 0
+	}
+	return shortBytes
 }
 
 // shrink halves what the configuration leaves open: slots down to half the default first, then payloads, then slots.
@@ -63,14 +89,18 @@ func (l *layout) shrink(c *transport.Config) bool {
 // head is the bytes before the regions, one page in groups of up to 32,000 ranks.
 func (l *layout) head() int { return roundUp(lineSize+(l.size+31)/32*4, l.page) }
 
-func (l *layout) lines() int  { return l.lanes * (1 + l.slots) * lineSize }
-func (l *layout) bodies() int { return roundUp(l.lines(), l.page) }
+// shorts and longs are where the slots begin in a region.
+func (l *layout) shorts() int { return roundUp(l.lanes*(1+l.lines)*lineSize, l.page) }
+func (l *layout) longs() int  { return l.shorts() + roundUp(l.lanes*l.lines*l.short(), l.page) }
 
 // region is the bytes of the rings of one peer, whole pages.
-func (l *layout) region() int { return l.bodies() + roundUp(l.lanes*l.slots*l.frame, l.page) }
+func (l *layout) region() int { return l.longs() + roundUp(l.lanes*l.slots*l.frame, l.page) }
 
 // segment is the bytes of the whole.
 func (l *layout) segment() int64 { return int64(l.head()) + int64(l.size-1)*int64(l.region()) }
+
+// space is the bytes of all that a rank maps: its own segment, and of each peer's the head and a region.
+func (l *layout) space() int64 { return l.segment() + int64(l.size-1)*int64(l.head()+l.region()) }
 
 // offset is where in the segment of owner the region of the frames from sender begins.
 func (l *layout) offset(owner, sender int) int64 {
@@ -109,19 +139,27 @@ func (a answer) given() bool { return a.word.Load()&a.bit != 0 }
 // ring is one lane's part of a mapped region. Sender and receiver have the same view of it.
 type ring struct {
 	*credit
-	lines []line
-	body  []byte // slots times frame bytes
-	frame int
+	lines        []line
+	shorts       []byte // a short slot for each line, or none
+	body         []byte // long slots
+	short, frame int    // bytes of a short and of a long slot
 }
 
 // ring cuts a lane's part out of a region.
 func (l *layout) ring(region []byte, lane int) ring {
-	first := (l.lanes + lane*l.slots) * lineSize
-	body := l.bodies() + lane*l.slots*l.frame
+	first := (l.lanes + lane*l.lines) * lineSize
 	return ring{
 		credit: (*credit)(unsafe.Pointer(&region[lane*lineSize])),
-		lines:  unsafe.Slice((*line)(unsafe.Pointer(&region[first])), l.slots),
-		body:   region[body : body+l.slots*l.frame : body+l.slots*l.frame],
+		lines:  unsafe.Slice((*line)(unsafe.Pointer(&region[first])), l.lines),
+		shorts: part(region, l.shorts(), lane, l.lines*l.short()),
+		body:   part(region, l.longs(), lane, l.slots*l.frame),
+		short:  l.short(),
 		frame:  l.frame,
 	}
+}
+
+// part returns a lane's share of n bytes of what begins at an offset of a region.
+func part(region []byte, from, lane, n int) []byte {
+	from += lane * n
+	return region[from : from+n : from+n]
 }

@@ -87,3 +87,32 @@ func TestAnswersAreApart(t *testing.T) {
 		}
 	}
 }
+
+// By default there are more lines than long slots, and each has a short one. Nothing of any lane overlaps.
+func TestShortSlots(t *testing.T) {
+	l, err := newLayout(&transport.Config{Size: 2, Lanes: 3})
+	require.NoError(t, err)
+	require.Equal(t, []int{defaultLines, shortBytes, defaultSlots, defaultFrame}, []int{l.lines, l.short(), l.slots, l.frame})
+	region := make([]byte, l.region())
+	for lane := range l.lanes {
+		r := l.ring(region, lane)
+		require.Len(t, r.shorts, l.lines*shortBytes)
+		require.Len(t, r.body, l.slots*l.frame)
+		for _, b := range [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(r.credit)), lineSize),
+			unsafe.Slice((*byte)(unsafe.Pointer(&r.lines[0])), lineSize*l.lines), r.shorts, r.body} {
+			for i := range b {
+				if b[i] != 0 {
+					t.Fatalf("lane %d: byte %d is claimed twice", lane, i)
+				}
+				b[i] = 1
+			}
+		}
+	}
+
+	given, err := newLayout(&transport.Config{Size: 2, Lanes: 3, Slots: 8})
+	require.NoError(t, err)
+	require.Equal(t, []int{8, 0}, []int{given.lines, given.short()}, "as many frames of credit as configured")
+	large, err := newLayout(&transport.Config{Size: 1024, Lanes: 8})
+	require.NoError(t, err)
+	require.Equal(t, large.slots, large.lines, "no short slots where memory is short")
+}

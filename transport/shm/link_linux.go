@@ -19,7 +19,6 @@ type link struct {
 	in     []receiver
 	door   *door // the peer's
 	ending atomic.Pointer[ending]
-	maps   [][]byte // what of the peer's segment is mapped
 
 	answer     answer // of the peer, in its segment
 	readable   bool   // the peer has said that it can read this rank's memory
@@ -58,13 +57,17 @@ func (l *link) Slot(lane, n int) []byte {
 		return nil
 	}
 	s := &l.out[lane]
-	if ok, err := s.room(); !ok {
+	place := uint8(inSlot)
+	if s.inTail(n) {
+		place = inLine
+	}
+	if ok, err := s.room(place); !ok {
 		if err != nil {
 			_ = l.broken(lane, err) // the next Send reports it
 		}
 		return nil
 	}
-	return s.memory(n)
+	return s.memory(place, min(n, s.frame))
 }
 
 // Send implements transport.Link.
@@ -76,13 +79,14 @@ func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
 		panic(fmt.Sprintf("shm: Send of %d bytes with a header of %d; a frame holds %d", len(p), h.Len, l.frame))
 	}
 	s := &l.out[h.Lane]
-	if ok, err := s.room(); !ok {
+	place := s.placeOf(p)
+	if ok, err := s.room(place); !ok {
 		if err != nil {
 			err = l.broken(int(h.Lane), err)
 		}
 		return false, err
 	}
-	s.put(h, p)
+	s.put(h, p, place)
 	l.door.knock()
 	return true, nil
 }
@@ -156,19 +160,21 @@ func (l *link) MaxFrame() int { return l.frame }
 // sender is this rank's end of a ring in a peer's segment.
 type sender struct {
 	ring
-	sent    uint64 // frames sent
-	known   uint64 // taken count as last read
-	at      int    // sent modulo slots
+	sent    uint64   // frames sent
+	known   uint64   // taken count as last read
+	at      int      // sent modulo lines
+	slot    int      // the next long slot
+	users   []uint64 // by long slot, the frame that had it last
 	summed  bool
 	copied  transport.Header // the header with its flag, when summed
 	scratch [transport.HeaderSize]byte
 	offer   offered
 }
 
-// room says whether the next slot is free. The taken count, on a line that the receiver writes, is read only when by the
-// last reading there is none.
-func (s *sender) room() (bool, error) {
-	if s.sent-s.known < uint64(len(s.lines)) {
+// room says whether the next line is free, and if need be the next long slot. The taken count, on a line that the receiver writes, is
+// read only when by the last reading there is none.
+func (s *sender) room(place uint8) (bool, error) {
+	if s.free(place) {
 		return true, nil
 	}
 	taken := s.taken.Load()
@@ -176,22 +182,43 @@ func (s *sender) room() (bool, error) {
 		return false, fmt.Errorf("%w: %d frames taken of %d sent into %d slots", transport.ErrCorrupt, taken, s.sent, len(s.lines))
 	}
 	s.known = taken
-	return s.sent-taken < uint64(len(s.lines)), nil
+	return s.free(place), nil
 }
 
-// memory is where a payload of n bytes goes in the next slot.
-func (s *sender) memory(n int) []byte {
-	if n <= inlineBytes && !s.summed {
+// free says the same by the last reading.
+func (s *sender) free(place uint8) bool {
+	return s.sent-s.known < uint64(len(s.lines)) && (place == inLine || s.users[s.slot] <= s.known)
+}
+
+// inTail reports whether a payload of n bytes fits into the tail of a line.
+func (s *sender) inTail(n int) bool { return n <= inlineBytes && !s.summed }
+
+// longSlot is n bytes of the next long slot.
+func (s *sender) longSlot(n int) []byte { return s.body[s.slot*s.frame:][:n:n] }
+
+// placeOf returns where a payload goes. It takes a long slot if a short one cannot hold it, or if it was built in the long one.
+func (s *sender) placeOf(p []byte) uint8 {
+	if s.inTail(len(p)) || len(p) <= s.short && unsafe.SliceData(p) != unsafe.SliceData(s.longSlot(0)) {
+		return inLine
+	}
+	return inSlot
+}
+
+// memory is where a payload of n bytes goes in a place.
+func (s *sender) memory(place uint8, n int) []byte {
+	switch {
+	case place == inSlot:
+		return s.longSlot(n)
+	case s.inTail(n):
 		return s.lines[s.at].tail[:n:n]
 	}
-	n = min(n, s.frame)
-	return s.body[s.at*s.frame:][:n:n]
+	return s.shorts[s.at*s.short:][:n:n]
 }
 
-// put fills the next slot and publishes it.
-func (s *sender) put(h *transport.Header, p []byte) {
+// put fills the next line, and the slot of the payload, and publishes them.
+func (s *sender) put(h *transport.Header, p []byte, place uint8) {
 	l := &s.lines[s.at]
-	if dst := s.memory(len(p)); len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
+	if dst := s.memory(place, len(p)); len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
 		copy(dst, p)
 	}
 	if s.summed {
@@ -200,13 +227,19 @@ func (s *sender) put(h *transport.Header, p []byte) {
 		h = &s.copied
 		binary.LittleEndian.PutUint32(l.tail[:], sum(h, p, &s.scratch))
 	}
-	l.write(h, inSlot)
-	s.publish(l)
+	l.write(h, place)
+	s.publish(l, place)
 }
 
-// publish stores the turn of the slot that put or offer has filled.
-func (s *sender) publish(l *line) {
+// publish stores the turn of the line that put or offerAt has filled, and goes on to the next.
+func (s *sender) publish(l *line, place uint8) {
 	s.sent++
+	if place != inLine {
+		s.users[s.slot] = s.sent
+		if s.slot++; s.slot == len(s.users) {
+			s.slot = 0
+		}
+	}
 	l.turn.Store(s.sent)
 	if s.at++; s.at == len(s.lines) {
 		s.at = 0
@@ -235,8 +268,10 @@ type line struct {
 
 // Places of a payload.
 const (
-	inSlot   = iota // of the ring: the tail, or the slot's body
+	inLine   = iota // the tail, or the line's short slot
+	inSlot          // the next long slot
 	inSender        // the sender's memory, at the address in the tail
+	places
 )
 
 // write fills in all but turn and tail.
@@ -247,19 +282,19 @@ func (l *line) write(h *transport.Header, place uint8) {
 	l.lane, l.flags, l.step, l.length = h.Lane, h.Flags, h.Step, h.Len
 }
 
-// read copies the header out of shared memory and compares the copy with what the ring of this lane can carry. A slot holds a payload of
-// at most frame bytes. One in the sender's memory has at most remote bytes.
-func (l *line) read(h *transport.Header, lane, frame, remote int) (place uint8, err error) {
+// read copies the header out of shared memory and compares the copy with what the ring of this lane can carry. Limits are the most bytes of
+// a payload in each place.
+func (l *line) read(h *transport.Header, lane int, limits *[places]int) (place uint8, err error) {
 	h.Call.Seq, h.Call.Count, h.Total = l.seq, l.count, l.total
 	h.Call.Group, h.Call.Root = l.group, l.root
 	h.Call.Coll, h.Call.DType, h.Call.Op = l.coll, l.dtype, l.op
 	h.Lane, h.Flags, h.Step = l.lane, l.flags, l.step
 	h.Len = atomic.LoadUint32(&l.length)
-	place, most := l.place, frame
-	if place == inSender {
-		most = remote
+	most := 0
+	if place = l.place; place < places {
+		most = limits[place]
 	}
-	if place > inSender || uint64(h.Len) > uint64(most) || int(h.Lane) != lane {
+	if place >= places || uint64(h.Len) > uint64(most) || int(h.Lane) != lane {
 		return 0, fmt.Errorf("%w: %d bytes for lane %d in place %d, where %d fit, on lane %d",
 			transport.ErrCorrupt, h.Len, h.Lane, place, most, lane)
 	}

@@ -30,7 +30,8 @@ type mesh struct {
 	life   sync.RWMutex // held for reading while the own door is used outside links, for writing to unmap
 	closed atomic.Bool
 	once   sync.Once
-	maps   [][]byte
+	space  *space
+	own    []byte // the own segment
 }
 
 var (
@@ -75,15 +76,17 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 	own.Events.Lost = m.lost(c.Events.Lost)
 	m.c = &own
 	m.control = transport.NewControl(m.c)
-	all, err := mapping(fd, 0, int(l.segment()))
-	if err != nil {
-		return nil, fmt.Errorf("shm: %w", err)
+	var err error
+	if m.space, err = reserve(l.space()); err != nil {
+		return nil, err
 	}
-	m.maps = append(m.maps, all)
-	m.door = (*door)(unsafe.Pointer(&all[0]))
+	if m.own, err = m.space.mapping(fd, 0, int(l.segment())); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: %w", err), m.space.unmap())
+	}
+	m.door = (*door)(unsafe.Pointer(&m.own[0]))
 	for peer := range m.links {
 		if peer != c.Rank {
-			m.links[peer] = newLink(peer, &l, all[l.offset(c.Rank, peer):])
+			m.links[peer] = newLink(peer, &l, m.own[l.offset(c.Rank, peer):])
 			m.links[peer].mesh = m
 		}
 	}
@@ -103,29 +106,28 @@ func newLink(peer int, l *layout, region []byte) *link {
 // it cannot be read.
 func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
 	k, l := m.links[peer], &m.layout
-	if k.maps != nil {
+	if k.door != nil {
 		return errors.New("has come twice")
 	}
-	first, err := mapping(fd, 0, l.head())
+	head, err := m.space.mapping(fd, 0, l.head())
 	if err != nil {
 		return err
 	}
-	k.maps = append(k.maps, first)
-	region, err := mapping(fd, l.offset(peer, m.c.Rank), l.region())
+	region, err := m.space.mapping(fd, l.offset(peer, m.c.Rank), l.region())
 	if err != nil {
 		return err
 	}
-	k.maps = append(k.maps, region)
-	k.door = (*door)(unsafe.Pointer(&first[0]))
-	k.answer = l.answer(first, m.c.Rank)
+	k.door = (*door)(unsafe.Pointer(&head[0]))
+	users := make([]uint64, l.lanes*l.slots)
+	k.answer = l.answer(head, m.c.Rank)
 	for lane := range k.out {
-		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum}
+		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
 		if reads != nil {
 			k.in[lane].remote = remote{memory: reads, most: maxZeroCopy}
 		}
 	}
 	if reads != nil {
-		l.answer(m.maps[0], peer).give()
+		l.answer(m.own, peer).give()
 	}
 	return nil
 }
@@ -173,13 +175,7 @@ func (m *mesh) Close() (err error) {
 		err = m.control.Close()
 		m.life.Lock()
 		defer m.life.Unlock()
-		maps := m.maps
-		for _, l := range m.links {
-			if l != nil {
-				maps = append(maps, l.maps...)
-			}
-		}
-		if failed := unmap(maps); err == nil {
+		if failed := m.space.unmap(); err == nil {
 			err = failed
 		}
 	})

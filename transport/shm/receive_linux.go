@@ -12,7 +12,9 @@ type receiver struct {
 	ring
 	lane     int
 	released uint64 // frames given back
-	at       int    // released modulo slots
+	at       int    // released modulo lines
+	slot     int    // the next long slot
+	slotted  bool   // the frame at hand has it
 	have     bool   // head is the header of the frame at hand
 	verified bool   // its checksum has been compared
 	head     transport.Header
@@ -26,11 +28,12 @@ func (r *receiver) look() (bool, error) {
 	if turn := l.turn.Load(); turn != r.released+1 {
 		return false, r.stale(turn)
 	}
-	place, err := l.read(&r.head, r.lane, r.frame, r.remote.most)
+	place, err := l.read(&r.head, r.lane, &[places]int{inLine: max(r.short, inlineBytes), inSlot: r.frame, inSender: r.remote.most})
 	if err != nil {
 		return false, err
 	}
 	r.have, r.verified = true, r.head.Flags&transport.FlagChecksum == 0
+	r.slotted = place != inLine
 	if place == inSender {
 		r.remote.begin(&r.head, binary.LittleEndian.Uint64(l.tail[:]), r.frame)
 	}
@@ -63,10 +66,17 @@ func (r *receiver) stale(turn uint64) error {
 func (r *receiver) payload() ([]byte, error) {
 	l, n := &r.lines[r.at], int(r.head.Len)
 	summed := r.head.Flags&transport.FlagChecksum != 0
-	if n <= inlineBytes && !summed {
+	var p []byte
+	switch {
+	case r.slotted:
+		p = r.body[r.slot*r.frame:][:n:n]
+	case n <= inlineBytes && !summed:
 		return l.tail[:n:n], nil
+	case n > r.short:
+		return nil, fmt.Errorf("%w: %d bytes with a checksum, for which there is no slot", transport.ErrCorrupt, n)
+	default:
+		p = r.shorts[r.at*r.short:][:n:n]
 	}
-	p := r.body[r.at*r.frame:][:n:n]
 	if r.verified {
 		return p, nil
 	}
@@ -84,6 +94,11 @@ func (r *receiver) giveBack() {
 	r.have = false
 	r.released++
 	r.taken.Store(r.released)
+	if r.slotted {
+		if r.slot++; (r.slot+1)*r.frame > len(r.body) {
+			r.slot = 0
+		}
+	}
 	if r.at++; r.at == len(r.lines) {
 		r.at = 0
 	}

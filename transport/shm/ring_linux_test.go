@@ -2,6 +2,7 @@ package shm
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -151,4 +152,116 @@ func TestNothingAllocates(t *testing.T) {
 			_ = out.Slot(0, 8)
 		}), "checksum %t", checksum)
 	}
+}
+
+// deep opens two ranks with the default lines and slots.
+func deep(t *testing.T, change func(*transport.Config)) (out, in *link) {
+	meshes := open(t, 2, func(_ int, c *transport.Config) {
+		c.Slots, c.FrameBytes = 0, 0
+		if change != nil {
+			change(c)
+		}
+	})
+	return meshes[0].Link(1).(*link), meshes[1].Link(0).(*link)
+}
+
+// A sender may be as many short frames ahead as there are lines. Long ones are bounded by their slots, and leave room for short ones.
+func TestShortFramesGoFurtherAhead(t *testing.T) {
+	out, in := deep(t, nil)
+	try := func(p []byte) bool {
+		ok, err := out.Send(&transport.Header{Len: uint32(len(p))}, p)
+		require.NoError(t, err)
+		return ok
+	}
+	next := func(n int) {
+		t.Helper()
+		h, err := in.Head(0)
+		require.NoError(t, err)
+		require.NotNil(t, h)
+		p, full, err := in.Body(0, nil)
+		require.NoError(t, err)
+		require.True(t, full)
+		require.True(t, bytes.Equal(counted(n), p))
+		in.Release(0)
+	}
+	for range 2 * defaultLines {
+		for range defaultLines {
+			require.True(t, try(counted(shortBytes)))
+		}
+		require.False(t, try(nil), "no line is left")
+		for range defaultLines {
+			next(shortBytes)
+		}
+		long := shortBytes + 1
+		for range defaultSlots {
+			require.True(t, try(counted(long)))
+		}
+		require.False(t, try(counted(long)), "no long slot is left")
+		require.Nil(t, out.Slot(0, long))
+		require.True(t, try(counted(8)))
+		require.True(t, try(counted(9)))
+		next(long)
+		require.True(t, try(counted(long)))
+		for range defaultSlots - 1 {
+			next(long)
+		}
+		next(8)
+		next(9)
+		next(long)
+	}
+}
+
+// Frames of all lengths arrive whole and in order, however they are built, with checksums and without.
+func TestLengthsByTurns(t *testing.T) {
+	for _, summed := range []bool{false, true} {
+		out, in := deep(t, func(c *transport.Config) { c.Checksum = summed })
+		lengths := []int{0, 1, 8, 9, 512, shortBytes - 1, shortBytes, shortBytes + 1, 3 * shortBytes, defaultFrame}
+		random := rand.New(rand.NewPCG(1, 2))
+		var ahead []int
+		for sent := 0; sent < 2000 || len(ahead) > 0; {
+			if n := lengths[random.IntN(len(lengths))]; sent < 2000 && random.IntN(2) == 0 {
+				p := counted(n)
+				if random.IntN(2) == 0 && n > 0 {
+					if slot := out.Slot(0, n+random.IntN(10)); slot != nil {
+						copy(slot, p)
+						p = slot[:n]
+					}
+				}
+				ok, err := out.Send(&transport.Header{Len: uint32(n)}, p)
+				require.NoError(t, err)
+				if ok {
+					sent, ahead = sent+1, append(ahead, n)
+				}
+			}
+			h, err := in.Head(0)
+			require.NoError(t, err)
+			if h == nil || random.IntN(3) == 0 {
+				continue
+			}
+			require.EqualValues(t, ahead[0], h.Len)
+			p, full, err := in.Body(0, nil)
+			require.NoError(t, err)
+			require.True(t, full)
+			require.True(t, bytes.Equal(counted(ahead[0]), p), "frame of %d bytes", ahead[0])
+			in.Release(0)
+			ahead = ahead[1:]
+		}
+	}
+}
+
+// A line of a hostile peer may claim a payload that its short slot cannot hold.
+func TestShortSlotTooShort(t *testing.T) {
+	out, in := deep(t, nil)
+	put(t, out, 0, counted(100))
+	out.out[0].lines[0].length = shortBytes + 1
+	_, err := in.Head(0)
+	require.ErrorIs(t, err, transport.ErrCorrupt)
+
+	out, in = pair(t, nil) // without short slots
+	put(t, out, 0, counted(8))
+	out.out[0].lines[0].flags |= transport.FlagChecksum
+	_, err = in.Head(0)
+	require.NoError(t, err)
+	_, _, err = in.Body(0, nil)
+	require.ErrorIs(t, err, transport.ErrCorrupt)
 }

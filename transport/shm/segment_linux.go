@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,22 +46,37 @@ func checkSegment(fd int, size int64) error {
 	return nil
 }
 
-// mapping maps a part of a segment for reading and writing.
-func mapping(fd int, offset int64, size int) ([]byte, error) {
-	b, err := unix.Mmap(fd, offset, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+// space is addresses for all that a mesh maps. Parts of segments lie side by side in it, so that one call gives all of them back. Each such
+// call interrupts the other CPUs on which the process runs.
+type space struct {
+	all  []byte
+	used int
+}
+
+// reserve sets addresses for so many bytes apart, without memory.
+func reserve(size int64) (*space, error) {
+	at, err := unix.MmapPtr(-1, 0, nil, uintptr(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("shm: addresses for %d bytes: %w", size, err)
+	}
+	return &space{all: unsafe.Slice((*byte)(at), size)}, nil
+}
+
+// mapping maps a part of a segment, whole pages, for reading and writing. One goroutine at a time calls it.
+func (s *space) mapping(fd int, offset int64, size int) ([]byte, error) {
+	b := s.all[s.used:][:size:size]
+	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(unsafe.SliceData(b)), uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
 	if err != nil {
 		return nil, fmt.Errorf("mmap of %d bytes at %d of a segment: %w", size, offset, err)
 	}
+	s.used += size
 	return b, nil
 }
 
-// unmap gives mappings back.
-func unmap(maps [][]byte) error {
-	var errs []error
-	for _, b := range maps {
-		if err := unix.Munmap(b); err != nil {
-			errs = append(errs, fmt.Errorf("shm: munmap of %d bytes: %w", len(b), err))
-		}
+// unmap gives everything back.
+func (s *space) unmap() error {
+	if err := unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(s.all)), uintptr(len(s.all))); err != nil {
+		return fmt.Errorf("shm: munmap of %d bytes: %w", len(s.all), err)
 	}
-	return errors.Join(errs...)
+	return nil
 }

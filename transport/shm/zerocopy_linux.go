@@ -10,7 +10,7 @@ import (
 // A zero-copy frame is a line whose tail holds an address in place of a payload. The receiver copies the payload from there with
 // process_vm_readv, and a slot's worth at a time, so that a reduction finds it in the cache. To its caller each part is a frame.
 //
-// The sender offers one such frame at a time on a lane, and waits until it is taken:
+// The next long slot is the receiver's, for the parts. The sender offers one such frame at a time on a lane, and waits until it is taken:
 //
 //  1. The receiver says in the head of its segment that it can read, once it has read the token of memory_linux.go.
 //  2. The sender stores address and length in a line, and then the turn.
@@ -71,7 +71,7 @@ func (l *link) SendZeroCopy(h *transport.Header, p []byte) (bool, error) {
 	if len(p) == 0 || len(p) > maxZeroCopy || uint32(len(p)) != h.Len {
 		panic(fmt.Sprintf("shm: SendZeroCopy of %d bytes with a header of %d", len(p), h.Len))
 	}
-	if ok, err := s.room(); !ok {
+	if ok, err := s.room(inSender); !ok {
 		if err != nil {
 			err = l.broken(int(h.Lane), err)
 		}
@@ -88,7 +88,7 @@ func (s *sender) offerAt(h *transport.Header, p []byte) {
 	binary.LittleEndian.PutUint64(l.tail[:], addressOf(p))
 	l.write(h, inSender)
 	s.offer = offered{number: s.sent + 1, line: l}
-	s.publish(l)
+	s.publish(l, inSender)
 }
 
 // sendCopies sends what the receiver could not read by way of the slots.
@@ -141,7 +141,7 @@ func (r *remote) begin(h *transport.Header, at uint64, frame int) {
 // frame up.
 func (r *receiver) fetch(dst []byte) ([]byte, bool) {
 	m, n := &r.remote, int(r.head.Len)
-	own := r.body[r.at*r.frame:][:n:n]
+	own := r.body[r.slot*r.frame:][:n:n]
 	switch {
 	case m.fetched && dst == nil:
 		return own, true

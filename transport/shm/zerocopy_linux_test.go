@@ -75,6 +75,31 @@ func TestZeroCopy(t *testing.T) {
 	}
 }
 
+// A zero-copy frame has the next long slot for its parts, beside other long frames and short ones.
+func TestZeroCopyAmongOthers(t *testing.T) {
+	out, in := deep(t, nil)
+	require.Equal(t, maxZeroCopy, out.MaxZeroCopy())
+	send := func(n int) {
+		t.Helper()
+		ok, err := out.Send(&transport.Header{Step: 7, Len: uint32(n)}, counted(n))
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+	for round := range 3*defaultSlots + 1 {
+		long, zero := counted(2*shortBytes), counted(defaultFrame+1000*round+1)
+		send(len(long))
+		require.False(t, offers(t, out, 0, zero))
+		got, _ := takes(t, in, 0)
+		require.True(t, bytes.Equal(append(long, zero...), got), "round %d", round)
+		require.True(t, offers(t, out, 0, zero))
+		for range round % 3 {
+			send(shortBytes)
+			send(len(long))
+		}
+		takes(t, in, 0)
+	}
+}
+
 // The same part is read once, into whichever memory.
 func TestZeroCopyBodyTwice(t *testing.T) {
 	out, in := pair(t, nil)
@@ -294,14 +319,14 @@ func TestOpenTouchesHeadsAlone(t *testing.T) {
 	meshes := open(t, 3, nil)
 	for rank, opened := range meshes {
 		m := opened.(*mesh)
-		pages := resident(t, m.maps[0])
+		pages := resident(t, m.own)
 		require.Equal(t, 1, pages, "rank %d", rank)
 		for peer, l := range m.links {
 			if l != nil {
 				require.Equal(t, maxZeroCopy, l.MaxZeroCopy(), "rank %d has the answer of rank %d", rank, peer)
 			}
 		}
-		require.Equal(t, pages, resident(t, m.maps[0]), "rank %d", rank)
+		require.Equal(t, pages, resident(t, m.own), "rank %d", rank)
 	}
 }
 
