@@ -32,6 +32,8 @@ var beside = map[string]string{
 	"pg/internal/oplog/traffic.go":          "at the end: counts the plan's runs",
 	"cuda/internal/streamorder/throttle.go": "records an event on some calls, as run.go says",
 	"pg/internal/watchdog/devices.go":       "after the launch",
+	"pg/internal/watchdog/conclude.go":      "after the launch: the watchdog's goroutine",
+	"pg/internal/watchdog/standing.go":      "after the launch: the watchdog's goroutine",
 	"cuda/graph.go":                         "on hosts that launch slowly, in the place of a launch",
 	"cuda/stream.go":                        "after the launch: asks how far the device has come",
 	"transport/shm/receive_linux.go":        "takes frames of the peer",

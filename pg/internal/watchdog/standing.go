@@ -24,8 +24,8 @@ type standing struct {
 	tell  time.Time // when the group hears of it next
 }
 
-// tellStalled tells the group of operations that stand still: of collectives soon and after 2 seconds, and then ever more rarely. Of operations that can never
-// end it tells the group soon. It is called by the goroutine that looks.
+// tellStalled tells the group of operations that stand still: of collectives soon and after 2 seconds, and then ever more rarely. Of
+// operations that can never end it tells the group soon. It is called by the goroutine that looks.
 func (d *Devices) tellStalled(now time.Time) {
 	for q := range d.standing {
 		s := &d.standing[q]
