@@ -31,8 +31,8 @@ func printChoices(w io.Writer, table []tuning.Rule) error {
 	for _, c := range peer.DefaultRules() {
 		fmt.Fprintln(&b, c)
 	}
-	b.WriteString("# tensors on GPUs of several hosts that have as many each, where NCCL carries the rest: by the bytes of the whole tensor\n")
-	for _, c := range nccl.DefaultRules() {
+	b.WriteString("# tensors on GPUs of several hosts that have as many each, where the program gives NCCL's backend nccl.SocketRules: by the bytes of the whole tensor\n")
+	for _, c := range nccl.SocketRules() {
 		fmt.Fprintln(&b, c)
 	}
 	_, err := io.WriteString(w, b.String())

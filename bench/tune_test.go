@@ -137,8 +137,8 @@ func TestChoices(t *testing.T) {
 	}
 	_, hosts, found := strings.Cut(o.stdout, "# tensors on GPUs of several hosts that have as many each")
 	require.True(t, found)
-	require.NotEmpty(t, nccl.DefaultRules())
-	for _, l := range nccl.DefaultRules() {
+	require.NotEmpty(t, nccl.SocketRules())
+	for _, l := range nccl.SocketRules() {
 		require.Contains(t, hosts, "\n"+l.String()+"\n")
 	}
 }

@@ -43,8 +43,8 @@ type Options struct {
 	Plans string
 	// Rules has all-reduces of ranks on several hosts go in two levels: by this library's own backend "peer" within the hosts, by NCCL
 	// between them. The program imports that backend. All hosts must have as many ranks, which reach each other's memory there. Where they
-	// cannot, rank 0 says so once. NCCL_HOSTID counts as for NCCL. Nil is NCCL's own algorithms for all, but DefaultRules where NCCL stands
-	// in for "peer". With ranks of PyTorch it means nothing. The same on all ranks.
+	// cannot, rank 0 says so once. NCCL_HOSTID counts as for NCCL. Nil is NCCL's own algorithms for all. SocketRules is a table to
+	// begin with. With ranks of PyTorch it means nothing. The same on all ranks.
 	Rules []Rule
 }
 

@@ -346,7 +346,7 @@ func TestNoReduction(t *testing.T) {
 	require.Equal(t, nccl.Max, op)
 }
 
-// TestCodes holds the numbers of all element types and reductions against those of ncclDataType_t and ncclRedOp_t in nccl.h.
+// TestCodes compares the number of each element type with ncclDataType_t of nccl.h, and that of each reduction with ncclRedOp_t.
 func TestCodes(t *testing.T) {
 	devices := cudasim.New(cudasim.Config{Devices: 1})
 	cudasim.Limit(t, devices)

@@ -91,8 +91,8 @@ func (b *ncclBackend) form(ctx context.Context, size int, call func() (*Comm, er
 	return c, err
 }
 
-// apart makes a communicator on another thread, and waits for it until the context ends or failed has an error. One that is made after
-// that is aborted.
+// apart makes a communicator on another thread, and waits for it until the context ends or failed has an error. A communicator
+// that comes later is aborted.
 func apart(ctx context.Context, d *cuda.Device, failed func() error, call func() (*Comm, error)) (*Comm, error) {
 	type made struct {
 		c   *Comm

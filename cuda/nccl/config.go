@@ -89,7 +89,7 @@ var (
 	switchNumbers = map[int]int32{int(On): 1, int(Off): 0}
 )
 
-// each visits all fields that a version is the first to have, beside those of a Config that mean the same. It is the one list of them.
+// each visits the fields of both configurations by pairs, each pair with the first version that has it. It is the one list of them.
 func (c *Config) each(r *RawConfig, v visitor) {
 	v.number("cgaClusterSize", &r.cga, &c.CGAClusterSize, 21700)
 	v.number("minCTAs", &r.minCTAs, &c.MinCTAs, 21700)

@@ -27,7 +27,7 @@ type process struct {
 	on      []*rank
 }
 
-// engines are those of gpu.NewDevices.
+// engines are the names that gpu.NewDevices takes.
 var engines = []string{gpu.NCCL, gpu.Peer}
 
 // onDevices calls f with n devices of one process. The tools of even devices have a stream of their own, the others the default one.

@@ -26,7 +26,7 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// job is ranks of simulated hosts.
+// job describes a group whose ranks are dealt to simulated hosts.
 type job struct {
 	hosts   []int // of each rank
 	rules   []nccl.Rule
@@ -151,7 +151,7 @@ func TestTwoLevelsByTable(t *testing.T) {
 		{"the first rule decides", two, []nccl.Rule{upTo(400, nccl.TwoLevel), upTo(0, nccl.Flat), upTo(0, nccl.TwoLevel)}, [2]int{3, 3}},
 		{"few hosts", four, []nccl.Rule{{Coll: plan.AllReduce, MaxHosts: 2, Algorithm: nccl.TwoLevel}}, [2]int{0, 0}},
 		{"few ranks each", two, []nccl.Rule{{Coll: plan.AllReduce, MaxLocal: 1, Algorithm: nccl.TwoLevel}}, [2]int{0, 0}},
-		{"the default", two, nccl.DefaultRules(), [2]int{0, 6}},
+		{"for sockets", two, nccl.SocketRules(), [2]int{0, 6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			(&job{hosts: c.hosts, rules: c.rules}).run(t, func(r *rank) error {

@@ -29,7 +29,7 @@ func (e *listComms) Run(c *ListCall) error {
 	return e.launch(comms, c)
 }
 
-// commsOf returns the communicators of a call: the caller's, or those of the list, which are made at its first call.
+// commsOf returns the communicators for a call. If the caller gives none they belong to the list of devices, whose first call makes them.
 func (e *listComms) commsOf(c *ListCall) ([]*Comm, error) {
 	if len(c.Comms) > 0 {
 		return c.Comms, nil

@@ -27,11 +27,11 @@ type Rule struct {
 	Algorithm string
 }
 
-// DefaultRules is the table that groups have whose ranks do not all reach each other's memory. With h hosts of l ranks each, a ring of all
+// SocketRules is a table for hosts that talk through sockets. No group has it unless its program gives it. With h hosts of l ranks each, a ring of all
 // ranks has a host send 2(hl-1)/(hl) of the tensor over the network. In two levels it sends 2(h-1)/h. That is half for two hosts, and
 // hardly less for many. The steps within the hosts do not overlap with the network, which counts where each rank has a fast adapter. So
 // the table takes two levels for few hosts with sockets. Its bounds come from such counting, and were not measured on a network.
-func DefaultRules() []Rule {
+func SocketRules() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, MaxBytes: 256 << 10, Algorithm: Flat},
 		{Coll: plan.AllReduce, MaxHosts: 4, Sockets: true, Algorithm: TwoLevel},

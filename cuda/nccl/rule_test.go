@@ -10,7 +10,7 @@ import (
 
 // TestFittingRules leaves out rules for other hosts, and all of them where none takes two levels.
 func TestFittingRules(t *testing.T) {
-	all := DefaultRules()
+	all := SocketRules()
 	require.Equal(t, all, fitting(all, 4, 8, false))
 	require.Nil(t, fitting(all, 5, 8, false), "more hosts")
 	require.Nil(t, fitting(all, 2, 8, true), "InfiniBand")

@@ -57,15 +57,15 @@ func carried(t *testing.T, size int, libraries func(sim *ncclsim.Sim, rank int) 
 	return lines, library
 }
 
-// TestApartTwoLevels has ranks on two hosts of two devices each carry out everything. All-reduces of what NCCL has go in two levels, by the
-// rules that are given or by the default ones. The devices of a host reach each other.
+// TestApartTwoLevels has ranks on two hosts of two devices each carry out everything. All-reduces of what NCCL has go in two levels by the
+// rules that are given, and else in one. The devices of a host reach each other.
 func TestApartTwoLevels(t *testing.T) {
 	t.Parallel()
 	always := []nccl.Rule{{Coll: plan.AllReduce, Algorithm: nccl.TwoLevel}}
 	for name, c := range map[string]struct {
 		rules []nccl.Rule
 		two   uint64 // all-reduces in two levels, of those of 40 bytes and of 400 KiB
-	}{"always": {always, 2}, "the default": {nil, 1}, "never": {[]nccl.Rule{}, 0}} {
+	}{"always": {always, 2}, "for sockets": {nccl.SocketRules(), 1}, "the default": {nil, 0}, "never": {[]nccl.Rule{}, 0}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			machine := islands(t, 4, func(a, b int) bool { return a/2 == b/2 })

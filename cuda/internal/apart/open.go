@@ -54,9 +54,6 @@ func stage(ctx context.Context, g backend.Host, d *cuda.Device, o staged.Options
 func library(ctx context.Context, g backend.Host, o *staged.Options) nccl.Options {
 	options, _ := nccl.OptionsOf(ctx)
 	options.Driver, options.Timeout = o.Driver, o.Timeout
-	if options.Rules == nil {
-		options.Rules = nccl.DefaultRules()
-	}
 	if options.Library != nil {
 		return options
 	}

@@ -39,7 +39,7 @@ type Partner interface {
 	Finished(c plan.Coll) uint64 // as of backend.Tracker
 }
 
-// Tensors are the methods of backend.Reader and backend.Stager without those of backend.Backend.
+// Tensors is what a pair needs of a backend for tensors of the device: to read them on the host, and to copy them.
 type Tensors interface {
 	Read(ctx context.Context, t colligo.Tensor, see func(piece []byte) bool) error
 	Stage(ctx context.Context, b []byte, d colligo.DType) (colligo.Tensor, error)

@@ -73,8 +73,8 @@ func (s *Sim) LibraryOf(d *cuda.Driver) (*nccl.Library, error) {
 	return nccl.New("simulated", s.table(d))
 }
 
-// Kill ends what a simulated process has under way here, before cudasim kills it. Its peers hear nothing of it. Calls of its ranks whose
-// inputs have not come yet never meet those of the peers.
+// Kill ends what a simulated process has under way here, before cudasim kills it. Its peers hear nothing of it. A call of its ranks that
+// still waits for its input never meets a peer's call.
 func (s *Sim) Kill(d *cuda.Driver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
