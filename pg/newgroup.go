@@ -149,17 +149,21 @@ func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
 		return nil
 	}
 	text, sum := bootstrap.Describe(lists)
+	// The greatest sum and the complement of the least. An all-reduce of a few bytes takes fewer messages than an all-gather.
+	extremes := []int64{sum, ^sum}
+	if err := g.AllReduce(&op.Own{Context: ctx}, colligo.Of(extremes), colligo.Max); err != nil {
+		return err
+	}
+	if extremes[0] == ^extremes[1] {
+		return nil
+	}
 	mine, all := []int64{sum, int64(len(text))}, make([]int64, 2*g.size)
 	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return err
 	}
-	longest, same := int64(0), true
+	longest := int64(0)
 	for rank := range g.size {
-		same = same && all[2*rank] == sum
 		longest = max(longest, all[2*rank+1])
-	}
-	if same {
-		return nil
 	}
 	own, texts := make([]uint8, longest), make([]uint8, int(longest)*g.size)
 	copy(own, text)
