@@ -32,14 +32,16 @@ func BenchmarkCall(b *testing.B) {
 				{"all_gather", func(ctx context.Context) error { return g.AllGatherIntoTensor(ctx, all, x) }},
 				{"barrier", func(ctx context.Context) error { return g.Barrier(ctx) }},
 			} {
-				b.Run(call.name, func(b *testing.B) {
-					b.ReportAllocs()
-					for b.Loop() { // under a context that cannot end, which none needs to watch
-						if err := call.do(context.Background()); err != nil {
-							b.Fatal(err)
+				for name, ctx := range map[string]context.Context{"": context.Background(), "/cancelable": b.Context()} {
+					b.Run(call.name+name, func(b *testing.B) {
+						b.ReportAllocs()
+						for b.Loop() {
+							if err := call.do(ctx); err != nil {
+								b.Fatal(err)
+							}
 						}
-					}
-				})
+					})
+				}
 			}
 		})
 	}

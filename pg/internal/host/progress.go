@@ -35,6 +35,7 @@ func (b *Backend) progress(until *op.Op) {
 		if (idle >= spin || b.cancelled.Load() || b.inquired.Load()) && b.expired() {
 			continue
 		}
+		b.watch()
 		b.mesh.Wait(idle, b.nearest())
 	}
 	b.handOver()
@@ -103,7 +104,6 @@ func (b *Backend) accept() {
 
 // own takes over an operation.
 func (b *Backend) own(o *op.Op) {
-	b.watch(o)
 	if o.P2P() {
 		b.post(o)
 		return
@@ -117,14 +117,28 @@ func (b *Backend) own(o *op.Op) {
 	}
 }
 
-// watch lets a cancelled context fail the group. Contexts that cannot end cost nothing.
-func (b *Backend) watch(o *op.Op) {
+// watch has the end of each pending operation's context wake the progress engine, which may sleep now. Most calls end before
+// they come to this, and a context that cannot end needs none. New operations stand at the end.
+func (b *Backend) watch() {
+	for i := len(b.active) - 1; i >= 0 && b.watchOne(b.active[i]); i-- {
+	}
+	for i := len(b.messages) - 1; i >= 0 && b.watchOne(b.messages[i].Op); i-- {
+	}
+}
+
+// watchOne does so for one operation. It reports false if that was done before.
+func (b *Backend) watchOne(o *op.Op) bool {
+	if o.Watched {
+		return false
+	}
+	o.Watched = true
 	if o.Ctx != nil && o.Ctx.Done() != nil {
 		o.More().Stop = context.AfterFunc(o.Ctx, func() {
 			b.cancelled.Store(true)
 			b.mesh.Wake()
 		})
 	}
+	return true
 }
 
 // advance moves the collective at the head of the order.

@@ -36,6 +36,8 @@ type Op struct {
 	OnlyP2P bool
 	// Held marks an operation of a block whose Pending is still to come.
 	Held bool
+	// Watched says that the end of Ctx wakes the progress engine.
+	Watched bool
 	// unusual says that rare is in use. Its memory stays with an operation that is used again.
 	unusual bool
 
