@@ -60,8 +60,9 @@ func (none) Done() bool { return true }
 // carryAll carries out a block in a group of one rank.
 func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, error) {
 	g := (*Group)(c)
-	units := unitsOf(ops, !overGloo(g.devices.selected))
-	b, err := c.admitAll(units)
+	var r blockRoom
+	units := r.cut(ops, !overGloo(g.devices.selected))
+	b, err := c.admitAll(r.standing())
 	if err != nil {
 		return nil, g.explain(ops[0], 0, err, true)
 	}
@@ -80,8 +81,8 @@ func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, er
 }
 
 // admitAll numbers and records the operations of a block.
-func (c *alone) admitAll(units []unit) (*op.Block, error) {
-	g, b := (*Group)(c), blockOf(units)
+func (c *alone) admitAll(b *op.Block) (*op.Block, error) {
+	g := (*Group)(c)
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
 	if err := g.state.refusal(b.Own); err != nil {
@@ -225,9 +226,14 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	if held {
 		g.devices.watch.Hold()
 	}
-	units := unitsOf(ops, grouped)
-	called := time.Now()
-	each, u, err := c.giveAll(ctx, b, units, async, timed)
+	r := &g.devices.block
+	if async {
+		r = &blockRoom{called: time.Now()} // which the operations refer to until they are over
+	} else {
+		defer r.clear()
+	}
+	units := r.cut(ops, grouped)
+	each, u, err := c.giveAll(ctx, b, r, async, timed)
 	if err != nil {
 		if held {
 			defer g.devices.watch.Release(nil)
@@ -245,7 +251,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	if err != nil {
 		err = c.failBlock(units[0].record, err)
 	} else if async && p != nil {
-		c.watchDeadline(units[0].record, p, called)
+		c.watchDeadline(units[0].record, p, r.called)
 	}
 	if held {
 		g.devices.watch.Release(p)
@@ -255,70 +261,42 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 
 // giveAll gives the units of a block to a backend, and records what stands for them if they are several. It returns their Pendings, or
 // the unit that the backend has refused.
-func (c *onDevice) giveAll(ctx context.Context, b backend.Backend, units []unit, async, timed bool) (each pendings, refused *unit, err error) {
-	g := (*Group)(c)
-	block, n, called := blockOf(units), numbering{g: g}, time.Now()
-	several := len(units) > 1 && !block.Own
+func (c *onDevice) giveAll(ctx context.Context, b backend.Backend, r *blockRoom, async, timed bool) (each pendings, refused *unit, err error) {
+	g, n := (*Group)(c), numbering{g: (*Group)(c)}
+	several := len(r.units) > 1 && !r.units[0].record.Own
 	if several {
 		g.devices.watch.BeginBlock()
 	}
-	for i := range units {
-		p, err := c.giveNext(ctx, b, &units[i], &n, async, timed)
+	for i := range r.units {
+		p, err := c.giveNext(ctx, b, &r.units[i], &n, async, timed)
 		if err != nil {
-			return nil, &units[i], err
+			if several {
+				g.devices.watch.DropBlock()
+			}
+			return nil, &r.units[i], err
 		}
-		each = append(each, p)
+		if p != nil {
+			each = append(each, p)
+		}
 	}
 	if several {
-		c.endBlock(block, &n, called)
+		c.endBlock(r.standing(), &n, r.called)
 	}
 	return each, nil, nil
 }
 
-// endBlock records the operation that stands for the units of a block, and has the watchdog look after it.
+// endBlock records the operation that stands for the units of a block, and has the watchdog look after it. Called is when an asynchronous
+// call began, whose Work will ask for it; it is zero for one that blocks.
 func (c *onDevice) endBlock(b *op.Block, n *numbering, called time.Time) {
 	g := (*Group)(c)
 	g.state.mu.Lock()
 	n.end(b, 1+5) // endBlock, giveAll, carryAll and doAll, and runAll or startAll with a method before it
 	g.state.mu.Unlock()
-	b.Clock(called)
-	b.More().Block, b.Ops[0].More().Block = b, b
+	if !called.IsZero() {
+		b.Clock(called)
+		b.More().Block, b.Ops[0].More().Block = b, b
+	}
 	g.devices.watch.EndBlock(&b.Op)
-}
-
-// unit is what one record of a block on a device stands for: one operation, or several that the CPU would carry out as one. In a group of
-// one rank the CPU has units, too.
-type unit struct {
-	record *op.Op
-	ops    []*op.Op // nil: the one of the record
-}
-
-// blockOf is what stands for all units of a block.
-func blockOf(units []unit) *op.Block {
-	all := make([]*op.Op, len(units))
-	for i := range units {
-		all[i] = units[i].record
-	}
-	return op.BlockOf(all)
-}
-
-// unitsOf cuts a block into units. Where operations are not launched together each is a unit, for each has a Pending.
-func unitsOf(ops []*op.Op, grouped bool) []unit {
-	units := make([]unit, 0, len(ops))
-	if !grouped {
-		for _, o := range ops {
-			units = append(units, unit{record: o})
-		}
-		return units
-	}
-	for _, run := range op.Runs(ops) {
-		if len(run) == 1 {
-			units = append(units, unit{record: run[0]})
-		} else {
-			units = append(units, unit{op.Record(run), run})
-		}
-	}
-	return units
 }
 
 // giveNext takes the next place for a unit of a block and gives its operations to the backend.

@@ -25,6 +25,7 @@ type devices struct {
 	last       backend.Backend
 	lastDevice colligo.Device
 	call       backend.Call // the call at hand, reused
+	block      blockRoom    // of the block at hand, if its call blocks
 	inside     op.Own       // its context, for what the backend does of itself
 	inCall     atomic.Int64 // since when a backend has not returned from a call, in nanoseconds since 1970; else 0
 

@@ -20,28 +20,26 @@ type Part struct {
 // on all ranks.
 func Merge(all []*Op) []*Op {
 	var out []*Op
-	for _, run := range Runs(all) {
-		if len(run) == 1 {
-			out = append(out, run[0])
+	for len(all) > 0 {
+		n := Run(all)
+		if n == 1 {
+			out = append(out, all[0])
 		} else {
-			out = append(out, Together(run))
+			out = append(out, Together(all[:n]))
 		}
+		all = all[n:]
 	}
 	return out
 }
 
-// Runs cuts the operations of a block into those that Merge puts together.
-func Runs(all []*Op) (runs [][]*Op) {
-	for i := 0; i < len(all); {
-		j, bytes := i+1, all[i].Bytes()
-		for j < len(all) && all[i].joins(all[j]) && bytes+all[j].Bytes() <= mergeLimit {
-			bytes += all[j].Bytes()
-			j++
-		}
-		runs = append(runs, all[i:j:j])
-		i = j
+// Run returns how many operations, the first of these and those behind it, Merge makes one.
+func Run(all []*Op) int {
+	n, bytes := 1, all[0].Bytes()
+	for n < len(all) && all[0].joins(all[n]) && bytes+all[n].Bytes() <= mergeLimit {
+		bytes += all[n].Bytes()
+		n++
 	}
-	return runs
+	return n
 }
 
 // joins reports whether two operations can share a plan.
@@ -174,17 +172,24 @@ type Block struct {
 	left int // operations that are not over
 }
 
-// BlockOf makes a block of operations.
-func BlockOf(ops []*Op) *Block {
+// Of makes b, which is zero or was Reset, a block of operations.
+func (b *Block) Of(ops []*Op) {
 	first := ops[0]
-	b := &Block{Op: Op{Size: first.Size, Rank: first.Rank, Own: first.Own, Ctx: first.Ctx}, Ops: ops, left: len(ops)}
+	b.Size, b.Rank, b.Own, b.Ctx = first.Size, first.Rank, first.Own, first.Ctx
 	b.As(Coalesced)
-	return b
+	b.Ops, b.left = ops, len(ops)
+}
+
+// Reset makes b zero, for another use. Nothing may refer to it any more.
+func (b *Block) Reset() {
+	b.Op.Reset()
+	b.Ops, b.left = nil, 0
 }
 
 // NewBlock makes a block of operations that know it.
 func NewBlock(ops []*Op) *Block {
-	b := BlockOf(ops)
+	b := new(Block)
+	b.Of(ops)
 	for _, o := range ops {
 		o.More().Block = b
 	}

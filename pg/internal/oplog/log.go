@@ -31,6 +31,7 @@ type Log struct {
 	collectives, messages, calls uint64   // numbers as c10d gives them, each from 1
 	sends, recvs                 []string // names by peer, from any peer on
 	clock                        clock
+	called                       time.Time         // when the last operation was called that has a number of its own
 	admitted                     flight.Op         // what the recorder is told of an operation
 	in, out                      [1]colligo.Tensor // room for its tensors
 	unit                         [1]colligo.Tensor // what c10d reduces in a barrier
@@ -117,10 +118,11 @@ func (l *Log) Admit(o *op.Op, limit time.Duration, skip int) {
 	} else {
 		l.collectives++
 	}
+	l.called = l.clock.now()
 	l.record(o, t, limit, skip+1)
 }
 
-// AdmitMore is Admit under the number of the operation before.
+// AdmitMore is Admit under the number of the operation before, which was called together with it.
 func (l *Log) AdmitMore(o *op.Op, limit time.Duration, skip int) {
 	if o.Own {
 		return
@@ -137,7 +139,7 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	if o.Number = l.collectives; p2p {
 		o.Number = l.messages
 	}
-	o.Called = l.clock.now()
+	o.Called = l.called
 	if o.AtOnce {
 		o.StartedAtOnce()
 	}

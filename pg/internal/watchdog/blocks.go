@@ -10,6 +10,7 @@ import (
 
 // block is the operations of a coalescing block: in each queue those from one place to another, of which the latter is none.
 type block struct {
+	open     bool // more are to come, and to does not count
 	from, to [numKinds]int
 	err      error // of the first that has failed
 }
@@ -18,10 +19,17 @@ type block struct {
 func (d *Devices) BeginBlock() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.block = new(block)
+	d.block = block{open: true}
 	for q := range d.block.from {
 		d.block.from[q] = d.queues[q].added()
 	}
+}
+
+// DropBlock forgets the block that has begun.
+func (d *Devices) DropBlock() {
+	d.mu.Lock()
+	d.block = block{}
+	d.mu.Unlock()
 }
 
 // EndBlock takes over the operation that stands for all that were added since BeginBlock. It is over when they are, with the error of
@@ -30,12 +38,16 @@ func (d *Devices) EndBlock(o *op.Op) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := d.block
-	d.block = nil
+	d.block, b.open = block{}, false
 	for q := range b.to {
 		b.to[q] = d.queues[q].added()
 	}
-	e := entry{id: flight.ID(o.ID), number: o.Number, kind: o.Type(), held: d.held, more: &more{record: oplog.EntryOf(o, nil, time.Time{}), block: b}}
-	d.queues[blocks].entries = append(d.queues[blocks].entries, e)
+	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), kind: o.Type(), held: d.held}
+	if d.held || d.log.Hooks.Any() {
+		e.more = &more{record: oplog.EntryOf(o, nil, time.Time{})}
+	}
+	all := &d.queues[blocks]
+	all.entries, all.blocks = append(all.entries, e), append(all.blocks, b)
 	d.start()
 }
 
@@ -45,24 +57,24 @@ func (d *Devices) failed(q, n int, err error) {
 	defer d.mu.Unlock()
 	at := d.queues[q].gone + n
 	note := func(b *block, to int) {
-		if b != nil && b.err == nil && b.from[q] <= at && at < to {
+		if b.err == nil && b.from[q] <= at && at < to {
 			b.err = err
 		}
 	}
-	if d.block != nil {
-		note(d.block, d.queues[q].added())
+	if d.block.open {
+		note(&d.block, d.queues[q].added())
 	}
 	all := &d.queues[blocks]
-	for i := all.head; i < len(all.entries); i++ {
-		b := all.entries[i].more.block
-		note(b, b.to[q])
+	for i := all.head; i < len(all.blocks); i++ {
+		note(&all.blocks[i], all.blocks[i].to[q])
 	}
 }
 
-// through reports whether all operations of a block are over, and the error of the first that has failed.
-func (d *Devices) through(b *block) (bool, error) {
+// through reports whether all operations of the block n behind the oldest are over, and the error of the first that has failed.
+func (d *Devices) through(n int) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	b := &d.queues[blocks].blocks[d.queues[blocks].head+n]
 	for q := range b.to {
 		if d.queues[q].gone < b.to[q] {
 			return false, nil

@@ -31,7 +31,7 @@ func (d *Devices) concludeSome(q int, entries []entry, last bool) (n int) {
 	now, passed := time.Now(), op.Seq(0)
 	for ; n < len(entries); n++ {
 		e := &entries[n]
-		over, err := d.isOver(e)
+		over, err := d.isOver(q, n, e)
 		if !over && !last {
 			d.begin(entries[n:], now)
 			break
@@ -103,17 +103,20 @@ func (d *Devices) drop(q, n int) {
 	if all.head > len(all.entries)/2 {
 		n := copy(all.entries, all.entries[all.head:])
 		clear(all.entries[n:])
+		if q == blocks {
+			all.blocks = all.blocks[:copy(all.blocks, all.blocks[all.head:])]
+		}
 		all.entries, all.head = all.entries[:n], 0
 	}
 }
 
-// isOver reports whether an operation is over, and its error.
-func (d *Devices) isOver(e *entry) (bool, error) {
+// isOver reports whether the operation n behind the oldest of a queue is over, and its error.
+func (d *Devices) isOver(q, n int, e *entry) (bool, error) {
 	if e.held {
 		return false, nil
 	}
-	if e.more != nil && e.more.block != nil {
-		return d.through(e.more.block)
+	if q == blocks {
+		return d.through(n)
 	}
 	if e.more != nil && e.more.pending != nil {
 		if !e.more.pending.Done() {

@@ -39,7 +39,7 @@ type Devices struct {
 
 	mu        sync.Mutex
 	queues    [numQueues]queue
-	block     *block // that has begun and not ended
+	block     block // that has begun and not ended, if one has
 	runs      map[backend.Backend]*runs
 	last      backend.Backend // the one asked for last, and its runs
 	lastOf    *runs
@@ -74,8 +74,9 @@ const (
 // queue is the operations of one kind, the oldest first.
 type queue struct {
 	entries []entry
-	head    int // entries before it are gone
-	gone    int // how many are gone since the beginning
+	blocks  []block // what the entries of blocks stand for; empty in the other queues
+	head    int     // entries before it are gone
+	gone    int     // how many are gone since the beginning
 }
 
 // added returns how many operations there have been.
@@ -105,7 +106,6 @@ type more struct {
 	record  oplog.Entry
 	pending backend.Pending // nil: the backend is asked
 	begun   bool            // the recorder knows; of the holder of eyes
-	block   *block          // that the operation stands for; nil for the others
 }
 
 // record is what the log takes.
