@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	signal.Reset()
 	before := runtime.NumGoroutine()
 	code := m.Run()
-	for end := time.Now().Add(5 * time.Second); code == 0 && runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); code == 0 && runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			fmt.Fprintf(os.Stderr, "goroutines leaked: %d before, %d after\n", before, runtime.NumGoroutine())
 			code = 1

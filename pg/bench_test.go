@@ -3,6 +3,7 @@ package pg_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 
@@ -87,8 +88,12 @@ func TestWarmCallsDoNotAllocate(t *testing.T) {
 			xs := []colligo.Tensor{colligo.Of(make([]float32, 5000)), colligo.Of(make([]float32, 5000))}
 			call := func(g *pg.Group) error { return g.AllReduce(context.Background(), xs[g.Rank()], colligo.Sum) }
 			together(t, groups, times, call)
-			allocated := testing.AllocsPerRun(1, func() { together(t, groups, times, call) })
-			// The goroutines of together allocate; what a call allocates comes times times.
+			// The goroutines of together allocate, and so does a long wait for a rank that a busy machine holds up. A call that allocates
+			// does so in every run, as often as it is called.
+			allocated := math.Inf(1)
+			for i := 0; i < 10 && allocated >= float64(times)/20; i++ {
+				allocated = min(allocated, testing.AllocsPerRun(1, func() { together(t, groups, times, call) }))
+			}
 			require.Less(t, allocated, float64(times)/20)
 		})
 	}

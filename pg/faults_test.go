@@ -104,7 +104,7 @@ func TestOtherRoot(t *testing.T) {
 func TestMissingRank(t *testing.T) {
 	start := time.Now()
 	var got errorsOf
-	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Timeout = 30 * time.Second }}
+	o := pgtest.Options{Config: func(_ int, c *pg.Config) { c.Timeout = 10 * time.Minute }}
 	pgtest.RunWith(t, 4, o, func(t *testing.T, g *pg.Group) {
 		if g.Rank() == 3 {
 			time.Sleep(time.Hour) // of the bubble
@@ -112,11 +112,11 @@ func TestMissingRank(t *testing.T) {
 		}
 		got.add(g, g.AllReduce(t.Context(), colligo.Of(make([]float32, 1<<20)), colligo.Sum))
 	})
-	require.Less(t, time.Since(start), 20*time.Second, "time is virtual")
+	require.Less(t, time.Since(start), 5*time.Minute, "time is virtual")
 	for rank, err := range got.byRank {
 		require.ErrorIs(t, err, colligo.ErrTimeout, "rank %d", rank)
 		require.ErrorContains(t, err, "all_reduce #1 (float32 sum, 4 MiB): ", "rank %d", rank)
-		require.ErrorContains(t, err, "rank 3 has not entered after 30s; ranks 0-2 wait", "rank %d", rank)
+		require.ErrorContains(t, err, "rank 3 has not entered after 10m0s; ranks 0-2 wait", "rank %d", rank)
 	}
 	require.Len(t, got.byRank, 3)
 }
@@ -239,8 +239,8 @@ func TestMisuse(t *testing.T) {
 // when the operation stands still.
 func TestQuietMismatch(t *testing.T) {
 	var got errorsOf
-	start := time.Now()
 	pgtest.Run(t, 4, func(t *testing.T, g *pg.Group) {
+		start := time.Now() // of the bubble
 		in := colligo.Of(make([]float32, 8))
 		var err error
 		if g.Rank() == 2 {

@@ -66,7 +66,7 @@ func TestNoteBeforeTheMesh(t *testing.T) {
 func TestLongReason(t *testing.T) {
 	groups := inProcess(t, 2, quiet)
 	groups[0].fail(errors.New(strings.Repeat("why \x00 ", 100_000)), true)
-	for limit := time.Now().Add(5 * time.Second); groups[1].Err() == nil; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); groups[1].Err() == nil; time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(limit), "the peer has not heard of it")
 	}
 	require.ErrorContains(t, groups[1].Err(), "rank 0 reported: why")

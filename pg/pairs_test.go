@@ -360,7 +360,7 @@ func TestRecvAfterHalfAMessage(t *testing.T) {
 		}
 		<-half
 		<-gone
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, g.Recv(ctx, zeros[byte](1), 1, 1), colligo.ErrPeerLost)
 	})

@@ -37,7 +37,7 @@ func TestWorkAfterStoreLeft(t *testing.T) {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()
 			needs(t, transport)
-			j := launch(t, 3, order{Role: "without rank 0", Config: config{Transport: transport, Timeout: 10 * time.Second}}, nil)
+			j := launch(t, 3, order{Role: "without rank 0", Config: config{Transport: transport, Timeout: patience}}, nil)
 			j.all("init")
 			require.Empty(t, j.procs[0].next("done").Err)
 			j.procs[0].ends()
@@ -60,7 +60,7 @@ func TestLeavingIsNotDying(t *testing.T) {
 			t.Run(fmt.Sprintf("transport=%s/coll=%s", transport, name), func(t *testing.T) {
 				t.Parallel()
 				needs(t, transport)
-				leave(t, 1, order{Role: "loop", Arg: name, Config: config{Transport: transport, Timeout: 5 * time.Second}})
+				leave(t, 1, order{Role: "loop", Arg: name, Config: config{Transport: transport, Timeout: patience}})
 			})
 		}
 	}
@@ -134,7 +134,7 @@ func TestCloseAfterDeath(t *testing.T) {
 				require.Empty(t, j.procs[rank].next("done").Err)
 				began := time.Now()
 				j.procs[rank].ends()
-				require.Less(t, time.Since(began), 5*time.Second)
+				require.Less(t, time.Since(began), soon)
 			}
 			j.tidy()
 		})

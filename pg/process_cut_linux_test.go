@@ -104,7 +104,7 @@ func TestCutPair(t *testing.T) {
 	for _, name := range []string{"all_gather", "all_to_all", "barrier"} {
 		t.Run("coll="+name, func(t *testing.T) {
 			t.Parallel()
-			const timeout = 3 * time.Second
+			const timeout = 8 * time.Second
 			job := launch(t, 4, order{Role: "cut", Arg: name, Config: config{Transport: "auto", Medium: "cut", Timeout: timeout}}, nil)
 			job.all("init")
 			for rank, p := range job.procs {

@@ -28,8 +28,8 @@ var (
 		"scatter", "barrier", "send and recv", "recv from any"}
 )
 
-// faultLimit is the timeout of operations in these tests.
-const faultLimit = 4 * time.Second
+// faultLimit is the timeout of operations that wait it out in these tests. Half of it is longer than a busy machine holds a rank up.
+const faultLimit = 10 * time.Second
 
 // faultTable is what became of each cell: the longest time until a survivor's error, and what a trace of the dumps calls it.
 type faultTable struct {
@@ -64,7 +64,7 @@ func (f *faultTable) String() string {
 }
 
 // TestFaults has one of four processes end, stand still, come late, call something else or leave out a call, in each
-// collective and message. Every survivor's call fails within the timeout and a second, names that rank, and leaves a dump. A
+// collective and message. Every survivor's call fails when the timeout has passed or before, names that rank, and leaves a dump. A
 // trace of the dumps names that rank too, and no other, before the rank has left a dump and after. Without -pg.faults it
 // runs a sample.
 func TestFaults(t *testing.T) {
@@ -115,12 +115,13 @@ func suffer(t *testing.T, program, transport, call, fault string) (longest time.
 	if call == "recv from any" {
 		victim = 0 // the others do without any other
 	}
-	margin := time.Second
-	if !*everyFault {
-		margin = 4 * time.Second // a sample may run on a machine that is busy with other tests
+	limit := faultLimit
+	differs := (fault == "calls another" || fault == "skips one") && !strings.Contains(call, "recv")
+	if differs {
+		limit = patience
 	}
 	job := newJob(t)
-	o := order{Config: config{Transport: transport, Timeout: faultLimit, Size: 4, Init: "tcp://" + freeport.Address(t, "127.0.0.1")}}
+	o := order{Config: config{Transport: transport, Timeout: limit, Size: 4, Init: "tcp://" + freeport.Address(t, "127.0.0.1")}}
 	for o.Config.Rank = range 4 {
 		o.Role, o.Arg = "faulty", call+"/"+fault+"/"
 		if o.Config.Rank == victim {
@@ -140,9 +141,9 @@ func suffer(t *testing.T, program, transport, call, fault string) (longest time.
 		t.Logf("rank %d after %v: %s", rank, took.Round(time.Millisecond), r.Err)
 		longest = max(longest, took)
 		require.Contains(t, r.Err, fmt.Sprintf("rank %d", victim))
-		require.Less(t, took, faultLimit+margin)
-		if differs := fault == "calls another" || fault == "skips one"; differs && !strings.Contains(call, "recv") {
-			require.Less(t, took, 1500*time.Millisecond, "it takes some 40 ms; a message that has not come may come until its limit")
+		require.Less(t, took, limit+margin)
+		if differs {
+			require.Less(t, took, soon, "it takes some 40 ms; a message that has not come may come until its limit")
 		}
 		if fault == "stopped" {
 			require.Contains(t, r.Err, fmt.Sprintf("rank %d does not answer", victim))

@@ -45,7 +45,7 @@ func holdings() held {
 
 // beyond says what is held more than before; goroutines get a moment to end.
 func (h held) beyond(before held) []string {
-	for wait := time.Millisecond; h[goroutines] > before[goroutines] && wait < time.Second; wait *= 2 {
+	for wait := time.Millisecond; h[goroutines] > before[goroutines] && wait < 8*time.Second; wait *= 2 {
 		time.Sleep(wait)
 		h[goroutines] = runtime.NumGoroutine()
 	}

@@ -117,7 +117,7 @@ func TestAgentStore(t *testing.T) {
 	for attempt := range 2 {
 		j := newJob(t)
 		for rank := range 3 {
-			j.start(order{Role: "loop", Arg: "small all_reduce", Config: config{Timeout: 5 * time.Second}},
+			j.start(order{Role: "loop", Arg: "small all_reduce", Config: config{Timeout: patience}},
 				append(launched(rank, 3, srv.Addr().String()), "TORCHELASTIC_USE_AGENT_STORE=True",
 					fmt.Sprintf("TORCHELASTIC_RESTART_COUNT=%d", attempt))...)
 		}
@@ -216,7 +216,7 @@ func TestPortTaken(t *testing.T) {
 func TestLeftOverFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "meet")
-	o := order{Role: "loop", Arg: "barrier", Config: config{Init: "file://" + file, Timeout: 5 * time.Second, ConnectTimeout: 2 * time.Second}}
+	o := order{Role: "loop", Arg: "barrier", Config: config{Init: "file://" + file, Timeout: patience}}
 	j := launch(t, 3, o, nil)
 	j.all("init")
 	j.all("ready")

@@ -19,8 +19,14 @@ import (
 	"github.com/colligo-go/colligo/internal/freeport"
 )
 
-// patience is how long a test waits for anything of a process.
-const patience = 30 * time.Second
+// patience is how long a test waits for anything of a process. It is also the limit of what such a test does not wait out.
+const patience = 60 * time.Second
+
+// Waits by the clock, on a machine that may be busy with other tests.
+const (
+	soon   = patience / 2     // for what is known long before a limit of patience
+	margin = 10 * time.Second // for what is known when a limit has passed, beyond the limit
+)
 
 // job is the processes of one group.
 type job struct {

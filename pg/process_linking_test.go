@@ -14,7 +14,9 @@ func TestSaysWhoIsNotLinked(t *testing.T) {
 	t.Parallel()
 	job := launch(t, 3, order{Role: "check", Config: config{Transport: "auto", Medium: "tcp"}}, func(rank int, o *order) { o.Config.Held = rank == 1 })
 	job.procs[1].next("held")
-	time.Sleep(6 * time.Second)
+	for _, rank := range []int{0, 2} {
+		job.procs[rank].logs("waits for links with ranks that have come")
+	}
 	job.procs[1].say("go")
 	job.all("init")
 	for rank, p := range job.procs {
@@ -48,7 +50,7 @@ func TestKilledBeforeLinking(t *testing.T) {
 				t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Err)
 				require.Regexp(t, fmt.Sprintf(`rank %d \(process .*\) is lost: its connection with the store has ended`, victim), r.Err)
 				require.Contains(t, r.Is, "lost")
-				require.Less(t, r.When.Sub(killed), 8*time.Second)
+				require.Less(t, r.When.Sub(killed), soon)
 				p.exits()
 			}
 		})

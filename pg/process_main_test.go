@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime"
 	"testing"
 	"time"
@@ -69,6 +70,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(m.Run())
 	}
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // starts the goroutine that package signal keeps
+	signal.Reset()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {

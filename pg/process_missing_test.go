@@ -17,7 +17,7 @@ func TestNeverEnters(t *testing.T) {
 		t.Run("transport="+transport, func(t *testing.T) {
 			t.Parallel()
 			needs(t, transport)
-			start := order{Role: "once", Arg: "1 MiB all_reduce", Config: config{Transport: transport, Timeout: time.Second}}
+			start := order{Role: "once", Arg: "1 MiB all_reduce", Config: config{Transport: transport, Timeout: 6 * time.Second}}
 			job := launch(t, 4, start, func(rank int, o *order) {
 				if rank == 3 {
 					o.Role = "hold"
@@ -28,7 +28,7 @@ func TestNeverEnters(t *testing.T) {
 				r := p.next("done")
 				require.Contains(t, r.Is, "timeout")
 				require.Contains(t, r.Err, "all_reduce #1 (float32 sum, 1 MiB): ")
-				require.Contains(t, r.Err, "rank 3 has not entered after 1s; ranks 0-2 wait", "rank %d", rank)
+				require.Contains(t, r.Err, "rank 3 has not entered after 6s; ranks 0-2 wait", "rank %d", rank)
 				p.ends()
 			}
 			job.procs[3].say("go")
@@ -51,7 +51,7 @@ func TestNeverComes(t *testing.T) {
 				if store == "tcp" && absent == 0 { // nobody serves the store
 					says = "the store of rank 0 at 127.0.0.1:"
 				}
-				stayAway(t, absent, config{Init: init, Size: 4, ConnectTimeout: 1500 * time.Millisecond}, says)
+				stayAway(t, absent, config{Init: init, Size: 4, ConnectTimeout: 8 * time.Second}, says)
 			})
 		}
 	}
@@ -69,7 +69,7 @@ func stayAway(t *testing.T, absent int, c config, says string) {
 	for _, p := range job.procs {
 		r := p.next("init")
 		t.Logf("after %v: %s", r.When.Sub(began).Round(time.Millisecond), r.Err)
-		require.Less(t, r.When.Sub(began), c.ConnectTimeout+time.Second)
+		require.Less(t, r.When.Sub(began), c.ConnectTimeout+margin)
 		require.Contains(t, r.Is, "timeout")
 		require.Contains(t, r.Err, says)
 		require.Empty(t, r.Left)
@@ -111,7 +111,7 @@ func TestMismatchedProcesses(t *testing.T) {
 			t.Run(fmt.Sprintf("%s among %s/transport=%s", c.odd, c.other, transport), func(t *testing.T) {
 				t.Parallel()
 				needs(t, transport)
-				disagree(t, c.odd, order{Role: "once", Arg: c.other, Config: config{Transport: transport, Timeout: 2 * time.Second}},
+				disagree(t, c.odd, order{Role: "once", Arg: c.other, Config: config{Transport: transport, Timeout: patience}},
 					c.says, c.otherSays)
 			})
 		}

@@ -23,7 +23,7 @@ func TestOneLineEach(t *testing.T) {
 			needs(t, transport)
 			dir, job := t.TempDir(), newJob(t)
 			o := order{Role: "loop", Arg: "all_reduce", Config: config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Size: 5,
-				Transport: transport, Timeout: 20 * time.Second}}
+				Transport: transport, Timeout: patience}}
 			for o.Config.Rank = range 5 {
 				job.start(o, "COLLIGO_DUMP_ON_TIMEOUT=1", "COLLIGO_FR_DUMP_TEMP_FILE="+dir+"/rank_")
 			}

@@ -38,7 +38,7 @@ func TestSaysWhoIsMissingInFile(t *testing.T) {
 
 func saysWhoIsMissing(t *testing.T, init string) {
 	job := newJob(t)
-	c := config{Init: init, Size: 4, ConnectTimeout: 19 * time.Second}
+	c := config{Init: init, Size: 4, ConnectTimeout: 20 * time.Second}
 	for c.Rank = range 3 {
 		job.start(order{Config: c})
 	}
@@ -48,7 +48,7 @@ func saysWhoIsMissing(t *testing.T, init string) {
 		lines := p.logged("waits for ranks that have not come")
 		require.Len(t, lines, 2, p.log.String())
 		for i, waited := range []int{5, 15} {
-			require.Regexp(t, fmt.Sprintf(`level=WARN .* group=0 rank=%d missing="rank 3" size=4 waited=(%d|%d|%d)s\n`, rank, waited, waited+1, waited+2), lines[i])
+			require.Regexp(t, fmt.Sprintf(`level=WARN .* group=0 rank=%d missing="rank 3" size=4 waited=(%d|%d|%d|%d|%d)s\n`, rank, waited, waited+1, waited+2, waited+3, waited+4), lines[i])
 		}
 	}
 }
@@ -59,12 +59,13 @@ func TestSaysThatThereIsNoStore(t *testing.T) {
 	for name, c := range map[string]struct {
 		serve         func(net.Conn) // nil: nobody listens
 		logs, says    string
-		lines, within int
+		lines         int
+		limit, within time.Duration
 	}{
-		"nobody": {nil, "refused", "refused", 1, 9},
+		"nobody": {nil, "refused", "refused", 1, 11 * time.Second, 11*time.Second + margin},
 		"silent": {func(c net.Conn) { io.Copy(io.Discard, c) }, "accepted the connection but does not answer as a store",
-			"accepted the connection but does not answer as a store", 1, 9},
-		"another": {func(c net.Conn) { io.WriteString(c, "SSH-2.0-example\r\n") }, "", `no store: it answered \"SSH-\"`, 0, 4},
+			"accepted the connection but does not answer as a store", 1, 11 * time.Second, 11*time.Second + margin},
+		"another": {func(c net.Conn) { io.WriteString(c, "SSH-2.0-example\r\n") }, "", `no store: it answered \"SSH-\"`, 0, patience, soon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,10 +86,10 @@ func TestSaysThatThereIsNoStore(t *testing.T) {
 				}()
 			}
 			job, began := newJob(t), time.Now()
-			p := job.start(order{Config: config{Init: "tcp://" + addr, Rank: 1, Size: 2, ConnectTimeout: 7 * time.Second}})
+			p := job.start(order{Config: config{Init: "tcp://" + addr, Rank: 1, Size: 2, ConnectTimeout: c.limit}})
 			r := p.next("init")
 			require.Contains(t, fmt.Sprintf("%q", r.Err), c.says)
-			require.Less(t, r.When.Sub(began), time.Duration(c.within)*time.Second)
+			require.Less(t, r.When.Sub(began), c.within)
 			p.exits()
 			lines := p.logged("cannot reach the store yet")
 			require.Len(t, lines, c.lines, p.log.String())
@@ -133,7 +134,7 @@ func TestConnectTimeoutOfEnvironment(t *testing.T) {
 	began := time.Now()
 	_, err := pg.Init(t.Context(), pg.Config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Rank: 1, Size: 2})
 	require.ErrorContains(t, err, "cannot be reached")
-	require.Less(t, time.Since(began), 5*time.Second)
+	require.Less(t, time.Since(began), soon) // the usual limit is minutes
 	t.Setenv("COLLIGO_CONNECT_TIMEOUT_SEC", "soon")
 	_, err = pg.Init(t.Context(), pg.Config{Size: 1})
 	require.ErrorContains(t, err, `environment variable COLLIGO_CONNECT_TIMEOUT_SEC is "soon"`)

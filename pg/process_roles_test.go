@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
@@ -174,7 +173,7 @@ func pending(_ *process, g *pg.Group, _ string) error {
 	r := g.AllReduceAsync(ctx, colligo.Of(make([]float32, 1)), colligo.Sum)
 	closed := make(chan error, 1)
 	go func() { closed <- g.Close() }()
-	limit, cancel := context.WithTimeout(ctx, 10*time.Second)
+	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := w.Wait(limit); !errors.Is(err, colligo.ErrClosed) && !errors.Is(err, colligo.ErrPeerLost) {
 		return fmt.Errorf("the receive ended with %w", err)

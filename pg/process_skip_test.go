@@ -35,7 +35,7 @@ func TestSkipTheLast(t *testing.T) {
 			t.Run(fmt.Sprintf("transport=%s/coll=%s", transport, name), func(t *testing.T) {
 				t.Parallel()
 				needs(t, transport)
-				o := order{Role: "skip the last", Arg: name, Config: config{Transport: transport, Timeout: 20 * time.Second, CloseBarrier: true}}
+				o := order{Role: "skip the last", Arg: name, Config: config{Transport: transport, Timeout: patience, CloseBarrier: true}}
 				job := launch(t, 4, o, nil)
 				job.all("init")
 				began := time.Now()
@@ -45,7 +45,7 @@ func TestSkipTheLast(t *testing.T) {
 					require.NotEmpty(t, called.Err+closed.Err)
 					require.Contains(t, append(called.Is, closed.Is...), "mismatch")
 					require.Contains(t, called.Err+closed.Err, "rank 3 closes the group after collective #2")
-					require.Less(t, closed.When.Sub(began), 10*time.Second)
+					require.Less(t, closed.When.Sub(began), soon)
 					p.exits()
 				}
 			})

@@ -138,7 +138,7 @@ func TestStrangersAtData(t *testing.T) {
 // TestSecret has a rank that read another secret than the others have: it is kept out, and knows why.
 func TestSecret(t *testing.T) {
 	t.Parallel()
-	j := launch(t, 2, order{Role: "check", Config: config{Held: true, ConnectTimeout: 2 * time.Second}}, nil)
+	j := launch(t, 2, order{Role: "check", Config: config{Held: true, ConnectTimeout: 8 * time.Second}}, nil)
 	j.all("held")
 	// Both have the true secret by now. Rank 1 is sent to a listener that knows neither.
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -250,7 +250,7 @@ func TestGoroutinesOfOneRank(t *testing.T) {
 // settles waits until no more goroutines are left than there were.
 func settles(t *testing.T, before int) {
 	t.Helper()
-	for limit := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
 			buf := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])

@@ -142,7 +142,7 @@ func TestDerivedOfMore(t *testing.T) {
 	require.EqualValues(t, 2, sum)
 	done := make(chan error, 1)
 	go func() { done <- d.Wait(t.Context(), "late") }()
-	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.waits == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.waits == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, d.Set(t.Context(), "late", nil))
 	require.NoError(t, <-done)
 	require.NoError(t, errors.Join(d.Close(), d.Close()))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -276,14 +277,20 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return note, nil
 }
 
-// lost says what the end of a control connection means, n bytes into a frame.
+// lost says what the end of a control connection means, n bytes into a frame. The system resets the connection in place of ending it where
+// the process had not read all that had come when it died.
 func lost(err error, n int) error {
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) // the latter from TLS even at n = 0
+	reset := errors.Is(err, syscall.ECONNRESET)
+	how := "without goodbye"
+	if n > 0 {
+		how = fmt.Sprintf("%d bytes into a control frame", n)
+	}
 	switch {
-	case ended && n == 0:
-		return fmt.Errorf("%w: connection closed without goodbye: the process died", ErrLost)
 	case ended:
-		return fmt.Errorf("%w: connection closed %d bytes into a control frame: the process died", ErrLost, n)
+		return fmt.Errorf("%w: connection closed %s: the process died", ErrLost, how)
+	case reset:
+		return fmt.Errorf("%w: connection closed %s: the process died (%w)", ErrLost, how, err)
 	}
 	return fmt.Errorf("%w: control connection: %w", ErrLost, err)
 }

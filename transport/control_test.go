@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ func next(t *testing.T, events chan event) event {
 	select {
 	case e := <-events:
 		return e
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no event")
 		return event{}
 	}
@@ -46,7 +47,7 @@ func next(t *testing.T, events chan event) event {
 func noLeak(t *testing.T) {
 	t.Cleanup(func() {
 		var stacks string
-		for range 100 {
+		for range 6000 {
 			buf := make([]byte, 1<<20)
 			stacks = string(buf[:runtime.Stack(buf, true)])
 			if !strings.Contains(stacks, "transport.(*controlPeer)") {
@@ -77,9 +78,7 @@ func TestControlNotes(t *testing.T) {
 	require.NoError(t, zero.Err(1))
 
 	require.NoError(t, zero.Notify(1, []byte("last"))) // what waits goes out before the goodbye
-	start := time.Now()
 	require.NoError(t, zero.Close())
-	require.Less(t, time.Since(start), goodbyeLimit/2)
 	require.Equal(t, event{peer: 0, note: "last"}, next(t, atOne))
 	require.Equal(t, event{peer: 0, err: ErrGoodbye}, next(t, atOne))
 	require.ErrorIs(t, one.Err(0), ErrGoodbye)
@@ -109,6 +108,33 @@ func TestControlBothClose(t *testing.T) {
 	}
 }
 
+// TestControlEndsAtOnce ends channels whose peers hear of it: that does not wait for the limit. A busy machine may hold up an end, but
+// hardly each of many.
+func TestControlEndsAtOnce(t *testing.T) {
+	noLeak(t)
+	for name, end := range map[string]func(*Control) error{
+		"close":   (*Control).Close,
+		"give up": func(c *Control) error { return c.GiveUp("rank 2 is missing") },
+	} {
+		soonest := goodbyeLimit
+		for i := 0; i < 20 && soonest >= goodbyeLimit/2; i++ {
+			d, a := pair(t)
+			zero, _ := listen(0)
+			one, atOne := listen(1)
+			zero.Add(1, d)
+			one.Add(0, a)
+			require.NoError(t, zero.Notify(1, []byte("last")))
+			start := time.Now()
+			require.NoError(t, end(zero))
+			soonest = min(soonest, time.Since(start))
+			require.Equal(t, event{peer: 0, note: "last"}, next(t, atOne))
+			require.NoError(t, one.Close())
+			require.NoError(t, zero.Close())
+		}
+		require.Less(t, soonest, goodbyeLimit/2, name)
+	}
+}
+
 // TestControlGiveUp says why a group did not form, at some length.
 func TestControlGiveUp(t *testing.T) {
 	noLeak(t)
@@ -117,9 +143,7 @@ func TestControlGiveUp(t *testing.T) {
 	one, atOne := listen(1)
 	zero.Add(1, d)
 	one.Add(0, a)
-	start := time.Now()
 	require.NoError(t, zero.GiveUp("rank 2 is missing"))
-	require.Less(t, time.Since(start), goodbyeLimit/2)
 	e := next(t, atOne)
 	require.ErrorIs(t, e.err, ErrLost)
 	require.EqualError(t, e.err, "peer lost: gave up: rank 2 is missing")
@@ -179,7 +203,10 @@ func TestControlReset(t *testing.T) {
 	zero.Add(1, d)
 	a.(*net.TCPConn).SetLinger(0)
 	a.Close()
-	require.ErrorIs(t, next(t, events).err, ErrLost)
+	err := next(t, events).err
+	require.ErrorIs(t, err, ErrLost)
+	require.ErrorContains(t, err, "connection closed without goodbye: the process died (")
+	require.True(t, Gone(err))
 	require.NoError(t, zero.Close())
 }
 
@@ -196,14 +223,14 @@ func TestControlDeaf(t *testing.T) {
 	sent := 0
 	for start := time.Now(); err == nil && sent < 10000; sent++ {
 		err = zero.Notify(1, make([]byte, MaxNote))
-		require.Less(t, time.Since(start), 5*time.Second)
+		require.Less(t, time.Since(start), time.Minute)
 	}
 	require.ErrorContains(t, err, "does not read its control channel")
 	require.NoError(t, zero.Err(1))
 	require.Empty(t, events)
 	start := time.Now()
 	require.NoError(t, zero.Close())
-	require.Less(t, time.Since(start), 4*goodbyeLimit)
+	require.Less(t, time.Since(start), goodbyeLimit+20*time.Second)
 	require.Empty(t, events)
 }
 
@@ -236,27 +263,69 @@ func FuzzControlFrame(f *testing.F) {
 	})
 }
 
-// TestControlCloseLimit closes while notes wait for peers that read nothing: that takes a second and no more.
-func TestControlCloseLimit(t *testing.T) {
-	noLeak(t)
-	var wg sync.WaitGroup
-	took := make([]time.Duration, 40)
-	for i := range took {
-		d, a := pair(t)
-		d.(*net.TCPConn).SetWriteBuffer(1 << 16)
-		a.(*net.TCPConn).SetReadBuffer(1 << 16)
-		zero, _ := listen(0)
-		zero.Add(1, d)
-		wg.Go(func() {
-			for range 200 {
-				_ = zero.Notify(1, make([]byte, MaxNote)) // is refused when enough of them wait
-				time.Sleep(time.Millisecond)
-			}
-			start := time.Now()
-			zero.Close()
-			took[i] = time.Since(start)
-		})
+// mute is a connection that takes and gives nothing until its deadlines. A write ends a moment before a read of the same deadline.
+type mute struct {
+	net.Conn
+	mu          sync.Mutex
+	read, write time.Time
+	closed      bool
+}
+
+func (m *mute) SetDeadline(at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read, m.write = at, at
+	return nil
+}
+
+func (m *mute) SetReadDeadline(at time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read = at
+	return nil
+}
+
+func (m *mute) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+func (m *mute) Read([]byte) (int, error) {
+	return m.until(func() time.Time { return m.read })
+}
+
+func (m *mute) Write([]byte) (int, error) {
+	return m.until(func() time.Time { return m.write.Add(-time.Millisecond) })
+}
+
+// until waits for a deadline that has been set.
+func (m *mute) until(deadline func() time.Time) (int, error) {
+	for ; ; time.Sleep(time.Millisecond) {
+		m.mu.Lock()
+		closed, end := m.closed, deadline()
+		m.mu.Unlock()
+		switch {
+		case closed:
+			return 0, net.ErrClosed
+		case end.Year() > 1 && !time.Now().Before(end):
+			return 0, os.ErrDeadlineExceeded
+		}
 	}
-	wg.Wait()
-	require.Less(t, slices.Max(took), 2*goodbyeLimit)
+}
+
+// TestControlCloseLimit closes while notes wait for a peer that reads nothing: that takes the limit and no more. The failed write that the
+// limit ends does not give the reader another one.
+func TestControlCloseLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		zero, _ := listen(0)
+		zero.Add(1, &mute{})
+		for range 5 {
+			require.NoError(t, zero.Notify(1, make([]byte, MaxNote)))
+		}
+		start := time.Now()
+		require.NoError(t, zero.Close())
+		require.Equal(t, goodbyeLimit, time.Since(start))
+	})
 }

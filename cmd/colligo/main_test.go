@@ -137,7 +137,7 @@ func TestStore(t *testing.T) {
 			signals: func() <-chan os.Signal { return signals }})
 	}()
 	addr := strings.TrimSpace(strings.TrimPrefix(<-out.line, "listening at "))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := tcpstore.Dial(ctx, addr, tcpstore.ClientOptions{})
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func TestSignalEnds(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "trace", filepath.Dir(dump))
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	require.NoError(t, cmd.Start())
-	late := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer late.Stop()
 	w, err := os.OpenFile(dump, os.O_WRONLY, 0) // returns when the program reads
 	require.NoError(t, err)

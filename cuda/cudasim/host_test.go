@@ -13,7 +13,7 @@ import (
 
 // TestHostStores has the host store words at any time while a stream begins to wait for them: no store is missed.
 func TestHostStores(t *testing.T) {
-	r := newRig(t, cudasim.Config{Patience: 3 * time.Second})
+	r := newRig(t, cudasim.Config{Patience: 20 * time.Second})
 	h, s := r.host(4096), r.stream(0)
 	const rounds = 1000
 	var storing sync.WaitGroup

@@ -36,7 +36,7 @@ func onRanks(t *testing.T, size int, o nccl.Options, f func(r *rank) error) *ncc
 	cudasim.Limit(t, devices)
 	withKernels(t, devices, o)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
-	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 10 * time.Second})
+	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute})
 	require.NoError(t, err)
 	errs := make(chan error, size)
 	for i, g := range groups {
@@ -410,7 +410,7 @@ func failing(t *testing.T, hurt func(s *ncclsim.Sim), lost bool) {
 	devices := cudasim.New(cudasim.Config{Devices: 2})
 	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
-	groups, err := pg.InProcess(t.Context(), 2, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 5 * time.Second})
+	groups, err := pg.InProcess(t.Context(), 2, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute})
 	require.NoError(t, err)
 	opened, hurts := make(chan error, 2), make(chan struct{})
 	ends := make(chan error, 2)
@@ -444,7 +444,7 @@ func failing(t *testing.T, hurt func(s *ncclsim.Sim), lost bool) {
 			if lost {
 				require.Regexp(t, "rank [01] is gone, or the network to it has failed", err.Error())
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("a rank hangs after an error of the library")
 		}
 	}

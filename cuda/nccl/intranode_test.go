@@ -33,7 +33,7 @@ func within(t *testing.T, size int, asked, apart bool, f func(r *rank) error) *n
 		require.NoError(t, model.RegisterReduction(devices, d, colligo.KindSum))
 	}
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
-	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: 10 * time.Second})
+	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute})
 	require.NoError(t, err)
 	errs := make(chan error, size)
 	for i, g := range groups {

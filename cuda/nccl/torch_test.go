@@ -100,7 +100,7 @@ func torchLife(ctx context.Context, s store.Store, d *cuda.Driver, sim *ncclsim.
 		return err
 	}
 	r.ctx = nccl.With(streamorder.OnStream(ctx, r.stream), o)
-	c.Backends, c.Torch, c.Store, c.Timeout, c.Recorder.DumpOnError = "nccl", "2.11", s, 10*time.Second, pg.Off
+	c.Backends, c.Torch, c.Store, c.Timeout, c.Recorder.DumpOnError = "nccl", "2.11", s, time.Minute, pg.Off
 	if change != nil {
 		change(c)
 	}

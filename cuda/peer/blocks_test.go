@@ -151,7 +151,7 @@ func (r *rank) sendRecvs(n, some int) error {
 // the second send of its peer.
 func TestRendezvousInACircle(t *testing.T) {
 	t.Parallel()
-	onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, Options{Memory: rendezvousMemory, Timeout: 10 * time.Second}, func(r *rank) error {
+	onRanks(t, simulated(t, 3).Driver(), 3, 3, chainHalf, Options{Memory: rendezvousMemory, Timeout: time.Minute}, func(r *rank) error {
 		n, me := 110_000, r.g.Rank()
 		next, prev := (me+1)%3, (me+2)%3
 		in, out := r.tensor(0, colligo.Int32, 0, n), r.tensor(1, colligo.Int32, 0, 2*n)

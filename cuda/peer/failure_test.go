@@ -20,6 +20,10 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
+// waitedOut is the timeout of operations in tests that wait it out. The operations before take a small part of it, with
+// the race detector and on a busy machine as well.
+const waitedOut = 8 * time.Second
+
 // TestMissingRank leaves one rank out of a collective: the others' devices stop waiting, and the error names it.
 func TestMissingRank(t *testing.T) {
 	t.Parallel()
@@ -27,7 +31,7 @@ func TestMissingRank(t *testing.T) {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
 			o := small(algorithm)
-			o.Timeout = 3 * time.Second // the first sum must end in time, the race detector on and the machine busy
+			o.Timeout = waitedOut
 			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, o, (*rank).missing)
 		})
 	}
@@ -111,7 +115,7 @@ func soon(what string, f func() error) error {
 	select {
 	case err := <-err:
 		return err
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.New(what + " does not return")
 	}
 }
@@ -243,7 +247,7 @@ func TestClosedWithoutContext(t *testing.T) {
 				require.NotRegexp(t, "device 1: (module|event|graph)", l)
 			}
 			sim.Close()
-			for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
 			require.LessOrEqual(t, runtime.NumGoroutine(), before)

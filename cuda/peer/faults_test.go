@@ -91,8 +91,21 @@ type cell struct {
 const (
 	faultyRanks  = 3
 	faultyVictim = 1
-	faultyLimit  = 4 * time.Second
+	faultyLimit  = 8 * time.Second
 )
+
+// differs reports whether the victim calls a collective that is not the others'. That is found at once.
+func (c *cell) differs() bool {
+	return (c.fault == "calls another" || c.fault == "skips one") && c.call.name != "send and recv"
+}
+
+// limit is the timeout of the cell's operations. It is so long where it is not waited out that a busy machine is not taken for it.
+func (c *cell) limit() time.Duration {
+	if c.differs() {
+		return time.Minute
+	}
+	return faultyLimit
+}
 
 // repeat makes the call until it fails, with the fault in the victim's third. It returns the error.
 func (c *cell) repeat(r *rank, victim func()) error {
@@ -244,9 +257,9 @@ func (c *cell) run(t *testing.T) (longest time.Duration) {
 		}
 		require.Contains(t, text, fmt.Sprintf("rank %d", faultyVictim))
 		require.Regexp(t, `(all_reduce|broadcast|reduce|all_gather|reduce_scatter|all_to_all|gather|scatter|barrier|send|recv).* #?\d|waits for rank [12]|rank 1: peer lost`, err.Error())
-		require.Less(t, took, faultyLimit+4*time.Second)
-		if differs := c.fault == "calls another" || c.fault == "skips one"; differs && c.call.name != "send and recv" {
-			require.Less(t, took, 1500*time.Millisecond, "it takes some 40 ms; a message that has not come may come until its limit")
+		require.Less(t, took, faultyLimit+10*time.Second)
+		if c.differs() {
+			require.Less(t, took, c.limit()/2, "it takes some 40 ms; a message that has not come may come until its limit")
 		}
 		if c.fault == "stopped" {
 			require.Regexp(t, "rank 1 does not answer|waits for rank [12]", err.Error())
@@ -260,7 +273,7 @@ var theTold = regexp.MustCompile(`rank \d reported: | \[rank \d of group 0\]`)
 
 // live is the life of one rank.
 func (c *cell) live(t *testing.T, i int, shared store.Store, d *cuda.Driver, f func(*rank) error) error {
-	g, err := pg.Init(t.Context(), pg.Config{Store: shared, Size: faultyRanks, Rank: i, Timeout: faultyLimit, Recorder: pg.RecorderOptions{DumpOnError: pg.Off},
+	g, err := pg.Init(t.Context(), pg.Config{Store: shared, Size: faultyRanks, Rank: i, Timeout: c.limit(), Recorder: pg.RecorderOptions{DumpOnError: pg.Off},
 		Open: func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
 			return c.net.OpenAs(ctx, i, tc)
 		}})
@@ -268,6 +281,8 @@ func (c *cell) live(t *testing.T, i int, shared store.Store, d *cuda.Driver, f f
 		return err
 	}
 	o := Options{Memory: 24 << 20, Staged: c.staged}
-	o.farewell = time.Second
+	if o.farewell = time.Minute; c.fault == "killed" {
+		o.farewell = time.Second // the others wait it out, and the simulator does not report what they have mapped
+	}
 	return life(t.Context(), g, d, i, simHalf, o, f)
 }

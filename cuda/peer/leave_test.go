@@ -114,8 +114,9 @@ func TestTwoDevicesLeft(t *testing.T) {
 	})
 }
 
-// left opens ranks in processes of their own, which close as late as late says, and returns how long each took.
-func left(t *testing.T, drivers []*cuda.Driver, limit time.Duration, late func(rank int)) (took []time.Duration, errs []error) {
+// left opens ranks in processes of their own, which close as late as late says. It returns how long each took. Each rank that has closed
+// is sent to late.
+func left(t *testing.T, drivers []*cuda.Driver, limit time.Duration, late func(rank int, closed <-chan int)) (took []time.Duration, errs []error) {
 	o, size := small(LL), len(drivers)
 	o.farewell = limit
 	took, errs = make([]time.Duration, size), make([]error, size)
@@ -123,6 +124,7 @@ func left(t *testing.T, drivers []*cuda.Driver, limit time.Duration, late func(r
 	require.NoError(t, err)
 	var all, summed sync.WaitGroup
 	summed.Add(size)
+	closed := make(chan int, size)
 	for i, g := range groups {
 		all.Go(func() {
 			r, err := newRank(t.Context(), g, drivers[i], i, simHalf, o)
@@ -131,10 +133,11 @@ func left(t *testing.T, drivers []*cuda.Driver, limit time.Duration, late func(r
 			}
 			summed.Done()
 			summed.Wait()
-			late(i)
+			late(i, closed)
 			begun := time.Now()
 			errs[i] = errors.Join(err, g.Close())
 			took[i] = time.Since(begun)
+			closed <- i
 			if r != nil {
 				errs[i] = errors.Join(errs[i], r.close())
 			}
@@ -147,15 +150,16 @@ func left(t *testing.T, drivers []*cuda.Driver, limit time.Duration, late func(r
 // TestLeftLate has a rank close when the others have given up waiting for it. It waits for none of them.
 func TestLeftLate(t *testing.T) {
 	t.Parallel()
-	const limit = 3 * time.Second
+	const limit = 10 * time.Second
 	sim := machine(t, 3)
 	var drivers []*cuda.Driver
 	for range 3 {
 		drivers = append(drivers, sim.Process().Driver())
 	}
-	took, errs := left(t, drivers, limit, func(rank int) {
+	took, errs := left(t, drivers, limit, func(rank int, closed <-chan int) {
 		if rank == 2 {
-			time.Sleep(2 * limit)
+			<-closed
+			<-closed
 		}
 	})
 	require.NoError(t, errors.Join(errs...))
@@ -176,11 +180,11 @@ func TestLeftByTheDead(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		t.Run(fmt.Sprintf("between=%v", between), func(t *testing.T) {
 			t.Parallel()
-			const limit = 3 * time.Second
+			const limit = 10 * time.Second
 			sim := machine(t, 3)
 			victim := sim.Process()
 			drivers := []*cuda.Driver{unmapping(victim, victim.Kill), sim.Process().Driver(), sim.Process().Driver()}
-			took, errs := left(t, drivers, limit, func(rank int) {
+			took, errs := left(t, drivers, limit, func(rank int, _ <-chan int) {
 				if rank == 0 && !between {
 					victim.Kill()
 				}

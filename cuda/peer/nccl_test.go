@@ -34,7 +34,7 @@ func carried(t *testing.T, size int, libraries func(sim *ncclsim.Sim, rank int) 
 			l, err := libraries(library, i)
 			if err == nil {
 				ctx := nccl.With(t.Context(), nccl.Options{Library: l})
-				o := Options{Memory: 24 << 20, Timeout: 5 * time.Second}
+				o := Options{Memory: 24 << 20, Timeout: time.Minute}
 				err = life(ctx, g, machine.Driver(), i, simHalf, o, f)
 			}
 			errs <- err
@@ -82,7 +82,7 @@ func TestApartTwoLevels(t *testing.T) {
 					l, err := library.Library()
 					if err == nil {
 						ctx := nccl.With(t.Context(), nccl.Options{Library: l, Rules: c.rules})
-						o := Options{Memory: 24 << 20, Timeout: 20 * time.Second, host: fmt.Sprint("host ", i/2)}
+						o := Options{Memory: 24 << 20, Timeout: time.Minute, host: fmt.Sprint("host ", i/2)}
 						err = life(ctx, g, machine.Driver(), i, simHalf, o, func(r *rank) error { return r.hosts(c.two) })
 					}
 					errs <- err

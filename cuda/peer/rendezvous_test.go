@@ -154,7 +154,7 @@ func TestRendezvousAlone(t *testing.T) {
 	for _, lengths := range [][]int{{150_000}, {50_000, 50_000}} {
 		t.Run(fmt.Sprint(lengths), func(t *testing.T) {
 			t.Parallel()
-			onRanks(t, abortable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: rendezvousMemory, Timeout: 3 * time.Second}, func(r *rank) error {
+			onRanks(t, abortable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: rendezvousMemory, Timeout: waitedOut}, func(r *rank) error {
 				x := r.tensor(0, colligo.Float32, 0, 150_000)
 				if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.eager(10) }); err != nil || r.g.Rank() == 1 {
 					return first(err, func() error { return r.failed("waits for rank 1") })

@@ -181,7 +181,7 @@ func TestRotationsStop(t *testing.T) {
 			if algorithm == LL128 {
 				o = small(LL128)
 			}
-			o.Timeout = 3 * time.Second
+			o.Timeout = waitedOut
 			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, o, func(r *rank) error { return r.leftOut(c) })
 		})
 	}

@@ -94,7 +94,7 @@ func TestSendRecvs(t *testing.T) {
 		t.Run(fmt.Sprintf("ranks=%d", size), func(t *testing.T) {
 			t.Parallel()
 			d, launched := spied(simulated(t, size).Driver())
-			onRanks(t, d, size, size, chainHalf, Options{Memory: rendezvousMemory, Timeout: 20 * time.Second}, func(r *rank) error { return r.sendRecvsOf(141_001) })
+			onRanks(t, d, size, size, chainHalf, Options{Memory: rendezvousMemory, Timeout: time.Minute}, func(r *rank) error { return r.sendRecvsOf(141_001) })
 			require.True(t, launched.has(ptx.SendRecv))
 		})
 	}
@@ -119,7 +119,7 @@ func (r *rank) sendRecvAlone() error {
 
 func TestSendRecvAlone(t *testing.T) {
 	t.Parallel()
-	onRanks(t, abortable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: rendezvousMemory, Timeout: 3 * time.Second}, (*rank).sendRecvAlone)
+	onRanks(t, abortable(t, 2).Driver(), 2, 2, chainHalf, Options{Memory: rendezvousMemory, Timeout: waitedOut}, (*rank).sendRecvAlone)
 }
 
 // TestGPUSendRecvs exchanges rendezvous messages on devices, with a small symmetric heap and with the usual one, and with a

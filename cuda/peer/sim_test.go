@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,10 @@ import (
 var seed = flag.Uint64("peer.seed", 1, "seed of simulated machines")
 
 const simHalf = 1 << 20
+
+// simPatience is after how long without a move a simulated machine finds a deadlock. It is longer than a busy machine holds a host up, and
+// than operations wait that have a limit of waitedOut.
+const simPatience = waitedOut + 4*time.Second
 
 // simulated makes a machine with the kernels of some reductions; float32 sums it always has.
 func simulated(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
@@ -52,9 +57,12 @@ func machine(t testing.TB, devices int, reductions ...reduction) *cudasim.Sim {
 	return kerneled(t, cudasim.Config{Devices: devices, Seed: *seed}, reductions...)
 }
 
-// kerneled makes a machine that has the kernels.
+// kerneled makes a machine that has the kernels. It has simPatience where the test says nothing else.
 func kerneled(t testing.TB, c cudasim.Config, reductions ...reduction) *cudasim.Sim {
 	t.Helper()
+	if c.Patience == 0 {
+		c.Patience = simPatience
+	}
 	sim := cudasim.New(c)
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))

@@ -29,7 +29,7 @@ func islands(t testing.TB, devices int, reach func(a, b int) bool) *cudasim.Sim 
 	if reach == nil {
 		reach = func(int, int) bool { return false }
 	}
-	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed, CanAccess: reach})
+	sim := cudasim.New(cudasim.Config{Devices: devices, Seed: *seed, CanAccess: reach, Patience: simPatience})
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindSum))

@@ -62,7 +62,7 @@ func TestStagedFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Memory: 24 << 10, Staged: true, Timeout: 3 * time.Second}
+			o := Options{Memory: 24 << 10, Staged: true, Timeout: waitedOut}
 			onStaged(t, 3, parted(t, 3, o), func(r *rank) error {
 				x, err := r.begun()
 				if err != nil {
@@ -149,7 +149,7 @@ func TestStagedLeft(t *testing.T) {
 		return nil
 	})
 	const own = 1 // the machine's, which ends with the test
-	for end := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before+own; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+own; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 64<<10)
 			t.Fatalf("%d goroutines, before there were %d\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
@@ -190,7 +190,7 @@ func TestStagedCapture(t *testing.T) {
 // TestStagedStuck has all devices wait for something else than the group: that is said, and the group ends.
 func TestStagedStuck(t *testing.T) {
 	t.Parallel()
-	o := Options{Memory: 24 << 10, Staged: true, Timeout: time.Second}
+	o := Options{Memory: 24 << 10, Staged: true, Timeout: waitedOut}
 	onStaged(t, 2, parted(t, 2, o), func(r *rank) error {
 		x, err := r.begun()
 		if err != nil {

@@ -116,7 +116,7 @@ func TestByEnvironment(t *testing.T) {
 	outs, errs = job(t, dir, time.Minute, "rank", "rank")
 	require.NoError(t, errors.Join(errs[:]...), "%s%s", outs[0], outs[1])
 	t.Setenv("COLLIGO_TLS_NAME", "another")
-	outs, errs = job(t, dir, 3*time.Second, "rank", "rank")
+	outs, errs = job(t, dir, 8*time.Second, "rank", "rank")
 	require.Error(t, errs[0])
 	require.Error(t, errs[1])
 	require.Contains(t, outs[0], "valid for job, not another")
@@ -130,7 +130,7 @@ func TestStranger(t *testing.T) {
 	for _, ending := range []string{".pem", ".key"} {
 		require.NoError(t, os.Rename(filepath.Join(elsewhere, "stranger"+ending), filepath.Join(dir, "stranger"+ending)))
 	}
-	outs, errs := job(t, dir, 5*time.Second, "rank", "stranger")
+	outs, errs := job(t, dir, 8*time.Second, "rank", "stranger")
 	for rank := range outs {
 		require.Error(t, errs[rank], outs[rank])
 		require.NotContains(t, outs[rank], "over TLS")

@@ -54,7 +54,7 @@ func (f *failure) run(t *testing.T) *outcome {
 		env = append(env, f.before(t, port)...)
 	}
 	o := &outcome{codes: map[int]string{}, ended: map[int]time.Duration{}}
-	var all sync.WaitGroup
+	var all, others sync.WaitGroup
 	for i, p := range f.processes {
 		time.Sleep(p.delay)
 		cmd, r, err := start(append(append(env[:len(env):len(env)], roleVariable+"="+p.role, "RANK="+strconv.Itoa(p.rank)), p.env...))
@@ -62,13 +62,20 @@ func (f *failure) run(t *testing.T) *outcome {
 			break
 		}
 		began := time.Now()
-		patience := 3 * limits * time.Second
-		if p.role == "stopped" && p.rank != 0 {
-			patience = (limits + 4) * time.Second // it never ends by itself
+		stop := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		ended := others.Done
+		if p.role == "stopped" && p.rank != 0 { // it never ends by itself
+			ended = func() {}
+			all.Go(func() {
+				others.Wait()
+				_ = cmd.Process.Kill()
+			})
+		} else {
+			others.Add(1)
 		}
-		stop := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		all.Go(func() {
 			defer stop.Stop()
+			defer ended()
 			o.hear(p.rank, began, r)
 			err := cmd.Wait()
 			o.end(i, began, err)
@@ -115,6 +122,17 @@ func (o *outcome) end(i int, began time.Time, err error) {
 	if err != nil {
 		o.codes[i] = err.Error()
 	}
+}
+
+// soon is when a rank's processes have said for what they wait: a second before they give up, if they do so late.
+func (o *outcome) soon(f *failure, rank int) time.Duration {
+	limit := soon
+	for i, p := range f.processes {
+		if p.rank == rank {
+			limit = max(limit, o.ended[i]-time.Second)
+		}
+	}
+	return limit
 }
 
 // until returns a rank's lines up to a time.

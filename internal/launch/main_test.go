@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	signal.Reset()
 	before := runtime.NumGoroutine()
 	code := m.Run()
-	for end := time.Now().Add(5 * time.Second); code == 0 && runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); code == 0 && runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<16)
 			fmt.Fprintf(os.Stderr, "goroutines leaked:\n%s\n", stacks[:runtime.Stack(stacks, true)])

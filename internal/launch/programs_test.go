@@ -69,13 +69,13 @@ func heedRankOne() int {
 	if os.Getenv("RANK") != "0" {
 		return failAsRankOne()
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(5 * time.Second) // long after rank 1 has failed, on a busy machine as well
 	fmt.Println("rank 1 is gone")
 	return 1
 }
 
 func sleep() int {
-	time.Sleep(time.Minute)
+	time.Sleep(5 * time.Minute)
 	return 0
 }
 
@@ -85,7 +85,7 @@ func ignoreSignals() int {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt)
 		fmt.Println("deaf")
 	}
-	time.Sleep(200 * time.Millisecond) // so that rank 0 is deaf when rank 1 fails
+	time.Sleep(3 * time.Second) // so that rank 0 is deaf when rank 1 fails
 	return failAsRankOne()
 }
 

@@ -64,7 +64,7 @@ func TestChildrenEnd(t *testing.T) {
 // requireGone waits for a process to end. Init may be slow to collect it.
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) }, time.Minute, 5*time.Millisecond)
 }
 
 // zombie reports whether a process has ended but nobody has collected it, where /proc tells.

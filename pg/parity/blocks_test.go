@@ -113,7 +113,7 @@ func TestUnmergedBlockWhileStuck(t *testing.T) {
 		}
 		w := r.CoalesceAsync(r.ctx, r.mixed)
 		var es []flight.Entry
-		for range 1000 { // the device may need a moment
+		for range 6000 { // the device may need a moment
 			if es = r.entries()[before:]; es[0].State == r.hung(timing) && es[4].State == r.hung(timing) {
 				break
 			}

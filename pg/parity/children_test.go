@@ -40,6 +40,10 @@ var ends = map[string]func(g *pg.Group){
 	"other cases":  func(g *pg.Group) { <-time.After(opTimeout + time.Second) }, // it does nothing at all
 }
 
+// lateLimit is the timeout of a program's operations, of which it waits for one until then. The others take a small part of it, however busy
+// the machine is.
+const lateLimit = 6 * time.Second
+
 // program is what some processes do besides.
 type program struct {
 	run     func(t *testing.T, g *pg.Group)
@@ -48,11 +52,11 @@ type program struct {
 }
 
 var programs = map[string]program{
-	"drop":          {dropGroup, time.Second, 2},
+	"drop":          {dropGroup, 0, 2},
 	"file store":    {leaveAlone, 0, 2},
-	"timeout dumps": {lateDumps, time.Second, 2},
-	"stuck dumps":   {stuckDumps, time.Second, 2},
-	"errors dump":   {errorsDump, time.Second, 2},
+	"timeout dumps": {lateDumps, lateLimit, 2},
+	"stuck dumps":   {stuckDumps, lateLimit, 2},
+	"errors dump":   {errorsDump, lateLimit, 2},
 	"regroup":       {regroupAlive, time.Minute, 3},
 }
 
@@ -71,7 +75,7 @@ func TestChild(t *testing.T) {
 		t.Skip("other tests run this in processes")
 	}
 	program, ok := programs[*childEnd]
-	size, config := 3, pg.Config{Timeout: 10 * time.Second}
+	size, config := 3, pg.Config{Timeout: time.Minute}
 	if ok {
 		size, config = program.size, pg.Config{Timeout: program.timeout}
 	}
@@ -97,7 +101,7 @@ func TestChild(t *testing.T) {
 		err := r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(ctx)
 		require.ErrorContains(t, err, "rank 1")
 		require.True(t, errors.Is(err, colligo.ErrPeerLost) || errors.Is(err, colligo.ErrTimeout), "%v", err)
-		require.Less(t, time.Since(began), opTimeout+5*time.Second)
+		require.Less(t, time.Since(began), time.Minute/2)
 		require.Error(t, r.AllReduce(r.ctx, x, colligo.Sum), "the group has ended")
 		values[float32](r, full(r, 10, float32(1))) // the device goes on
 	default:

@@ -103,15 +103,15 @@ func dumped(t *testing.T, dir string, rank int) *flight.Dump {
 }
 
 // lateOn has rank 0 alone call a second all-reduce, with what rank 1 does meanwhile, and then looks at the dumps. It does so with
-// ranks of one process on every medium in real time, which has a short limit for operations.
+// ranks of one process on every medium in real time, which has a short limit for this operation.
 func lateOn(t *testing.T, meanwhile func(r *rank), look func(t *testing.T, dir string)) {
 	o := options{noSim: true, look: look, files: func(c *pg.Config, dir string) {
-		c.Timeout = time.Second
 		c.Recorder.DumpOnError, c.Recorder.DumpFile = pg.On, filepath.Join(dir, "trace_")
 	}}
 	eachWith(t, 2, o, func(r *rank) {
 		x := full(r, 12, float32(1))
 		require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx))
+		require.NoError(r.t, r.SetTimeout(time.Second))
 		if r.Rank() == 1 {
 			meanwhile(r)
 			return

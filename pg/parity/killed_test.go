@@ -63,7 +63,7 @@ func jobOf(t *testing.T, medium string, size int, f func(m *mortal)) {
 
 // live is the life of one rank's process.
 func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
-	c := pg.Config{Store: j.store, Size: j.size, Rank: i, Timeout: time.Minute, ConnectTimeout: time.Minute,
+	c := pg.Config{Store: j.store, Size: j.size, Rank: i, Timeout: 2 * time.Minute, ConnectTimeout: 2 * time.Minute,
 		Recorder: pg.RecorderOptions{DumpOnError: pg.Off}}
 	if j.medium == "nccl" {
 		c.Backends = overNCCL
@@ -244,13 +244,13 @@ func (m *mortal) survives(victims [][]int, death func(m *mortal, dies func()) er
 		err := death(m, nil)
 		require.ErrorIs(m.t, err, colligo.ErrPeerLost)
 		took := time.Since(began)
-		require.Less(m.t, took, 15*time.Second)
+		require.Less(m.t, took, time.Minute)
 		old := m.Group
 		n, err := pg.Regroup(m.t.Context(), old)
 		require.NoError(m.t, err)
 		m.t.Logf("rank %d lost %v after %v, and is in %v after %v", id, dead, took.Round(time.Millisecond), n, time.Since(began).Round(time.Millisecond))
 		left = slices.DeleteFunc(slices.Clone(left), func(r int) bool { return slices.Contains(dead, r) })
-		require.Less(m.t, time.Since(began), 30*time.Second)
+		require.Less(m.t, time.Since(began), time.Minute)
 		m.rank = m.in(n)
 		m.works(left)
 	}
@@ -305,7 +305,7 @@ func TestLeftOnDevicesAreNotBlamed(t *testing.T) {
 					m.job.net.Resume(3)
 					return
 				}
-				require.NoError(m.t, m.SetTimeout(4*time.Second))
+				require.NoError(m.t, m.SetTimeout(8*time.Second))
 				var outs []colligo.Tensor
 				for range 4 {
 					if m.Rank() == 2 {
@@ -323,9 +323,9 @@ func TestLeftOnDevicesAreNotBlamed(t *testing.T) {
 				}
 				err := w.Synchronize(m.t.Context())
 				require.ErrorIs(m.t, err, colligo.ErrTimeout)
-				says := "rank 3 does not answer after 4s; rank 2 waits; ranks 0-1 have closed the group"
+				says := "rank 3 does not answer after 8s; rank 2 waits; ranks 0-1 have closed the group"
 				if medium == "peer" {
-					says = "rank 3 does not answer after 4s; ranks 0-2 wait"
+					says = "rank 3 does not answer after 8s; ranks 0-2 wait"
 				}
 				require.ErrorContains(m.t, err, says)
 			})

@@ -121,7 +121,7 @@ func (r *rank) findsLeftByMessage(call func(r *rank) *pg.Work, pending bool) {
 	require.ErrorIs(r.t, err, colligo.ErrPeerLost)
 	require.ErrorContains(r.t, err, "peer closed the group")
 	require.ErrorContains(r.t, err, "peer 2")
-	require.Less(r.t, time.Since(began), 10*time.Second)
+	require.Less(r.t, time.Since(began), time.Minute/2)
 	r.t.Logf("rank %d after %v: %v", me, time.Since(began).Round(time.Millisecond), err)
 }
 
@@ -171,7 +171,7 @@ func (r *rank) findsLeft(call func(r *rank) *pg.Work, pending bool, name string)
 	require.ErrorContains(r.t, err, "peer closed the group")
 	require.ErrorContains(r.t, err, fmt.Sprintf("%s #%d", name, first.Seq()+1))
 	require.ErrorContains(r.t, err, "peer 2")
-	require.Less(r.t, time.Since(began), 10*time.Second)
+	require.Less(r.t, time.Since(began), time.Minute/2)
 	require.True(r.t, first.IsSuccess())
 	require.NoError(r.t, first.Wait(r.ctx))
 	r.t.Logf("rank %d after %v: %v", r.Rank(), time.Since(began).Round(time.Millisecond), err)

@@ -38,7 +38,7 @@ func partingCalls() map[string]func(r *rank) error {
 // collective or from Close.
 func TestCloseBarrierFindsSkipped(t *testing.T) {
 	beside(t)
-	o := options{waits: true, config: func(_ int, c *pg.Config) { c.CloseBarrier, c.Timeout = pg.On, 20*time.Second }}
+	o := options{waits: true, config: func(_ int, c *pg.Config) { c.CloseBarrier, c.Timeout = pg.On, time.Minute }}
 	for name, call := range partingCalls() {
 		t.Run("coll="+name, func(t *testing.T) {
 			eachWith(t, 4, o, func(r *rank) {
@@ -55,7 +55,7 @@ func TestCloseBarrierFindsSkipped(t *testing.T) {
 				err = errors.Join(called, r.Close())
 				require.ErrorIs(r.t, err, colligo.ErrMismatch)
 				require.ErrorContains(r.t, err, fmt.Sprintf("rank 3 closes the group after collective #%s", last))
-				require.Less(r.t, time.Since(began), 10*time.Second)
+				require.Less(r.t, time.Since(began), time.Minute/2)
 			})
 		})
 	}

@@ -86,7 +86,7 @@ func stuckDumps(t *testing.T, g *pg.Group) { alone(t, g, func() { time.Sleep(tim
 // errorsDump has rank 1 exit with an error of its own.
 func errorsDump(t *testing.T, g *pg.Group) {
 	alone(t, g, func() {
-		time.Sleep(200 * time.Millisecond) // until rank 0 waits
+		time.Sleep(lateLimit / 2) // until rank 0 waits
 		os.Exit(1)
 	})
 }

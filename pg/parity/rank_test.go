@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -148,7 +149,7 @@ func simulated(t *testing.T, n int) *cuda.Driver { return machineOf(t, n).Driver
 
 // machineOf makes such a machine.
 func machineOf(t *testing.T, n int) *cudasim.Sim {
-	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
+	sim := cudasim.New(cudasim.Config{Devices: n, Seed: 1, Patience: 12 * time.Second})
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	require.NoError(t, model.RegisterReduction(sim, colligo.Float32, colligo.KindMax))

@@ -146,9 +146,9 @@ func TestTraceWhileActive(t *testing.T) {
 }
 
 // stuckAt waits until collective n of the rank is recorded in the state of an operation that waits for its peer. It returns the record,
-// and that of another state if 10 seconds have passed: a device may need a moment to begin.
+// and that of another state if a minute has passed: a device may need a moment to begin.
 func (r *rank) stuckAt(n int, timing bool) (e flight.Entry) {
-	for range 10_000 {
+	for range 60_000 {
 		if es := collectivesOf(r.entries()); len(es) == n {
 			if e = es[n-1]; e.State == r.hung(timing) {
 				break

@@ -127,7 +127,7 @@ func TestStatesWhileStuck(t *testing.T) {
 			if hung == flight.Started {
 				want.LastStarted++
 			}
-			for range 1000 { // the device may need a moment
+			for range 6000 { // the device may need a moment
 				if r.status() == want {
 					break
 				}
@@ -159,16 +159,16 @@ func TestStatesWhileStuck(t *testing.T) {
 // TestStatesAfterTimeout dumps when an operation that hung has ended the group. Operations that were done before stay so.
 func TestStatesAfterTimeout(t *testing.T) {
 	beside(t)
-	o := options{waits: true, config: func(_ int, c *pg.Config) { c.Timeout = time.Second }}
 	eachCall(t, func(t *testing.T, timing bool, call func(*rank, colligo.Tensor) error) {
 		beside(t)
-		eachWith(t, 2, o, func(r *rank) {
+		eachWith(t, 2, options{waits: true}, func(r *rank) {
 			r.SetTiming(timing)
 			x := full(r, 100, float32(1))
 			for range before {
 				require.NoError(r.t, call(r, x))
 			}
 			values[float32](r, x)
+			require.NoError(r.t, r.SetTimeout(time.Second))
 			want := flight.Status{LastEnqueued: before, LastStarted: before, LastCompleted: before}
 			if r.Rank() == 1 {
 				r.stuck(call, x)
@@ -220,7 +220,7 @@ func TestStatesOfMessages(t *testing.T) {
 		values[float32](r, x)
 		w := r.RecvAsync(r.ctx, x, 0, 0)
 		var es []flight.Entry
-		for range 1000 { // the device may need a moment
+		for range 6000 { // the device may need a moment
 			if es = messages(); es[3].State == r.hung(timing) {
 				break
 			}

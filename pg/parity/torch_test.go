@@ -43,7 +43,7 @@ func joined(t *testing.T, given nccl.Options, f func(r *rank, sim *ncclsim.Sim))
 				return err
 			})
 			r.ctx = peer.OnStream(nccl.With(t.Context(), given), r.Stream)
-			c := pg.Config{Backends: "nccl", Torch: "2.11", Store: s, Rank: i, Size: joinedSize, Timeout: 10 * time.Second, Device: dev.Place()}
+			c := pg.Config{Backends: "nccl", Torch: "2.11", Store: s, Rank: i, Size: joinedSize, Timeout: time.Minute, Device: dev.Place()}
 			r.Group, err = pg.Init(r.ctx, c)
 			require.NoError(t, err)
 			defer r.free()

@@ -85,7 +85,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "store")
 		require.NoError(t, os.WriteFile(path, data, 0o644))
-		s, err := Open(t.Context(), path, Options{Timeout: 5 * time.Second})
+		s, err := Open(t.Context(), path, Options{Timeout: time.Minute})
 		if err != nil {
 			require.ErrorContains(t, err, path)
 			return

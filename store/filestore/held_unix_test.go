@@ -25,11 +25,11 @@ func TestHeldLock(t *testing.T) {
 	got, err := tryLock(other, true)
 	require.NoError(t, err)
 	require.True(t, got)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	err = s.Set(ctx, "k", nil)
 	require.ErrorIs(t, err, store.ErrTimeout)
-	require.Regexp(t, "lock is held by others: wait timeout after ([12]?[0-9]|30)ms, keys: /k", err.Error()) // what was left when Set began
+	require.Regexp(t, "lock is held by others: wait timeout after ([0-9]{1,3}|1000)ms, keys: /k", err.Error()) // what was left when Set began
 	require.NoError(t, other.Close())
 	require.NoError(t, s.Close())
 }

@@ -17,7 +17,7 @@ func Main(m *testing.M) {
 	if fuzzing("test.fuzz") || fuzzing("test.fuzzworker") {
 		os.Exit(code)
 	}
-	for end := time.Now().Add(5 * time.Second); code == 0 && runtime.NumGoroutine() > before; {
+	for end := time.Now().Add(time.Minute); code == 0 && runtime.NumGoroutine() > before; {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]

@@ -55,7 +55,7 @@ type churner struct {
 
 // err does one round and reports whether it went well.
 func (w churner) err(round int, errs chan<- error) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := w.round(ctx, round)
 	if err != nil {

@@ -89,11 +89,11 @@ func TestServerLost(t *testing.T) {
 func TestExchangeCut(t *testing.T) {
 	s := newScript(t)
 	c := s.connect()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := c.Add(ctx, "k", 1)
 	require.ErrorIs(t, err, store.ErrTimeout)
-	require.EqualError(t, err, "tcpstore: wait timeout after 30ms, keys: /k")
+	require.Regexp(t, "^tcpstore: wait timeout after ([0-9]{1,3}|1000)ms, keys: /k$", err.Error()) // what was left when Add began
 	require.NoError(t, s.nc.Close())
 	done := make(chan error, 1)
 	go func() {
@@ -156,7 +156,7 @@ func TestDialRetries(t *testing.T) {
 	require.NoError(t, ln.Close())
 	done := make(chan error, 1)
 	go func() {
-		c, err := Dial(t.Context(), addr, ClientOptions{ConnectTimeout: 20 * time.Second})
+		c, err := Dial(t.Context(), addr, ClientOptions{ConnectTimeout: time.Minute})
 		if err == nil {
 			err = c.Close()
 		}
@@ -176,15 +176,15 @@ func TestDialGivesUp(t *testing.T) {
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	require.NoError(t, ln.Close())
-	_, err = Dial(t.Context(), addr, ClientOptions{ConnectTimeout: 60 * time.Millisecond})
+	_, err = Dial(t.Context(), addr, ClientOptions{ConnectTimeout: time.Second})
 	require.ErrorIs(t, err, store.ErrTimeout)
 	require.ErrorContains(t, err, "the client socket has timed out after ")
 	require.ErrorContains(t, err, "while trying to connect to (127.0.0.1, "+port+")")
 	require.ErrorContains(t, err, "refused")
 
-	_, err = Dial(t.Context(), "no.such.host.invalid:1", ClientOptions{ConnectTimeout: 60 * time.Millisecond})
+	_, err = Dial(t.Context(), "no.such.host.invalid:1", ClientOptions{ConnectTimeout: time.Second})
 	require.ErrorIs(t, err, store.ErrTimeout, "an unknown name may become known")
-	_, err = Dial(t.Context(), "no port", ClientOptions{ConnectTimeout: 10 * time.Second})
+	_, err = Dial(t.Context(), "no port", ClientOptions{ConnectTimeout: time.Minute})
 	require.ErrorContains(t, err, "the client socket has failed to connect to any network address of no port")
 
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -209,7 +209,7 @@ func TestOldServer(t *testing.T) {
 			_ = nc.Close()
 		}
 	}()
-	_, err = Dial(t.Context(), ln.Addr().String(), ClientOptions{ConnectTimeout: 100 * time.Millisecond})
+	_, err = Dial(t.Context(), ln.Addr().String(), ClientOptions{ConnectTimeout: 2 * time.Second})
 	require.ErrorIs(t, err, store.ErrTimeout)
 	require.ErrorContains(t, err, "NoPing")
 }
@@ -247,7 +247,7 @@ func TestWaitForWorkers(t *testing.T) {
 	require.NoError(t, <-done)
 
 	_, err := Dial(t.Context(), s.Addr().String(),
-		ClientOptions{WorldSize: 9, WaitForWorkers: true, ConnectTimeout: 100 * time.Millisecond})
+		ClientOptions{WorldSize: 9, WaitForWorkers: true, ConnectTimeout: 2 * time.Second})
 	require.ErrorIs(t, err, store.ErrTimeout)
 	require.ErrorContains(t, err, "seconds waiting for clients. 4/9 clients joined")
 }

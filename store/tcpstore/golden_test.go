@@ -62,7 +62,7 @@ func (s *script) expect(want string) {
 	s.t.Helper()
 	frame := unhex(s.t, want)
 	got := make([]byte, len(frame))
-	require.NoError(s.t, s.nc.SetReadDeadline(time.Now().Add(5*time.Second)))
+	require.NoError(s.t, s.nc.SetReadDeadline(time.Now().Add(time.Minute)))
 	_, err := io.ReadFull(s.nc, got)
 	require.NoError(s.t, err, "want %s, got %x", want, got)
 	require.Equal(s.t, hex.EncodeToString(frame), hex.EncodeToString(got))

@@ -23,7 +23,7 @@ func rawDial(t testing.TB, s *Server) *raw {
 	nc, err := net.Dial("tcp", s.Addr().String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nc.Close() })
-	require.NoError(t, nc.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, nc.SetDeadline(time.Now().Add(time.Minute)))
 	return &raw{t, nc}
 }
 

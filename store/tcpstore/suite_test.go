@@ -32,7 +32,7 @@ func dial(t testing.TB, s *Server, opts ClientOptions) *Client {
 
 func dialAddr(t testing.TB, addr string, opts ClientOptions) *Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := Dial(ctx, addr, opts)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, n
 // eventually polls until ok holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 10*time.Second, time.Millisecond, what)
+	require.Eventually(t, ok, time.Minute, time.Millisecond, what)
 }
 
 func TestConformance(t *testing.T) {

@@ -64,7 +64,7 @@ type writes struct {
 }
 
 func (w *writes) Read(bufs [][]byte) (n int, err error) {
-	for until := time.Now().Add(10 * time.Second); n == 0 && err == nil && time.Now().Before(until); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(time.Minute); n == 0 && err == nil && time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if n, err = w.Stream.Read(bufs); w.read {
 			break
 		}

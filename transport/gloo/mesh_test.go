@@ -20,7 +20,7 @@ import (
 // open links the ranks of a group within this process.
 func open(t *testing.T, size int, change func(*Config)) []*Mesh {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := store.NewHash()
 	meshes, errs := make([]*Mesh, size), make([]error, size)
@@ -46,7 +46,7 @@ func open(t *testing.T, size int, change func(*Config)) []*Mesh {
 
 // drive runs rounds over a mesh until over says so.
 func drive(m *Mesh, over func() (bool, error)) error {
-	until := time.Now().Add(20 * time.Second)
+	until := time.Now().Add(time.Minute)
 	for idle := 1; time.Now().Before(until); idle++ {
 		if err := m.Poll(); err != nil {
 			return err
@@ -335,7 +335,7 @@ func TestPeerGone(t *testing.T) {
 // TestLazyPeer has a peer that publishes no numbers and connects only when it has something to say.
 func TestLazyPeer(t *testing.T) {
 	s := store.NewHash()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	l, err := net.Listen("tcp", "127.0.0.2:0") // the larger address dials
 	require.NoError(t, err)
@@ -374,7 +374,7 @@ func TestLazyPeer(t *testing.T) {
 // TestStrangers has others than peers connect while a group forms.
 func TestStrangers(t *testing.T) {
 	s := store.NewHash()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	meshes := make([]*Mesh, 2)
 	errs := make([]error, 2)
@@ -397,7 +397,7 @@ func TestStrangers(t *testing.T) {
 		if len(said) < 8 {
 			defer conn.Close()
 		} else {
-			conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			conn.SetReadDeadline(time.Now().Add(time.Minute))
 			_, err = conn.Read(make([]byte, 1))
 			require.Error(t, err, "%q is let in", said)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)

@@ -41,7 +41,7 @@ func (j *journal) log() *slog.Logger { return slog.New(slog.NewTextHandler(j, ni
 // dialFrom connects from an address of this host.
 func dialFrom(t *testing.T, from, to string) net.Conn {
 	t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
 	conn, err := d.Dial("tcp", to)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
@@ -51,7 +51,7 @@ func dialFrom(t *testing.T, from, to string) net.Conn {
 // requireDropped requires that the other side ends a connection without a word.
 func requireDropped(t *testing.T, conn net.Conn) {
 	t.Helper()
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	b, err := io.ReadAll(conn)
 	require.Empty(t, b)
 	var timeout net.Error
@@ -75,7 +75,7 @@ func hello(t *testing.T, meshes []*Mesh) {
 // oldListener returns where a rank of the old dialect listens for a peer.
 func oldListener(t *testing.T, s store.Store, rank, peer, size int) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	b, err := s.Get(ctx, strconv.Itoa(rank))
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func forming2(t *testing.T, change func(*Config)) (s store.Store, j *journal, le
 	var all sync.WaitGroup
 	start := func(rank int) {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			c := &Config{Rank: rank, Size: 2, Name: t.Name(), Rendezvous: s, Host: fmt.Sprintf("127.0.0.%d", 2+rank)}
 			if rank == 0 {
@@ -154,7 +154,7 @@ func TestStrangersOldTLS(t *testing.T) {
 	require.NoError(t, err)
 	meshes := letGo()
 	hello(t, meshes)
-	_ = loud.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = loud.SetReadDeadline(time.Now().Add(time.Minute))
 	_, _ = io.Copy(io.Discard, loud) // an alert may come first
 	require.Contains(t, j.String(), "connection dropped")
 	require.NoError(t, silent.Close())
@@ -195,7 +195,7 @@ func TestStrangersAfter(t *testing.T) {
 			require.NoError(t, err)
 			at = info.address.target()
 		}
-		conn, err := net.DialTimeout("tcp", at, 10*time.Second)
+		conn, err := net.DialTimeout("tcp", at, time.Minute)
 		if err == nil {
 			conn.Close()
 		}
@@ -209,7 +209,7 @@ func TestStrangersAfter(t *testing.T) {
 // was dropped, and the peer is not disturbed.
 func TestStrangersLazy(t *testing.T) {
 	s, j := store.NewHash(), new(journal)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for peer := 1; peer < 3; peer++ {
 		at := address{AddrPort: addrPort(fmt.Sprintf("127.0.0.%d:1", 2+peer))} // nobody dials it

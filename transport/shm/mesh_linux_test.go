@@ -33,7 +33,7 @@ func settled(t *testing.T, before [3]int) {
 	require.Eventually(t, func() bool {
 		now := held(t)
 		return now[0] <= before[0] && now[1] <= before[1] && now[2] <= before[2]+1 // this poll is a goroutine
-	}, 5*time.Second, 5*time.Millisecond, "held before: %v", before)
+	}, limit, 5*time.Millisecond, "held before: %v", before)
 }
 
 func TestMeshesLeaveNothingBehind(t *testing.T) {
@@ -195,7 +195,7 @@ func TestSpinThenWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := open(t, 2, nil)[1].(*mesh)
 			set(&m.patience)
-			for idle, end := 1, time.Now().Add(10*time.Second); !m.patience.armed; idle++ {
+			for idle, end := 1, time.Now().Add(limit); !m.patience.armed; idle++ {
 				require.True(t, time.Now().Before(end), "the rank still spins")
 				if !m.Spin(idle) {
 					m.Wait(idle, time.Time{})

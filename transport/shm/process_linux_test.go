@@ -30,7 +30,7 @@ var (
 	childSlots = flag.Int("shm.slots", 0, "Config.Slots of a child process")
 )
 
-const limit = 30 * time.Second
+const limit = time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()

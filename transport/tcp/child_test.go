@@ -98,7 +98,7 @@ func withChild(t testing.TB, role string, change func(*transport.Config)) (trans
 			t.Logf("child: %s", said.String())
 		}
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	m, err := Open(ctx, c)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 func BenchmarkToken(b *testing.B) {
 	for _, size := range []int{2, 4, 8} {
 		b.Run(fmt.Sprintf("ranks=%d", size), func(b *testing.B) {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			meshes := make([]transport.Mesh, size)
 			var wg sync.WaitGroup

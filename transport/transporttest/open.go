@@ -15,7 +15,7 @@ import (
 type Opener func(t *testing.T, size int, change func(rank int, c *transport.Config)) []transport.Mesh
 
 // OpenTimeout is how long Open gives a group to form.
-const OpenTimeout = 30 * time.Second
+const OpenTimeout = time.Minute
 
 // groups counts the groups opened by this process, so that no two of them share an identity.
 var groups atomic.Uint32

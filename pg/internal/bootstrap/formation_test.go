@@ -83,6 +83,46 @@ func agree(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// slowStore is a store that removes nothing while it is slow.
+type slowStore struct {
+	store.Store
+	slow bool
+}
+
+func (s *slowStore) Delete(ctx context.Context, key string) (bool, error) {
+	if s.slow {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	return s.Store.Delete(ctx, key)
+}
+
+// TestSlowStore has the store be too slow to remove keys when a group has formed. They are removed when the group is left.
+func TestSlowStore(t *testing.T) { synctest.Test(t, slowToRemove) }
+
+func slowToRemove(t *testing.T) {
+	for _, lasting := range []bool{true, false} {
+		s := &slowStore{Store: store.NewHash(), slow: true}
+		all, jobs := formations(t, s, 2)
+		for r, f := range all {
+			f.Default, jobs[r].lasting = false, lasting
+			require.NoError(t, f.register(t.Context(), f.info()))
+			require.NoError(t, f.Rendezvous().Set(t.Context(), "tcp/"+string(rune('0'+r)), nil))
+			f.Formed()
+		}
+		n, err := s.NumKeys(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 4, n)
+		s.slow = false
+		for _, f := range all {
+			f.Depart(nil, "tcp")
+		}
+		n, err = s.NumKeys(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+}
+
 func whole(text string) string { return text }
 
 // TestGiveUp tells the others why a rank has left, and lets its next attempt register.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -111,9 +112,12 @@ func (j *Job) Leave() error {
 // looked which rank has given up, and given it its second chance.
 const lingering = 3 * time.Second
 
-// away is how long no other rank is connected before this rank takes them for gone. A rank whose wait was cut short has closed
-// its connection, and comes back to look for the cause.
-const away = 200 * time.Millisecond
+// How long no other rank is connected before this rank takes them for gone. A rank whose wait was cut short has closed its connection,
+// and comes back to look for the cause.
+const (
+	away   = 200 * time.Millisecond // where all know that the group does not form
+	silent = time.Second            // where some have not said so: they died, or a busy machine holds them up
+)
 
 // Linger keeps the store of the default group up for a while when this rank serves it and the group has not formed. Meanwhile
 // the ranks that are connected find out what this rank knows. Unless the cause is that the time is up, ranks that are on
@@ -124,18 +128,32 @@ func (j *Job) Linger(name string, size int, cause error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lingering)
 	defer cancel()
-	if !errors.Is(cause, colligo.ErrTimeout) {
+	s, late := store.NewPrefix(storePrefix(name), j.store), errors.Is(cause, colligo.ErrTimeout)
+	if !late {
 		all := make([]string, size)
 		for r := range all {
 			all[r] = rankKey(r)
 		}
 		// If not all come in time the context has ended, and with it what follows.
-		_ = store.NewPrefix(storePrefix(name), j.store).Wait(ctx, all...)
+		_ = s.Wait(ctx, all...)
 	}
 	const own = 1 // connection
-	for last := time.Now(); time.Since(last) < away && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for last := time.Now(); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		if j.server.Clients() > own {
 			last = time.Now()
 		}
+		if gone := time.Since(last); gone >= silent || gone >= away && (late || allKnow(ctx, s, size)) {
+			return
+		}
 	}
+}
+
+// allKnow reports whether every rank has given up to form a group. It is true as well of a group that has formed.
+func allKnow(ctx context.Context, s store.Store, size int) bool {
+	list, there, err := peek(ctx, s, gaveUpKey)
+	ranks := map[string]bool{}
+	for rank := range strings.SplitSeq(strings.TrimSuffix(list, ","), ",") {
+		ranks[rank] = true
+	}
+	return err != nil || !there || len(ranks) >= size
 }

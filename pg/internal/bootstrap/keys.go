@@ -12,8 +12,9 @@ import (
 
 // keys are the keys that a rank has put into the store to form a group.
 type keys struct {
-	mu  sync.Mutex
-	set []string
+	mu   sync.Mutex
+	set  []string
+	late []string // not needed any more, but the store was too slow to remove them
 }
 
 // note remembers a key that this rank has set.
@@ -40,6 +41,22 @@ func (k *keys) take() []string {
 	return all
 }
 
+// keepLate remembers keys that the store has not removed.
+func (k *keys) keepLate(all []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.late = append(k.late, all...)
+}
+
+// takeLate returns those keys and forgets them.
+func (k *keys) takeLate() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := k.late
+	k.late = nil
+	return all
+}
+
 // rendezvous is where the links of a group's ranks find one another.
 type rendezvous struct{ f *Formation }
 
@@ -60,19 +77,22 @@ func (r *rendezvous) Get(ctx context.Context, key string) ([]byte, error) {
 	return values[0], nil
 }
 
-// tidyLimit bounds how long leaving a group may wait for the store.
+// tidyLimit bounds how long forming or leaving a group may wait for the store to remove keys.
 const tidyLimit = time.Second
 
 // tidy removes this rank's keys of the group, and more, from the store.
-func (f *Formation) tidy(more ...string) {
-	all := append(f.keys.take(), more...)
+func (f *Formation) tidy(more ...string) { f.remove(append(f.keys.take(), more...)) }
+
+// remove removes keys from the store. It leaves those to Depart that a slow store has not removed in time.
+func (f *Formation) remove(all []string) {
 	if len(all) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tidyLimit)
 	defer cancel()
-	for _, key := range all {
+	for i, key := range all {
 		if _, err := f.Store.Delete(ctx, key); err != nil {
+			f.keys.keepLate(all[i:])
 			f.log.Debug("key left in the store", "group", f.Name, "rank", f.Rank, "key", key, "error", err)
 			return
 		}
@@ -88,12 +108,15 @@ func (f *Formation) Formed() {
 }
 
 // Depart is called when this rank's part of the group has ended. It leaves a store that outlives the job as it was found.
-// The first rank that has not died is the cleaner: it removes what dead ranks have left.
+// The first rank that has not died is the cleaner: it removes what dead ranks have left. In any store it removes once more what the store
+// was too slow for when the group formed.
 //
 // The peers in lost have ended the group by their loss, though their own link may not have told yet. The name of the mesh,
 // medium, is in the keys of its addresses; it is empty if there is none.
 func (f *Formation) Depart(lost []int, medium string) {
+	late := f.keys.takeLate()
 	if !f.job.lasting {
+		f.remove(late)
 		return
 	}
 	var dead []string
@@ -116,5 +139,5 @@ func (f *Formation) Depart(lost []int, medium string) {
 	} else if f.Default {
 		dead = append(dead, gaveUpKey) // of attempts before this one
 	}
-	f.tidy(dead...)
+	f.tidy(append(dead, late...)...)
 }

@@ -41,7 +41,7 @@ func TestPresence(t *testing.T) {
 		require.NoError(t, s.Close())
 	}
 	require.Eventually(t, func() bool { left, err := watcher.whoGaveUp(t.Context()); return err != nil || len(left) == 2 },
-		10*time.Second, 10*time.Millisecond)
+		time.Minute, 10*time.Millisecond)
 	time.Sleep(2 * giveUpLimit) // for whatever else would follow
 	left, err := watcher.whoGaveUp(t.Context())
 	require.NoError(t, err)
@@ -51,4 +51,56 @@ func TestPresence(t *testing.T) {
 	require.ErrorContains(t, left[1], "is lost: its connection with the store has ended")
 	require.ErrorIs(t, left[1], colligo.ErrPeerLost)
 	require.Equal(t, 1, left[1].Rank)
+}
+
+// TestLingerForTheSilent has a rank be without a connection for a while, before it has looked why the group does not form. Rank 0 keeps the
+// store up until it comes back. A try counts in which the machine let this test go on in time.
+func TestLingerForTheSilent(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		if lingers(t) {
+			return
+		}
+	}
+	t.Error("the machine has held up every try")
+}
+
+func lingers(t *testing.T) (counts bool) {
+	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{})
+	require.NoError(t, err)
+	defer server.Close()
+	dial := func() (*tcpstore.Client, []*Formation) {
+		s, err := tcpstore.Dial(t.Context(), server.Addr().String(), tcpstore.ClientOptions{})
+		require.NoError(t, err)
+		all, _ := formations(t, s, 2)
+		return s, all
+	}
+	own, mine := dial()
+	defer own.Close()
+	other, theirs := dial()
+	require.NoError(t, mine[0].register(t.Context(), mine[0].info()))
+	require.NoError(t, theirs[1].register(t.Context(), theirs[1].info()))
+	why := errors.New("no memory")
+	mine[0].GiveUp(why, whole)
+	over := make(chan struct{})
+	gone := time.Now()
+	require.NoError(t, other.Close())
+	go func() {
+		defer close(over)
+		(&Job{server: server, store: own}).Linger("0", 2, why)
+	}()
+	time.Sleep(2 * away)
+	select {
+	case <-over:
+		require.GreaterOrEqual(t, time.Since(gone), silent)
+		return false
+	default:
+	}
+	other, theirs = dial()
+	left, err := theirs[1].whoGaveUp(t.Context())
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.NoError(t, other.Close())
+	<-over
+	return true
 }
