@@ -2,35 +2,6 @@
 
 #include "textflag.h"
 
-// The fields of frame.
-#define frame_function 0
-#define frame_words    8
-#define frame_result   136
-
-// func frameC(f *frame), by C's rules for calls: f is in DI, and the stack is aligned but for the return address.
-// It calls the function with the first six words.
-TEXT frameC<>(SB), NOSPLIT|NOFRAME, $0
-	PUSHQ BX
-	MOVQ  DI, BX
-	MOVQ  frame_words+0(BX), DI
-	MOVQ  frame_words+8(BX), SI
-	MOVQ  frame_words+16(BX), DX
-	MOVQ  frame_words+24(BX), CX
-	MOVQ  frame_words+32(BX), R8
-	MOVQ  frame_words+40(BX), R9
-	XORL  AX, AX
-	MOVQ  frame_function(BX), R11
-	CALL  R11
-	MOVL  AX, frame_result(BX)
-	POPQ  BX
-	RET
-
-// func frameAddress() uintptr
-TEXT ·frameAddress(SB), NOSPLIT, $0-8
-	LEAQ frameC<>(SB), AX
-	MOVQ AX, ret+0(FP)
-	RET
-
 // The fields of pair.
 #define pair_query  0
 #define pair_launch 8
@@ -40,7 +11,7 @@ TEXT ·frameAddress(SB), NOSPLIT, $0-8
 #define pair_status 40
 #define pair_result 44
 
-// func pairC(p *pair), as frameC.
+// func pairC(p *pair), by C's rules for calls: p is in DI, and the stack is aligned but for the return address.
 // It calls query(stream, &status, &id, 0, 0, 0), and if that returns 0 and the status is 0, launch(exec, stream).
 TEXT pairC<>(SB), NOSPLIT|NOFRAME, $0
 	PUSHQ BX

@@ -2,9 +2,6 @@
 
 package cuda
 
-// call calls a function of C with the first n words.
-func (f *frame) call(address uintptr, n int) Result { return callC(address, f.words[:n]) }
-
 // pair is two calls of the driver that go to C together, where this package can do so.
 type pair struct{}
 

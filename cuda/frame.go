@@ -3,14 +3,14 @@ package cuda
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/colligo-go/colligo/cuda/internal/ccall"
 )
 
 // A frame has everything that one call hands to C: its words, room for one result, kernel parameters, and the attributes of
 // a launch ahead. Frames are reused, so that the calls that make up a collective allocate nothing.
 type frame struct {
-	function  uintptr // called last, and its result, where they are not handed through purego
-	words     [16]uintptr
-	result    Result
+	ccall.Frame
 	out       uintptr
 	status    CaptureStatus
 	params    [1]unsafe.Pointer
@@ -57,10 +57,13 @@ var frames = sync.Pool{New: func() any {
 	return f
 }}
 
+// call calls a function of C with the first n words.
+func (f *frame) call(address uintptr, n int) Result { return Result(f.Call(address, n)) }
+
 // call calls the driver's function s. None of the words is an address of Go memory.
 func (l *library) call(s symbol, words ...uintptr) Result {
 	f := frames.Get().(*frame)
-	r := f.call(l.address[s], copy(f.words[:], words))
+	r := f.call(l.address[s], copy(f.Words[:], words))
 	frames.Put(f)
 	return r
 }
@@ -69,13 +72,15 @@ func (l *library) call(s symbol, words ...uintptr) Result {
 // memory that they point to on the heap and keeps it alive. It does so with the words, too, so the call allocates.
 //
 //go:uintptrescapes
-func (l *library) callOut(s symbol, words ...uintptr) Result { return callC(l.address[s], words) }
+func (l *library) callOut(s symbol, words ...uintptr) Result {
+	return Result(ccall.Words(l.address[s], words...))
+}
 
 // launch calls the one function that is handed a list of pointers.
 func (l *library) launch(fn Function, blocks, threads, shared uint32, s Stream, args unsafe.Pointer) Result {
 	f := frames.Get().(*frame)
 	f.params[0] = args
-	f.words = [16]uintptr{uintptr(fn), uintptr(blocks), 1, 1, uintptr(threads), 1, 1, uintptr(shared), uintptr(s),
+	f.Words = [ccall.MaxWords]uintptr{uintptr(fn), uintptr(blocks), 1, 1, uintptr(threads), 1, 1, uintptr(shared), uintptr(s),
 		uintptr(unsafe.Pointer(&f.params)), 0}
 	r := f.call(l.address[cuLaunchKernel], 11)
 	f.params[0] = nil
@@ -89,8 +94,8 @@ func (l *library) launchAhead(fn Function, blocks, threads, shared uint32, s Str
 	f.params[0] = args
 	c := &f.config
 	c.grid[0], c.block[0], c.shared, c.stream = blocks, threads, shared, s
-	f.words[0], f.words[1] = uintptr(unsafe.Pointer(c)), uintptr(fn)
-	f.words[2], f.words[3] = uintptr(unsafe.Pointer(&f.params)), 0
+	f.Words[0], f.Words[1] = uintptr(unsafe.Pointer(c)), uintptr(fn)
+	f.Words[2], f.Words[3] = uintptr(unsafe.Pointer(&f.params)), 0
 	r := f.call(l.address[cuLaunchKernelEx], 4)
 	f.params[0] = nil
 	frames.Put(f)
@@ -102,7 +107,7 @@ func (l *library) setKernel(e GraphExec, n GraphNode, fn Function, blocks, threa
 	f := frames.Get().(*frame)
 	f.params[0] = args
 	f.node = kernelNode{function: fn, grid: [3]uint32{blocks, 1, 1}, block: [3]uint32{threads, 1, 1}, shared: shared, params: &f.params}
-	f.words[0], f.words[1], f.words[2] = uintptr(e), uintptr(n), uintptr(unsafe.Pointer(&f.node))
+	f.Words[0], f.Words[1], f.Words[2] = uintptr(e), uintptr(n), uintptr(unsafe.Pointer(&f.node))
 	r := f.call(l.address[cuGraphExecKernelNodeSetParams], 3)
 	f.params[0] = nil
 	frames.Put(f)
@@ -113,7 +118,7 @@ func (l *library) setKernel(e GraphExec, n GraphNode, fn Function, blocks, threa
 func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 	f := frames.Get().(*frame)
 	f.status, f.out = 0, 0
-	f.words = [16]uintptr{uintptr(s), uintptr(unsafe.Pointer(&f.status)), uintptr(unsafe.Pointer(&f.out))}
+	f.Words = [ccall.MaxWords]uintptr{uintptr(s), uintptr(unsafe.Pointer(&f.status)), uintptr(unsafe.Pointer(&f.out))}
 	r := f.call(l.address[cuStreamGetCaptureInfo], 6)
 	status, id := f.status, uint64(f.out)
 	frames.Put(f)
@@ -123,7 +128,7 @@ func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 // current makes the query of the thread's context, the one query of the hot path.
 func (l *library) current() (Context, Result) {
 	f := frames.Get().(*frame)
-	f.words[0] = uintptr(unsafe.Pointer(&f.out))
+	f.Words[0] = uintptr(unsafe.Pointer(&f.out))
 	r := f.call(l.address[cuCtxGetCurrent], 1)
 	c := Context(f.out)
 	frames.Put(f)

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/ccall"
 	"github.com/ebitengine/purego"
 )
 
@@ -16,9 +17,11 @@ type functions map[string]uintptr
 //
 //go:uintptrescapes
 func call(at uintptr, words ...uintptr) Result {
-	r, _, _ := purego.SyscallN(at, words...)
-	return Result(int32(r))
+	return Result(ccall.Words(at, words...))
 }
+
+// enqueue calls a function with words of which none is an address of Go memory, as those of a collective are. It allocates nothing.
+func enqueue(at uintptr, words ...uintptr) Result { return Result(ccall.Words(at, words...)) }
 
 // word passes a signed int.
 func word(v int) uintptr { return uintptr(uint32(int32(v))) }
@@ -133,35 +136,35 @@ func (f functions) bindReductions(t *Table) {
 	}
 	allReduce, reduce, scatter := f["ncclAllReduce"], f["ncclReduce"], f["ncclReduceScatter"]
 	t.AllReduce = func(in, out cuda.Pointer, n int, d DType, op Op, c CommHandle, s cuda.Stream) Result {
-		return call(allReduce, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(int(op)), uintptr(c), uintptr(s))
+		return enqueue(allReduce, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(int(op)), uintptr(c), uintptr(s))
 	}
 	t.Reduce = func(in, out cuda.Pointer, n int, d DType, op Op, root int, c CommHandle, s cuda.Stream) Result {
-		return call(reduce, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(int(op)), word(root), uintptr(c), uintptr(s))
+		return enqueue(reduce, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(int(op)), word(root), uintptr(c), uintptr(s))
 	}
 	t.ReduceScatter = func(in, out cuda.Pointer, n int, d DType, op Op, c CommHandle, s cuda.Stream) Result {
-		return call(scatter, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(int(op)), uintptr(c), uintptr(s))
+		return enqueue(scatter, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(int(op)), uintptr(c), uintptr(s))
 	}
 }
 
 func (f functions) bindMoves(t *Table) {
 	gather, broadcast, bcast := f["ncclAllGather"], f["ncclBroadcast"], f["ncclBcast"]
 	t.AllGather = func(in, out cuda.Pointer, n int, d DType, c CommHandle, s cuda.Stream) Result {
-		return call(gather, uintptr(in), uintptr(out), uintptr(n), uintptr(d), uintptr(c), uintptr(s))
+		return enqueue(gather, uintptr(in), uintptr(out), uintptr(n), uintptr(d), uintptr(c), uintptr(s))
 	}
 	t.Broadcast = func(in, out cuda.Pointer, n int, d DType, root int, c CommHandle, s cuda.Stream) Result {
-		return call(broadcast, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(root), uintptr(c), uintptr(s))
+		return enqueue(broadcast, uintptr(in), uintptr(out), uintptr(n), uintptr(d), word(root), uintptr(c), uintptr(s))
 	}
 	t.Bcast = func(p cuda.Pointer, n int, d DType, root int, c CommHandle, s cuda.Stream) Result {
-		return call(bcast, uintptr(p), uintptr(n), uintptr(d), word(root), uintptr(c), uintptr(s))
+		return enqueue(bcast, uintptr(p), uintptr(n), uintptr(d), word(root), uintptr(c), uintptr(s))
 	}
 	if send := f["ncclSend"]; send != 0 {
 		t.Send = func(in cuda.Pointer, n int, d DType, peer int, c CommHandle, s cuda.Stream) Result {
-			return call(send, uintptr(in), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
+			return enqueue(send, uintptr(in), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
 		}
 	}
 	if recv := f["ncclRecv"]; recv != 0 {
 		t.Recv = func(out cuda.Pointer, n int, d DType, peer int, c CommHandle, s cuda.Stream) Result {
-			return call(recv, uintptr(out), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
+			return enqueue(recv, uintptr(out), uintptr(n), uintptr(d), word(peer), uintptr(c), uintptr(s))
 		}
 	}
 }

@@ -15,13 +15,14 @@ var arrows = map[string][]string{
 	"bench":                     {"*"},
 	"cmd/colligo":               {"internal/launch", "pg", "pg/flight", "pg/trace", "store/tcpstore"},
 	"cmd/colligo-doctor":        {"*"},
-	"cuda":                      {""},
+	"cuda":                      {"", "cuda/internal/ccall"},
+	"cuda/internal/ccall":       {},
 	"cuda/cudasim":              {"cuda"},
 	"cuda/cudasim/model":        {"", "cuda/cudasim", "kernels", "kernels/ptx"},
 	"cuda/internal/devmem":      {"", "cuda", "cuda/internal/streamorder", "pg/backend"},
 	"cuda/internal/streamorder": {"", "cuda", "pg/backend", "plan"},
 	"cuda/internal/hostid":      {},
-	"cuda/nccl": {"", "cuda", "cuda/internal/devmem", "cuda/internal/hostid", "cuda/internal/streamorder", "kernels", "kernels/ptx", "pg/backend",
+	"cuda/nccl": {"", "cuda", "cuda/internal/ccall", "cuda/internal/devmem", "cuda/internal/hostid", "cuda/internal/streamorder", "kernels", "kernels/ptx", "pg/backend",
 		"plan", "ring", "tree"},
 	"cuda/nccl/ncclsim":   {"", "cuda", "cuda/cudasim", "cuda/nccl", "kernels"},
 	"cuda/internal/apart": {"", "cuda", "cuda/internal/streamorder", "cuda/nccl", "cuda/staged", "pg/backend", "plan"},
@@ -116,7 +117,7 @@ var waiting = []string{"net", "os", "time", "sync", "context"}
 
 // outside lists the packages that may import a foreign module. Tests may import testify anywhere.
 var outside = map[string][]string{
-	"github.com/ebitengine/purego":  {"cuda", "cuda/nccl"},
+	"github.com/ebitengine/purego":  {"cuda", "cuda/internal/ccall", "cuda/nccl"},
 	"golang.org/x/sys":              {"cuda", "cuda/cudasim", "cuda/nccl", "kernels", "store/filestore", "store/tcpstore", "transport/shm", "transport/tcp", "transport/internal/stream"},
 	"github.com/klauspost/compress": {"kernels/ptx", "transport/tcp"},
 	"github.com/stretchr/testify":   {"store/storetest"},

@@ -1,0 +1,40 @@
+//go:build !noasm
+
+package ccall
+
+import (
+	"unsafe"
+
+	_ "github.com/ebitengine/purego" // makes the runtime ready for C
+)
+
+// Frame has what one call hands to C, and its result. Its layout is known to direct_linux_amd64.s.
+type Frame struct {
+	function uintptr
+	// Words are the words of the next call.
+	Words  [MaxWords]uintptr
+	stack  uint32 // words that C gets on the stack, one more if they are odd, for the stack stays aligned to 16 bytes
+	result int32
+}
+
+// cgocall is the runtime's way to C, which purego uses too. It calls fn, the address of a function by C's rules, on the
+// system's stack with arg.
+//
+//go:linkname cgocall runtime.cgocall
+func cgocall(fn uintptr, arg unsafe.Pointer) int32
+
+// frameAddress returns the address of a function by C's rules that takes a *Frame.
+func frameAddress() uintptr
+
+// registers is how many words go to C in registers.
+const registers = 6
+
+// Call calls a function of C with the frame's first n words, and returns its result.
+func (f *Frame) Call(address uintptr, n int) int32 {
+	f.function, f.stack = address, uint32(max(n-registers, 0)+1)&^1
+	cgocall(frameAddress(), unsafe.Pointer(f))
+	return f.result
+}
+
+// Run calls fn, the address of a function by C's rules, on the system's stack with arg.
+func Run(fn uintptr, arg unsafe.Pointer) { cgocall(fn, arg) }

@@ -1,0 +1,53 @@
+//go:build !noasm
+
+#include "textflag.h"
+
+// The fields of Frame.
+#define frame_function 0
+#define frame_words    8
+#define frame_stack    200
+#define frame_result   204
+
+// func frameC(f *Frame), by C's rules for calls: f is in DI, and the stack is aligned but for the return address.
+// It calls the function with the first six words in registers, and with the words after them, if there are some, on the stack.
+TEXT frameC<>(SB), NOSPLIT|NOFRAME, $0
+	PUSHQ BX
+	PUSHQ R12
+	PUSHQ R13                   // aligned again
+	MOVQ  DI, BX
+	MOVQ  SP, R12
+	MOVL  frame_stack(BX), CX
+	MOVQ  CX, R13
+	SHLQ  $3, R13
+	SUBQ  R13, SP
+
+next:
+	TESTL CX, CX
+	JZ    registers
+	MOVQ  frame_words+40(BX)(CX*8), R13 // word 5+CX of those that are counted from 0
+	MOVQ  R13, -8(SP)(CX*8)
+	DECL  CX
+	JMP   next
+
+registers:
+	MOVQ frame_words+0(BX), DI
+	MOVQ frame_words+8(BX), SI
+	MOVQ frame_words+16(BX), DX
+	MOVQ frame_words+24(BX), CX
+	MOVQ frame_words+32(BX), R8
+	MOVQ frame_words+40(BX), R9
+	XORL AX, AX
+	MOVQ frame_function(BX), R11
+	CALL R11
+	MOVL AX, frame_result(BX)
+	MOVQ R12, SP
+	POPQ R13
+	POPQ R12
+	POPQ BX
+	RET
+
+// func frameAddress() uintptr
+TEXT ·frameAddress(SB), NOSPLIT, $0-8
+	LEAQ frameC<>(SB), AX
+	MOVQ AX, ret+0(FP)
+	RET

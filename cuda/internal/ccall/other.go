@@ -1,0 +1,16 @@
+//go:build !(linux || windows) || !(amd64 || arm64)
+
+package ccall
+
+import "fmt"
+
+// Frame has what one call would hand to C.
+type Frame struct {
+	// Words are the words of the next call.
+	Words [MaxWords]uintptr
+}
+
+// Call cannot be reached: no library is found on this system.
+func (f *Frame) Call(address uintptr, _ int) int32 {
+	panic(fmt.Sprintf("ccall: call of %#x on a system without libraries of NVIDIA", address))
+}
