@@ -35,12 +35,21 @@ func onRanks(t *testing.T, size int, o nccl.Options, f func(r *rank) error) *ncc
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
 	cudasim.Limit(t, devices)
 	withKernels(t, devices, o)
+	return withLibrary(t, devices, size, pg.Config{Timeout: time.Minute}, func(int) context.Context { return t.Context() }, o, f)
+}
+
+// withLibrary calls f for each rank of a group on simulated devices, with the rank's context. It holds that the program is without races and
+// gives everything back. Errors of ranks are the test's.
+func withLibrary(t *testing.T, devices *cudasim.Sim, size int, c pg.Config, contextOf func(rank int) context.Context, o nccl.Options,
+	f func(r *rank) error) *ncclsim.Sim {
+	t.Helper()
+	c.Backends = "cpu:host,cuda:nccl"
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
-	groups, err := pg.InProcess(t.Context(), size, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute})
+	groups, err := pg.InProcess(t.Context(), size, c)
 	require.NoError(t, err)
 	errs := make(chan error, size)
 	for i, g := range groups {
-		go func() { errs <- life(t.Context(), g, devices.Driver(), library, i, o, f) }()
+		go func() { errs <- life(contextOf(i), g, devices.Driver(), library, i, o, f) }()
 	}
 	for range groups {
 		if err := <-errs; err != nil {

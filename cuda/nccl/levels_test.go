@@ -62,28 +62,11 @@ func (j *job) run(t *testing.T, f func(r *rank) error) *ncclsim.Sim {
 			}
 		}
 	}
-	library := ncclsim.New(devices.Driver(), ncclsim.Version)
-	groups, err := pg.InProcess(t.Context(), len(j.hosts), pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute,
-		Log: slog.New(slog.NewTextHandler(j, nil))})
-	require.NoError(t, err)
-	errs := make(chan error, len(groups))
-	for i, g := range groups {
-		go func() {
-			ctx := peer.With(t.Context(), peer.Options{Driver: devices.Driver(), Memory: 24 << 20})
-			ctx = hostid.With(ctx, fmt.Sprint("host ", j.hosts[i]))
-			errs <- life(ctx, g, devices.Driver(), library, i, nccl.Options{Rules: j.rules, Timeout: j.timeout}, f)
-		}()
-	}
-	for range groups {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	require.NoError(t, library.Close())
-	devices.Drain()
-	require.Empty(t, devices.Races())
-	devices.Close()
-	return library
+	c := pg.Config{Timeout: time.Minute, Log: slog.New(slog.NewTextHandler(j, nil))}
+	return withLibrary(t, devices, len(j.hosts), c, func(rank int) context.Context {
+		ctx := peer.With(t.Context(), peer.Options{Driver: devices.Driver(), Memory: 24 << 20})
+		return hostid.With(ctx, fmt.Sprint("host ", j.hosts[rank]))
+	}, nccl.Options{Rules: j.rules, Timeout: j.timeout}, f)
 }
 
 // reduced compares all-reduces of one type with the CPU's. It returns how many there were.
