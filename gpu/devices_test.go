@@ -118,7 +118,7 @@ func TestDevicesAfterError(t *testing.T) {
 			begin := time.Now()
 			err := x.AllReduce(wrong, nil, colligo.Sum, nccl.ListOptions{})
 			require.ErrorContains(t, err, "peer: all_reduce of a list: ")
-			require.Less(t, time.Since(begin), 10*time.Second)
+			require.Less(t, time.Since(begin), time.Minute/2)
 		}
 		require.NoError(t, x.Broadcast(l.tensors(), nccl.ListOptions{}))
 		require.Equal(t, [][]int32{{1, 2, 3}, {1, 2, 3}}, read())

@@ -216,7 +216,7 @@ func keysOf(t *testing.T, g *pg.Group, s store.Store) []string {
 // TestInitAgain has a rank fail to join, and then join at its second attempt.
 func TestInitAgain(t *testing.T) {
 	s := store.NewHash()
-	config := pg.Config{Store: s, Size: 2, Transport: "tcp", ConnectTimeout: 100 * time.Millisecond}
+	config := pg.Config{Store: s, Size: 2, Transport: "tcp", ConnectTimeout: 2 * time.Second}
 	_, err := pg.Init(t.Context(), config)
 	require.ErrorContains(t, err, "rank 1 has not come to group 0")
 	config.ConnectTimeout = patience
@@ -244,7 +244,7 @@ func TestInitAgain(t *testing.T) {
 func TestGaveUp(t *testing.T) {
 	t.Parallel()
 	s := store.NewHash()
-	config := pg.Config{Store: s, Size: 3, Transport: "tcp", ConnectTimeout: 100 * time.Millisecond}
+	config := pg.Config{Store: s, Size: 3, Transport: "tcp", ConnectTimeout: 2 * time.Second}
 	_, err := pg.Init(t.Context(), config)
 	require.ErrorContains(t, err, "ranks 1-2 have not come to group 0")
 	config.ConnectTimeout, config.Rank = patience, 1

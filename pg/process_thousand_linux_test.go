@@ -26,7 +26,7 @@ func TestThousandGroups(t *testing.T) {
 			job := launch(t, 2, order{Role: "thousand", Arg: strconv.Itoa(n), Config: config{Transport: transport}}, nil)
 			job.all("init")
 			for _, p := range job.procs {
-				r := p.nextWithin("done", 4*patience)
+				r := p.nextWithin("done", 8*patience)
 				require.Empty(t, r.Err)
 				p.ends()
 			}

@@ -60,7 +60,7 @@ func TestTorchrun(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer stop()
 			cmd := exec.CommandContext(ctx, "./run.sh", c.what)
-			cmd.Env, cmd.WaitDelay = env, time.Second
+			cmd.Env, cmd.WaitDelay = env, 10*time.Second
 			text, err := cmd.CombinedOutput()
 			out := string(text)
 			require.NoError(t, err, out)

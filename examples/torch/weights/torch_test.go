@@ -41,7 +41,7 @@ func TestTorch(t *testing.T) {
 	defer stop()
 	run := func(name string, args ...string) string {
 		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.WaitDelay = time.Second
+		cmd.WaitDelay = 10 * time.Second
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)

@@ -210,12 +210,15 @@ func (f *Formation) missing(ended context.Context, cause error) error {
 	switch {
 	case errors.As(cause, new(*GaveUp)):
 		return cause
-	case !late || missing == nil:
+	case !late:
 		return fmt.Errorf("group %s had not formed when the store failed: %w", f.Name, cause)
 	case errors.Is(cause, store.ErrTimeout):
 		cause = &timedOut{cause}
 	case errors.Is(cause, context.DeadlineExceeded):
 		cause = fmt.Errorf("%w: %w", colligo.ErrTimeout, cause)
+	}
+	if missing == nil { // all have come, or the store does not say
+		return fmt.Errorf("group %s had not formed when the time was up: %w", f.Name, cause)
 	}
 	return fmt.Errorf("%s %s not come to group %s: %w", ranklist.Text(missing), ranklist.Verb(missing, "has", "have"), f.Name, cause)
 }

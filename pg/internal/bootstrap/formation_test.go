@@ -162,6 +162,26 @@ func missing(t *testing.T) {
 	require.ErrorIs(t, err, colligo.ErrTimeout)
 }
 
+// TestMissingUnknown has a store that does not say in time which ranks have not come. It is a timeout all the same.
+func TestMissingUnknown(t *testing.T) { synctest.Test(t, missingUnknown) }
+
+func missingUnknown(t *testing.T) {
+	all, _ := formations(t, &silentStore{store.NewHash()}, 4)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, _, err := all[2].Agree(ctx)
+	require.ErrorContains(t, err, "group 0 had not formed when the time was up: ")
+	require.ErrorIs(t, err, colligo.ErrTimeout)
+}
+
+// silentStore is a store that does not say which keys it has.
+type silentStore struct{ store.Store }
+
+func (s *silentStore) Check(ctx context.Context, _ ...string) (bool, error) {
+	<-ctx.Done()
+	return false, ctx.Err()
+}
+
 // TestEpochs has ranks agree on who is left: rank 1 is excluded, rank 3 has died, rank 4 does not come in time.
 func TestEpochs(t *testing.T) { synctest.Test(t, epochs) }
 

@@ -128,12 +128,14 @@ func (j *Job) Linger(name string, size int, cause error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lingering)
 	defer cancel()
-	s, late := store.NewPrefix(storePrefix(name), j.store), errors.Is(cause, colligo.ErrTimeout)
-	if !late {
-		all := make([]string, size)
-		for r := range all {
-			all[r] = rankKey(r)
-		}
+	s, come := store.NewPrefix(storePrefix(name), j.store), size
+	all := make([]string, size)
+	for r := range all {
+		all[r] = rankKey(r)
+	}
+	if errors.Is(cause, colligo.ErrTimeout) {
+		come = present(ctx, s, all)
+	} else {
 		// If not all come in time the context has ended, and with it what follows.
 		_ = s.Wait(ctx, all...)
 	}
@@ -142,18 +144,28 @@ func (j *Job) Linger(name string, size int, cause error) {
 		if j.server.Clients() > own {
 			last = time.Now()
 		}
-		if gone := time.Since(last); gone >= silent || gone >= away && (late || allKnow(ctx, s, size)) {
+		if gone := time.Since(last); gone >= silent || gone >= away && allKnow(ctx, s, come) {
 			return
 		}
 	}
 }
 
-// allKnow reports whether every rank has given up to form a group. It is true as well of a group that has formed.
-func allKnow(ctx context.Context, s store.Store, size int) bool {
+// present returns how many of some keys are in a store.
+func present(ctx context.Context, s store.Store, keys []string) (n int) {
+	for _, key := range keys {
+		if ok, err := s.Check(ctx, key); ok && err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// allKnow reports whether so many ranks have given up to form a group. It is true as well of a group that has formed.
+func allKnow(ctx context.Context, s store.Store, come int) bool {
 	list, there, err := peek(ctx, s, gaveUpKey)
 	ranks := map[string]bool{}
 	for rank := range strings.SplitSeq(strings.TrimSuffix(list, ","), ",") {
 		ranks[rank] = true
 	}
-	return err != nil || !there || len(ranks) >= size
+	return err != nil || !there || len(ranks) >= come
 }

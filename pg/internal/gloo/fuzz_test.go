@@ -115,7 +115,7 @@ type called struct {
 
 // against makes a call on one rank of a group of two, whose peer says something.
 func against(t *testing.T, which, rank int, says []byte) called {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	s := store.NewHash()
 	peer := &obliging{says: says}
