@@ -25,11 +25,7 @@ var foreign = []string{"cd", "curl", "docker", "git", "kill", "kubectl", "mpirun
 
 // TestCommands parses every command of the documents.
 func TestCommands(t *testing.T) {
-	c := checker{bin: t.TempDir(), seen: map[string]bool{}}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", c.bin+string(filepath.Separator), "./cmd/colligo", "./cmd/colligo-doctor", "./bench")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	c := checker{bin: built(t), seen: map[string]bool{}}
 	for _, d := range documents(t) {
 		for _, p := range d.commands {
 			if err := c.command(words(p.text)); err != nil {

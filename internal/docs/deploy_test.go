@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -198,11 +197,7 @@ func ranksOf(t *testing.T, c container, index string, size int, host string) {
 		}
 	}
 	require.Len(t, c.Env, 4)
-	program := filepath.Join(t.TempDir(), "program")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./examples/hello")
-	build.Dir = root
-	said, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	program := filepath.Join(built(t), "hello")
 	port := freeport.Port(t, "127.0.0.1")
 	outs, errs := make([]string, size), make([]error, size)
 	var ranks sync.WaitGroup
@@ -359,8 +354,9 @@ func TestSbatch(t *testing.T) {
 	require.Contains(t, string(said), "srun --kill-on-bad-exit=1 ./program\n")
 	require.Contains(t, string(said), "COLLIGO_FR_DUMP_TEMP_FILE="+dir+"/job-7/rank_\n")
 	require.DirExists(t, filepath.Join(dir, "job-7"))
+	settings := settingsText(t)
 	for _, name := range regexp.MustCompile(`COLLIGO_\w+`).FindAllString(text, -1) {
-		require.Contains(t, settingsText(t), name)
+		require.Contains(t, settings, name)
 	}
 }
 
@@ -394,11 +390,7 @@ func unit(t *testing.T, name string) map[string]string {
 
 // TestUnits parses the units of systemd, and has colligo parse the command of the store.
 func TestUnits(t *testing.T) {
-	c := checker{bin: t.TempDir(), seen: map[string]bool{}}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", c.bin, "./cmd/colligo")
-	build.Dir = root
-	said, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	c := checker{bin: built(t), seen: map[string]bool{}}
 	command := strings.Fields(unit(t, "colligo-store.service")["ExecStart"])
 	require.Equal(t, "/usr/local/bin/colligo", command[0])
 	require.NoError(t, c.ours("colligo", command[1:]))
@@ -411,13 +403,7 @@ func TestUnits(t *testing.T) {
 // settingsText is what colligo settings prints.
 func settingsText(t *testing.T) string {
 	t.Helper()
-	list := exec.Command("go", "run", "-buildvcs=false", "./cmd/colligo", "settings")
-	list.Dir = root
-	out, err := list.StdoutPipe()
+	text, err := exec.Command(filepath.Join(built(t), "colligo"), "settings").Output()
 	require.NoError(t, err)
-	require.NoError(t, list.Start())
-	text, err := io.ReadAll(out)
-	require.NoError(t, err)
-	require.NoError(t, list.Wait())
 	return string(text)
 }

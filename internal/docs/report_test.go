@@ -16,15 +16,10 @@ var quoted = regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b|longest all_reduce #\
 
 // TestQuotedReport runs the worked case of docs/debugging.md, with a shorter limit. The page quotes what colligo trace says of it.
 func TestQuotedReport(t *testing.T) {
-	dir := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), "./cmd/colligo", "./examples/stuck")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	dumps := filepath.Join(dir, "dumps")
+	dir, dumps := built(t), filepath.Join(t.TempDir(), "dumps")
 	job := exec.Command(filepath.Join(dir, "colligo"), "run", "-n", "3", "--", filepath.Join(dir, "stuck"))
 	job.Env = append(os.Environ(), "COLLIGO_TIMEOUT_SEC=3", "COLLIGO_FR_DUMP_TEMP_FILE="+dumps+"/rank_")
-	out, err = job.CombinedOutput()
+	out, err := job.CombinedOutput()
 	require.Error(t, err, "%s", out)
 	report, err := exec.Command(filepath.Join(dir, "colligo"), "trace", dumps).Output()
 	require.Error(t, err, "something is wrong, so the exit code is 1")

@@ -62,8 +62,9 @@ var examples = map[string]*regexp.Regexp{
 
 // shell runs commands of documents.
 type shell struct {
-	bin, dumps string
-	text       map[string]string // of the documents
+	bin            string            // folder of the programs
+	dumps, written string            // folders of dumps, and of other files
+	text           map[string]string // of the documents
 }
 
 // TestCommandsRun runs the commands of the first documents that a reader follows, and compares what they print with what is quoted.
@@ -71,11 +72,7 @@ func TestCommandsRun(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of a Unix shell")
 	}
-	s := &shell{bin: t.TempDir(), dumps: t.TempDir(), text: map[string]string{}}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", s.bin+string(filepath.Separator), "./cmd/colligo", "./cmd/colligo-doctor", "./examples/hello")
-	build.Dir = root
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	s := &shell{bin: built(t), dumps: t.TempDir(), written: t.TempDir(), text: map[string]string{}}
 	s.everyCommandIsKnown(t)
 	for _, r := range runs {
 		t.Run(r.command, func(t *testing.T) {
@@ -141,8 +138,8 @@ func (s *shell) everyCommandIsKnown(t *testing.T) {
 func (s *shell) run(t *testing.T, command, more string) (out string, code int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	for _, r := range [][2]string{{"/tmp/stuck", s.dumps}, {"/tmp/job", s.dumps}, {"job.html", filepath.Join(s.bin, "job.html")},
-		{"busbw.svg", filepath.Join(s.bin, "busbw.svg")}, {"./program", filepath.Join(s.bin, "hello")}} {
+	for _, r := range [][2]string{{"/tmp/stuck", s.dumps}, {"/tmp/job", s.dumps}, {"job.html", filepath.Join(s.written, "job.html")},
+		{"busbw.svg", filepath.Join(s.written, "busbw.svg")}, {"./program", filepath.Join(s.bin, "hello")}} {
 		command = strings.ReplaceAll(command, r[0], r[1])
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", command+" "+more)

@@ -46,8 +46,8 @@ func TestWayOfAllReduce(t *testing.T) {
 	text, err := os.ReadFile("../../docs/architecture.md")
 	require.NoError(t, err)
 	for begin, of := range map[string]measured{
-		"From the call to the frame":  {"./pg", "AllReduce$/transport=shm/ranks=2/bytes=4096$", 2},
-		"From the call to the launch": {"./cuda/peer", "DeviceOp/recorder=on/^all_reduce$", 1},
+		"From the call to the frame":  {"pg", []string{"bench_test.go", "needs_linux_test.go"}, "AllReduce$/transport=shm/ranks=2/bytes=4096$", 2},
+		"From the call to the launch": {"cuda/peer", nil, "DeviceOp/recorder=on/^all_reduce$", 1},
 	} {
 		_, table, found := strings.Cut(string(text), "\n"+begin)
 		require.True(t, found)
@@ -65,26 +65,29 @@ func TestWayOfAllReduce(t *testing.T) {
 
 // measured is a benchmark of blocking calls, and how many ranks make each call.
 type measured struct {
-	dir, benchmark string
-	ranks          int
+	dir       string
+	files     []string // that the benchmark needs of the package's tests; nil is all of them
+	benchmark string
+	ranks     int
 }
 
 // lookedAt is the packages whose files are counted, the same for every benchmark, so that each is compiled once.
-const lookedAt = "./pg,./pg/flight,./pg/internal/...,./internal/engine,./transport/shm,./cuda,./cuda/internal/...,./cuda/peer"
+var lookedAt = strings.Join([]string{module + "/pg", module + "/pg/flight", module + "/pg/internal/...", module + "/internal/engine",
+	module + "/transport/shm", module + "/cuda", module + "/cuda/internal/...", module + "/cuda/peer"}, ",")
 
 // way returns the files of which something runs once or more in each call of a benchmark.
 func (m measured) way(t *testing.T) (files []string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "way.test")
-	build := exec.Command("go", "test", "-c", "-covermode=atomic", "-coverpkg="+lookedAt, "-o", binary, m.dir)
-	build.Dir = "../.."
+	build := exec.Command("go", append([]string{"test", "-c", "-vet=off", "-ldflags=-w", "-covermode=atomic", "-coverpkg=" + lookedAt, "-o", binary}, m.files...)...)
+	build.Dir = filepath.Join(root, m.dir)
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	const few, many = 100, 2100
 	counts := func(calls int) map[string]int {
 		profile := filepath.Join(t.TempDir(), "profile")
 		run := exec.Command(binary, "-test.run=^$", "-test.bench="+m.benchmark, fmt.Sprintf("-test.benchtime=%dx", calls), "-test.coverprofile="+profile)
-		run.Dir = filepath.Join("../..", m.dir)
+		run.Dir = build.Dir
 		out, err := run.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return profiled(t, profile)
