@@ -162,6 +162,26 @@ func TestPatienceIsForSilence(t *testing.T) {
 	})
 }
 
+// TestWokenByOthers has a call wait for what another thread enqueues, which calls nothing more: the wait ends at once.
+func TestWokenByOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Hour})
+		c := newScene(r)
+		c.wait32(c.s, c.flags, 1)
+		var others sync.WaitGroup
+		others.Go(func() {
+			time.Sleep(time.Second)
+			c.on(1, func(th cuda.Thread) { c.must(th.Write32(c.u, c.flags, 1)) })
+		})
+		began := time.Now()
+		c.sync(c.s)
+		require.Less(t, time.Since(began), 2*time.Second)
+		others.Wait()
+		r.close()
+		cudasim.Check(t, r.sim)
+	})
+}
+
 func TestCloseFreesWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := looseRig(t, cudasim.Config{Devices: 2, Patience: time.Hour})

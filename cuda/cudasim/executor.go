@@ -34,7 +34,7 @@ type executor struct {
 	progress time.Time
 	lastCall time.Time
 	unbidden bool // run without a call that waits
-	deep     bool // asleep until kicked
+	deep     bool // asleep until kicked, or for so long that whoever has work for it kicks it
 	running  bool
 	closed   bool
 	kicks    chan struct{}
@@ -143,7 +143,7 @@ func (s *Sim) execute() {
 			close(s.exited)
 			return
 		}
-		s.deep = sleep < 0
+		s.deep = sleep < 0 || sleep > max(s.config.Quiet, hostPoll)
 		s.unlock()
 		if sleep < 0 {
 			<-s.kicks
