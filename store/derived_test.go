@@ -73,7 +73,10 @@ func openDerived(core func() store.Core) storetest.Opener {
 }
 
 // TestDerived puts five methods through the whole suite.
-func TestDerived(t *testing.T) { storetest.Run(t, openDerived(func() store.Core { return newFive() })) }
+func TestDerived(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, openDerived(func() store.Core { return newFive() }))
+}
 
 // more is a store with all that a Core can offer beyond its five methods.
 type more struct {
@@ -134,6 +137,7 @@ func (m *more) Close() error {
 
 // TestDerivedOfMore puts a store through the suite that adds, tells of changes and closes by itself.
 func TestDerivedOfMore(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, openDerived(func() store.Core { return &more{five: newFive()} }))
 	m := &more{five: newFive()}
 	d := store.NewDerived(m)
@@ -160,6 +164,7 @@ func (ended) Watch(context.Context, []string) (<-chan struct{}, error) {
 }
 
 func TestDerivedOfEndedWatches(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, openDerived(func() store.Core { return ended{newFive()} }))
 }
 

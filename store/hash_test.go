@@ -17,13 +17,18 @@ func openHash(t *testing.T) store.Store {
 	return h
 }
 
-func TestHash(t *testing.T) { storetest.Run(t, openHash) }
+func TestHash(t *testing.T) {
+	t.Parallel() // the suite waits more than it works
+	storetest.Run(t, openHash)
+}
 
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store { return store.NewPrefix("default_pg", openHash(t)) })
 }
 
 func TestPrefixNested(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return store.NewPrefix("cuda/", store.NewPrefix("0/", openHash(t)))
 	})

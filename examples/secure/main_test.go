@@ -69,8 +69,9 @@ func write(t *testing.T, dir, name string, by *authority) *authority {
 	return by
 }
 
-// job runs two ranks, each with a certificate, and returns what they say. They form a group within the limit.
-func job(t *testing.T, dir string, limit time.Duration, certs ...string) (outs [2]string, errs [2]error) {
+// job runs two ranks, each with a certificate, and returns what they say. They form a group within the limit. Variables come as
+// NAME=value.
+func job(t *testing.T, dir string, limit time.Duration, certs [2]string, env ...string) (outs [2]string, errs [2]error) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -80,7 +81,7 @@ func job(t *testing.T, dir string, limit time.Duration, certs ...string) (outs [
 		ranks.Go(func() {
 			cmd := exec.CommandContext(t.Context(), self, "-cert", cert+".pem", "-key", cert+".key", "-ca", "ca.pem")
 			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), fmt.Sprint("RANK=", rank), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
+			cmd.Env = append(append(os.Environ(), env...), fmt.Sprint("RANK=", rank), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
 				fmt.Sprint("COLLIGO_CONNECT_TIMEOUT_SEC=", limit.Seconds()))
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
@@ -94,9 +95,10 @@ func job(t *testing.T, dir string, limit time.Duration, certs ...string) (outs [
 
 // TestJob runs two processes that know each other by the certificates of one authority.
 func TestJob(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "rank", write(t, dir, "ca", nil))
-	outs, errs := job(t, dir, time.Minute, "rank", "rank")
+	outs, errs := job(t, dir, time.Minute, [2]string{"rank", "rank"})
 	for rank := range outs {
 		require.NoError(t, errs[rank], outs[rank])
 		require.Contains(t, outs[rank], fmt.Sprintf("rank %d of 2: sum 3 over TLS\n", rank))
@@ -105,18 +107,18 @@ func TestJob(t *testing.T) {
 
 // TestByEnvironment runs the program without a line about TLS in it. A rank without the variables is not let in.
 func TestByEnvironment(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "rank", write(t, dir, "ca", nil))
-	t.Setenv(byEnvironment, "1")
-	outs, errs := job(t, dir, time.Minute, "rank", "rank") // without the variables: a plain job
+	both, env := [2]string{"rank", "rank"}, []string{byEnvironment + "=1"}
+	outs, errs := job(t, dir, time.Minute, both, env...) // without the variables: a plain job
 	require.NoError(t, errors.Join(errs[:]...), "%s%s", outs[0], outs[1])
 	for name, file := range map[string]string{"CERT": "rank.pem", "KEY": "rank.key", "CA": "ca.pem"} {
-		t.Setenv("COLLIGO_TLS_"+name, filepath.Join(dir, file))
+		env = append(env, "COLLIGO_TLS_"+name+"="+filepath.Join(dir, file))
 	}
-	outs, errs = job(t, dir, time.Minute, "rank", "rank")
+	outs, errs = job(t, dir, time.Minute, both, env...)
 	require.NoError(t, errors.Join(errs[:]...), "%s%s", outs[0], outs[1])
-	t.Setenv("COLLIGO_TLS_NAME", "another")
-	outs, errs = job(t, dir, 8*time.Second, "rank", "rank")
+	outs, errs = job(t, dir, 8*time.Second, both, append(env, "COLLIGO_TLS_NAME=another")...)
 	require.Error(t, errs[0])
 	require.Error(t, errs[1])
 	require.Contains(t, outs[0], "valid for job, not another")
@@ -124,13 +126,14 @@ func TestByEnvironment(t *testing.T) {
 
 // TestStranger runs a rank whose certificate another authority has signed: it is let into neither store nor group.
 func TestStranger(t *testing.T) {
+	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	write(t, dir, "rank", write(t, dir, "ca", nil))
 	write(t, elsewhere, "stranger", write(t, elsewhere, "other", nil))
 	for _, ending := range []string{".pem", ".key"} {
 		require.NoError(t, os.Rename(filepath.Join(elsewhere, "stranger"+ending), filepath.Join(dir, "stranger"+ending)))
 	}
-	outs, errs := job(t, dir, 8*time.Second, "rank", "stranger")
+	outs, errs := job(t, dir, 8*time.Second, [2]string{"rank", "stranger"})
 	for rank := range outs {
 		require.Error(t, errs[rank], outs[rank])
 		require.NotContains(t, outs[rank], "over TLS")

@@ -40,6 +40,7 @@ var declared = map[string]string{
 
 // TestGoBlocks compiles all Go blocks by one command, each as a package of its own that exists in an overlay alone.
 func TestGoBlocks(t *testing.T) {
+	t.Parallel()
 	top, err := filepath.Abs(root)
 	require.NoError(t, err)
 	dir := t.TempDir()

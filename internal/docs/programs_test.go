@@ -5,19 +5,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // shared is the folder of the programs that several tests run, once one of the tests has had them built.
-var shared string
+var shared struct {
+	sync.Mutex
+	dir string
+}
 
 // TestMain removes the shared programs in the end.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if shared != "" {
-		if err := os.RemoveAll(shared); err != nil {
+	if shared.dir != "" {
+		if err := os.RemoveAll(shared.dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
@@ -25,11 +29,13 @@ func TestMain(m *testing.M) {
 }
 
 // built returns the folder that has the programs of the documents, each under the name of its package. It builds them at the
-// first call, without what a debugger needs, as go run does. No test of this package is parallel.
+// first call, without what a debugger needs, as go run does.
 func built(t *testing.T) string {
 	t.Helper()
-	if shared != "" {
-		return shared
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.dir != "" {
+		return shared.dir
 	}
 	dir, err := os.MkdirTemp("", "colligo")
 	require.NoError(t, err)
@@ -40,6 +46,6 @@ func built(t *testing.T) string {
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, err, "%s", out)
 	}
-	shared = dir
+	shared.dir = dir
 	return dir
 }

@@ -16,6 +16,7 @@ var quoted = regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b|longest all_reduce #\
 
 // TestQuotedReport runs the worked case of docs/debugging.md, with a shorter limit. The page quotes what colligo trace says of it.
 func TestQuotedReport(t *testing.T) {
+	t.Parallel()
 	dir, dumps := built(t), filepath.Join(t.TempDir(), "dumps")
 	job := exec.Command(filepath.Join(dir, "colligo"), "run", "-n", "3", "--", filepath.Join(dir, "stuck"))
 	job.Env = append(os.Environ(), "COLLIGO_TIMEOUT_SEC=3", "COLLIGO_FR_DUMP_TEMP_FILE="+dumps+"/rank_")

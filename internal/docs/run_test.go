@@ -72,6 +72,7 @@ func TestCommandsRun(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of a Unix shell")
 	}
+	t.Parallel() // two of the commands wait for their limits
 	s := &shell{bin: built(t), dumps: t.TempDir(), written: t.TempDir(), text: map[string]string{}}
 	s.everyCommandIsKnown(t)
 	for _, r := range runs {

@@ -43,6 +43,7 @@ var beside = map[string]string{
 // TestWayOfAllReduce holds the tables of architecture.md to what runs in each of many calls. Code belongs to the way of a call if it
 // runs as many times more as a benchmark makes more calls.
 func TestWayOfAllReduce(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/architecture.md")
 	require.NoError(t, err)
 	for begin, of := range map[string]measured{

@@ -21,10 +21,12 @@ func open(t testing.TB, path string, size int) *Store {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // the suite waits more than it works
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, filepath.Join(t.TempDir(), "store"), 1) })
 }
 
 func TestConformancePrefix(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return store.NewPrefix("default_pg", open(t, filepath.Join(t.TempDir(), "store"), 0))
 	})

@@ -67,12 +67,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // the suite waits more than it works
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return dial(t, serve(t, ServerOptions{}), ClientOptions{})
 	})
 }
 
 func TestConformancePrefix(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return store.NewPrefix("0/", dial(t, serve(t, ServerOptions{}), ClientOptions{}))
 	})

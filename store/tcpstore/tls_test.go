@@ -38,6 +38,7 @@ func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	cert, pool := certificate(t)
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := serve(t, ServerOptions{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
