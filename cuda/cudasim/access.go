@@ -12,6 +12,8 @@ const (
 )
 
 // at reaches memory for the block, or ends the kernel.
+//
+//go:norace
 func (b *Block) at(addr uint64, n, align int) (*memory, int) {
 	o := b.task.op
 	m, offset, t := o.process.reach(o.device, addr, n)
@@ -24,14 +26,20 @@ func (b *Block) at(addr uint64, n, align int) (*memory, int) {
 	return m, offset
 }
 
+//go:norace
 func (b *Block) accessor() accessor { return accessor{b.task.actor, b.task.op.origin, b.task.block} }
 
 // Load reads n bytes by plain loads. The slice is the memory itself: it is read before the next Yield, and not written.
+//
+//go:norace
 func (b *Block) Load(addr uint64, n int) []byte { return b.plain(addr, n, false) }
 
 // Store writes n bytes by plain stores: the caller fills the slice, which is the memory itself, before the next Yield.
+//
+//go:norace
 func (b *Block) Store(addr uint64, n int) []byte { return b.plain(addr, n, true) }
 
+//go:norace
 func (b *Block) plain(addr uint64, n int, write bool) []byte {
 	if n == 0 {
 		return nil
@@ -42,11 +50,16 @@ func (b *Block) plain(addr uint64, n int, write bool) []byte {
 }
 
 // StoreRelease32 stores a word after all that the block has done: st.release.sys.
+//
+//go:norace
 func (b *Block) StoreRelease32(addr uint64, v uint32) { b.store32(addr, v, b.task.actor.release) }
 
 // StoreVolatile32 stores a word in no order with the accesses of the block since its last fence: st.volatile, or st.relaxed.sys.
+//
+//go:norace
 func (b *Block) StoreVolatile32(addr uint64, v uint32) { b.store32(addr, v, b.task.actor.relaxed) }
 
+//go:norace
 func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 	m, at := b.at(addr, 4, 4)
 	before := m.swap(at, v)
@@ -56,6 +69,8 @@ func (b *Block) store32(addr uint64, v uint32, publish func() *stamp) {
 
 // LoadAcquire32 loads a word before all that the block will do: ld.acquire.sys. Each load returns the oldest value that
 // memory order allows, and the next load the next value. So a word has to be polled, and a single look tells little.
+//
+//go:norace
 func (b *Block) LoadAcquire32(addr uint64) uint32 {
 	v := b.load32(addr, true)
 	if v.published != nil {
@@ -66,6 +81,8 @@ func (b *Block) LoadAcquire32(addr uint64) uint32 {
 
 // LoadVolatile32 loads a flag as ld.volatile and ld.relaxed.sys do. Unlike LoadAcquire32 it orders the accesses that the
 // flag shows to be over only from the next fence on.
+//
+//go:norace
 func (b *Block) LoadVolatile32(addr uint64) uint32 {
 	v := b.load32(addr, false)
 	if v.published != nil {
@@ -74,6 +91,7 @@ func (b *Block) LoadVolatile32(addr uint64) uint32 {
 	return v.value
 }
 
+//go:norace
 func (b *Block) load32(addr uint64, acquire bool) loaded {
 	m, at := b.at(addr, 4, 4)
 	st := b.task
@@ -91,6 +109,8 @@ func (b *Block) load32(addr uint64, acquire bool) loaded {
 }
 
 // Add32 adds to a word and returns the value before: atom.acq_rel.sys.add.
+//
+//go:norace
 func (b *Block) Add32(addr uint64, delta uint32) uint32 {
 	m, at := b.at(addr, 4, 4)
 	s, a := b.task.sim, b.task.actor
@@ -106,10 +126,14 @@ func (b *Block) Add32(addr uint64, delta uint32) uint32 {
 }
 
 // Fence orders all that the block has done before all that it will do, for every device: fence.acq_rel.sys.
+//
+//go:norace
 func (b *Block) Fence() { b.task.actor.fence() }
 
 // StoreLL stores data, padded with zeros, as LL lines of 16 bytes: 4 of data, the flag, 4 of data, the flag. Each 16 bytes
 // are one volatile store.
+//
+//go:norace
 func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 	n := (len(data) + llData - 1) / llData
 	if n == 0 {
@@ -131,6 +155,8 @@ func (b *Block) StoreLL(addr uint64, data []byte, f uint32) {
 }
 
 // LoadLL loads data that StoreLL has stored with flag f. It returns false if a flag differs; data is then undefined.
+//
+//go:norace
 func (b *Block) LoadLL(addr uint64, data []byte, f uint32) bool {
 	n := (len(data) + llData - 1) / llData
 	if n == 0 {

@@ -11,8 +11,11 @@ import (
 // program is built with Go's own race detector.
 
 // word is the place of an aligned word of four bytes.
+//
+//go:norace
 func (m *memory) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&m.data[at])) }
 
+//go:norace
 func (m *memory) get(at int) uint32 {
 	if m.host() {
 		return atomic.LoadUint32(m.word(at))
@@ -21,6 +24,8 @@ func (m *memory) get(at int) uint32 {
 }
 
 // half and setHalf are for half a line of LL: data below, the flag above.
+//
+//go:norace
 func (m *memory) half(at int) uint64 {
 	if m.host() {
 		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.data[at])))
@@ -28,6 +33,7 @@ func (m *memory) half(at int) uint64 {
 	return binary.LittleEndian.Uint64(m.data[at:])
 }
 
+//go:norace
 func (m *memory) setHalf(at int, v uint64) {
 	if m.host() {
 		atomic.StoreUint64((*uint64)(unsafe.Pointer(&m.data[at])), v)
@@ -37,6 +43,8 @@ func (m *memory) setHalf(at int, v uint64) {
 }
 
 // change replaces a word by f of it, and returns the value before. f may be called more than once.
+//
+//go:norace
 func (m *memory) change(at int, f func(uint32) uint32) uint32 {
 	if !m.host() {
 		before := *m.word(at)
@@ -51,6 +59,7 @@ func (m *memory) change(at int, f func(uint32) uint32) uint32 {
 	}
 }
 
+//go:norace
 func (m *memory) swap(at int, v uint32) uint32 {
 	return m.change(at, func(uint32) uint32 { return v })
 }

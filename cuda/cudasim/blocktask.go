@@ -44,6 +44,7 @@ type looked struct {
 // unwound is the panic that unwinds a doomed block task.
 type unwound struct{}
 
+//go:norace
 func (s *Sim) newTask(o *op, a *actor, block int, main func()) *blockTask {
 	s.lastTask++
 	st := &blockTask{sim: s, op: o, number: s.lastTask, actor: a, block: block, main: main}
@@ -60,8 +61,10 @@ func (o *op) sortedTasks() []*blockTask {
 	return slices.SortedFunc(maps.Keys(o.tasks), func(a, b *blockTask) int { return cmp.Compare(a.number, b.number) })
 }
 
+//go:norace
 func (st *blockTask) parking() *uint64 { return &st.parked }
 
+//go:norace
 func (st *blockTask) free() bool {
 	if st.queued || st.ended {
 		return false
@@ -70,6 +73,7 @@ func (st *blockTask) free() bool {
 	return true
 }
 
+//go:norace
 func (st *blockTask) run(s *Sim) {
 	st.queued = false
 	if st.ended {
@@ -98,6 +102,8 @@ type coroutine struct {
 }
 
 // coroutine returns a coroutine that rests, or a new one, to run main.
+//
+//go:norace
 func (s *Sim) coroutine(main func()) *coroutine {
 	if last := len(s.resting) - 1; last >= 0 {
 		c := s.resting[last]
@@ -110,6 +116,7 @@ func (s *Sim) coroutine(main func()) *coroutine {
 	return c
 }
 
+//go:norace
 func (c *coroutine) loop(yield func(struct{}) bool) {
 	c.yield = yield
 	for more := true; more; more = yield(struct{}{}) {
@@ -119,6 +126,8 @@ func (c *coroutine) loop(yield func(struct{}) bool) {
 }
 
 // body runs main and keeps the panic that ended it.
+//
+//go:norace
 func (st *blockTask) body() {
 	defer func() {
 		switch v := recover().(type) {
@@ -132,6 +141,7 @@ func (st *blockTask) body() {
 	st.main()
 }
 
+//go:norace
 func (st *blockTask) end(s *Sim) {
 	st.ended = true
 	delete(s.tasks, st)
@@ -174,6 +184,8 @@ func (st *blockTask) doom(s *Sim) {
 }
 
 // pause lets others run. The caller has seen to it that the block task is scheduled again.
+//
+//go:norace
 func (st *blockTask) pause() {
 	st.paused = true
 	if !st.doomed {
@@ -185,6 +197,8 @@ func (st *blockTask) pause() {
 }
 
 // breathe pauses now and then, so that seeds differ.
+//
+//go:norace
 func (st *blockTask) breathe() {
 	if st.sim.random.IntN(4) == 0 {
 		st.sim.schedule(st)
@@ -194,6 +208,8 @@ func (st *blockTask) breathe() {
 
 // Yield lets others run. A block that has polled flags or lines since its last Yield goes on when a polled word or host memory has
 // changed. Any other block goes on when the executor picks it.
+//
+//go:norace
 func (b *Block) Yield() {
 	st := b.task
 	if st.paused || len(st.looked) == 0 {
@@ -209,12 +225,15 @@ func (b *Block) Yield() {
 }
 
 // Poll yields until the condition holds. The condition polls with LoadAcquire32, LoadVolatile32, LoadLL, LoadLL128 or LoadSentinel.
+//
+//go:norace
 func (b *Block) Poll(condition func() bool) {
 	for !condition() {
 		b.Yield()
 	}
 }
 
+//go:norace
 func (st *blockTask) look(m *memory, lo, hi int) {
 	l := looked{memory: m, lo: lo, hi: hi}
 	if m.host() {
@@ -224,6 +243,8 @@ func (st *blockTask) look(m *memory, lo, hi int) {
 }
 
 // saw notes the value that the last look at a word has found, for the host can have stored since.
+//
+//go:norace
 func (st *blockTask) saw(v uint32) {
 	if l := &st.looked[len(st.looked)-1]; l.before != nil {
 		l.before[0] = v

@@ -25,6 +25,9 @@ const (
 	breaksCapture
 	// unlocked marks calls that do not take the process's lock.
 	unlocked
+	// stepless marks calls before which devices take no steps. Such a call neither looks at operations nor enqueues any, or it waits for
+	// operations anyway. Devices take their steps before the next call then, or while the call waits.
+	stepless
 )
 
 // enter starts a call; if the result is not Success the call is over.
@@ -49,7 +52,9 @@ func (c *call) admit(n need) cuda.Result {
 	if r := p.injected(c.function); r != cuda.Success {
 		return r
 	}
-	c.grant()
+	if n&stepless == 0 {
+		c.grant()
+	}
 	for n&unlocked == 0 && !c.mayEnter() {
 		if !s.wait(p, c.function+" waits for another call that holds the process's lock", c.mayEnter) {
 			return c.lost()

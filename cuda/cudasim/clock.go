@@ -1,5 +1,7 @@
 package cudasim
 
+import "unsafe"
+
 // A clock says for each slot (a stream, a block of its kernels, a host) how far it is known. Clocks are copied by freeze only, and
 // share their sheets, each until one of the sharers changes it.
 type clock struct {
@@ -20,6 +22,7 @@ type sheet struct {
 // A mark is one time between two freezes of one clock.
 type mark struct{ _ byte }
 
+//go:norace
 func (c *clock) at(slot int) uint32 {
 	if i := slot / sheetSlots; i < len(c.sheets) && c.sheets[i] != nil {
 		return c.sheets[i].epochs[slot%sheetSlots]
@@ -28,18 +31,24 @@ func (c *clock) at(slot int) uint32 {
 }
 
 // freeze returns a copy; c and the copy will each make sheets of their own before they change any.
+//
+//go:norace
 func (c *clock) freeze() clock {
 	c.mark = nil
 	return clock{sheets: c.sheets}
 }
 
 // own makes the slice c's alone, and long enough for sheet i.
+//
+//go:norace
 func (c *clock) own(i int) {
 	if c.mark != nil && i < len(c.sheets) {
 		return
 	}
 	sheets := make([]*sheet, max(i+1, len(c.sheets)))
-	copy(sheets, c.sheets)
+	for i, p := range c.sheets {
+		sheets[i] = p
+	}
 	c.sheets = sheets
 	if c.mark == nil {
 		c.mark = new(mark)
@@ -47,6 +56,8 @@ func (c *clock) own(i int) {
 }
 
 // sheet returns sheet i to change.
+//
+//go:norace
 func (c *clock) sheet(i int) *sheet {
 	c.own(i)
 	p := c.sheets[i]
@@ -60,12 +71,14 @@ func (c *clock) sheet(i int) *sheet {
 	return p
 }
 
+//go:norace
 func (c *clock) raise(slot int, epoch uint32) {
 	if c.at(slot) < epoch {
 		c.sheet(slot / sheetSlots).epochs[slot%sheetSlots] = epoch
 	}
 }
 
+//go:norace
 func (c *clock) join(o *clock) {
 	if o.mark == nil && c.has(o.sheets) {
 		return
@@ -86,10 +99,14 @@ func (c *clock) join(o *clock) {
 }
 
 // joinFrozen takes over what a frozen clock with these sheets has seen.
+//
+//go:norace
 func (c *clock) joinFrozen(sheets []*sheet) { c.join(&clock{sheets: sheets}) }
 
 // has reports whether the clock has joined a frozen slice lately, and notes that it does. An actor that polls a flag finds the same
 // slice again and again, and a block publishes one slice until its next fence.
+//
+//go:norace
 func (c *clock) has(frozen []*sheet) bool {
 	if len(frozen) == 0 {
 		return true
@@ -105,6 +122,8 @@ func (c *clock) has(frozen []*sheet) bool {
 }
 
 // joinSheet shares the other sheet, which may be frozen, where it knows all that c's does.
+//
+//go:norace
 func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 	more, less := true, false
 	if i < len(c.sheets) && c.sheets[i] != nil {
@@ -124,21 +143,31 @@ func (c *clock) joinSheet(i int, its *sheet, frozen bool) {
 	}
 }
 
-// against reports whether p knows more than o of a slot, and whether it knows less of one. Like raise it only looks at memory that the
-// Sim's lock guards. So Go's race detector is kept from it, which would take a third of its time.
+// against reports whether p knows more than o of a slot, and whether it knows less of one. Like all of this file it only looks at memory
+// that the Sim's lock guards. So Go's race detector is kept from it. It would look at arrays that are compared as a whole, and at slices
+// that are copied, all the same.
 //
 //go:norace
 func (p *sheet) against(o *sheet) (more, less bool) {
-	if p.epochs == o.epochs {
-		return false, false
+	a, b := p.pairs(), o.pairs()
+	for i := range a {
+		if a[i] == b[i] {
+			continue
+		}
+		p0, p1, o0, o1 := p.epochs[2*i], p.epochs[2*i+1], o.epochs[2*i], o.epochs[2*i+1]
+		more, less = more || p0 > o0 || p1 > o1, less || p0 < o0 || p1 < o1
+		if more && less {
+			break
+		}
 	}
-	var above, below int64 // their signs count
-	for i := range p.epochs {
-		d := int64(p.epochs[i]) - int64(o.epochs[i])
-		above |= -d
-		below |= d
-	}
-	return above < 0, below < 0
+	return more, less
+}
+
+// pairs are the epochs, two in a word.
+//
+//go:norace
+func (p *sheet) pairs() *[sheetSlots / 2]uint64 {
+	return (*[sheetSlots / 2]uint64)(unsafe.Pointer(&p.epochs))
 }
 
 // raise makes o know all that p does.
@@ -155,6 +184,7 @@ func (p *sheet) raise(o *sheet) {
 // sender's writes have arrived.
 type knowledge struct{ hb, seen clock }
 
+//go:norace
 func (k *knowledge) join(s *stamp) {
 	k.hb.joinFrozen(s.hb)
 	k.hb.raise(s.slot, s.hbEpoch)
@@ -162,11 +192,13 @@ func (k *knowledge) join(s *stamp) {
 	k.seen.raise(s.slot, s.seenEpoch)
 }
 
+//go:norace
 func (k *knowledge) merge(o knowledge) {
 	k.hb.join(&o.hb)
 	k.seen.join(&o.seen)
 }
 
+//go:norace
 func (k *knowledge) freeze() knowledge { return knowledge{k.hb.freeze(), k.seen.freeze()} }
 
 // A stamp is published by an actor: its knowledge and its own position.
@@ -189,11 +221,15 @@ type actor struct {
 }
 
 // replace makes k all that a knows.
+//
+//go:norace
 func (a *actor) replace(k knowledge) {
 	a.knowledge, a.pending, a.born = k, clock{}, a.epoch
 }
 
 // release publishes everything.
+//
+//go:norace
 func (a *actor) release() *stamp {
 	s := &stamp{a.hb.freeze().sheets, a.seen.freeze().sheets, a.slot, a.epoch, a.epoch}
 	a.epoch++
@@ -201,6 +237,8 @@ func (a *actor) release() *stamp {
 }
 
 // relaxed publishes the knowledge that a volatile store or LL data carries.
+//
+//go:norace
 func (a *actor) relaxed() *stamp {
 	s := &stamp{a.fenced.freeze().sheets, a.seen.freeze().sheets, a.slot, a.fencedEpoch, a.epoch}
 	a.epoch++
@@ -208,6 +246,8 @@ func (a *actor) relaxed() *stamp {
 }
 
 // observe takes over the knowledge that a volatile load or LL data brings.
+//
+//go:norace
 func (a *actor) observe(s *stamp) {
 	a.pending.joinFrozen(s.hb)
 	a.pending.raise(s.slot, s.hbEpoch)
@@ -215,6 +255,7 @@ func (a *actor) observe(s *stamp) {
 	a.seen.raise(s.slot, s.seenEpoch)
 }
 
+//go:norace
 func (a *actor) fence() {
 	a.hb.join(&a.pending)
 	a.pending = clock{}
@@ -224,6 +265,8 @@ func (a *actor) fence() {
 }
 
 // fork gives the blocks the knowledge of a.
+//
+//go:norace
 func (a *actor) fork(blocks []*actor) {
 	a.hb.raise(a.slot, a.epoch)
 	a.seen.raise(a.slot, a.epoch)
@@ -235,6 +278,8 @@ func (a *actor) fork(blocks []*actor) {
 }
 
 // follow takes over the knowledge of an operation that has ended. All its accesses to memory are over, and count as fenced.
+//
+//go:norace
 func (a *actor) follow(s *stamp) {
 	a.join(s)
 	a.fenced.joinFrozen(s.hb)
@@ -242,6 +287,8 @@ func (a *actor) follow(s *stamp) {
 }
 
 // gather adds to a the knowledge of b at its end.
+//
+//go:norace
 func (a *actor) gather(b *actor) {
 	b.fence()
 	a.join(b.release())

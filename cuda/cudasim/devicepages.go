@@ -13,6 +13,8 @@ type devicePages struct {
 }
 
 // soil notes that bytes lo to hi are written.
+//
+//go:norace
 func (d *devicePages) soil(lo, hi int) {
 	for i := lo / pageBytes; i*pageBytes < hi; i++ {
 		d.dirty[i] = true
@@ -20,6 +22,8 @@ func (d *devicePages) soil(lo, hi int) {
 }
 
 // clear makes bytes lo to hi zero.
+//
+//go:norace
 func (d *devicePages) clear(lo, hi int) {
 	for i := lo / pageBytes; i*pageBytes < hi; i++ {
 		if d.dirty[i] {
@@ -29,6 +33,8 @@ func (d *devicePages) clear(lo, hi int) {
 }
 
 // cleared notes that bytes lo to hi are zero.
+//
+//go:norace
 func (d *devicePages) cleared(lo, hi int) {
 	for i := (lo + pageBytes - 1) / pageBytes; (i+1)*pageBytes <= hi; i++ {
 		d.dirty[i] = false

@@ -8,8 +8,8 @@
 //
 // How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time. It picks one of
 // the operations that may begin and the kernel blocks that may go on. It runs that one until it is done, or yields. Kernels
-// are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls of the table
-// let the executor take a few steps, or none, before they return. A call that blocks lets it run until the call's condition
+// are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls of the
+// table that have to do with operations let the executor take a few steps, or none, before they return. A call that blocks lets it run until the call's condition
 // holds. So a test with one host goroutine runs the same way each time for one seed.
 //
 // Invariants:
@@ -35,6 +35,10 @@
 // Kernels begin and end with a fence. A kernel that is launched ahead of its predecessor's end is in no order with the predecessor up to
 // Block.AwaitBefore. Loads of flags on devices return the oldest value that this allows, and waits end with the oldest value that
 // fits. So they order the least that they order on any device.
+//
+// Go's race detector. Its marks //go:norace are on what a step does: functions on clocks, shadows, words, and blocks, and the
+// model kernels. Step after step they look at what one lock guards, and would cost the tests of other packages three fourths of
+// their time. The detector stays on the calls of the table, which take the lock, and on copies to and from the host.
 //
 // Not simulated: time, priorities, compression, child graphs, memory shared between two host mappings of one file.
 //

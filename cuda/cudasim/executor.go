@@ -58,6 +58,8 @@ func (e *executor) init() {
 }
 
 // moved notes that something has happened, so there is no deadlock.
+//
+//go:norace
 func (e *executor) moved() { e.moves = true }
 
 // kick makes the executor look.
@@ -205,6 +207,7 @@ func (s *Sim) lookForProgress(now time.Time) (left time.Duration) {
 	return 0
 }
 
+//go:norace
 func (s *Sim) step() {
 	i, last := s.random.IntN(len(s.ready)), len(s.ready)-1
 	t := s.ready[i]
@@ -260,6 +263,8 @@ func (s *Sim) rest() time.Duration {
 }
 
 // schedule puts a task on the ready list.
+//
+//go:norace
 func (s *Sim) schedule(t task) {
 	*t.parking() = 0
 	if t.free() {
@@ -275,18 +280,25 @@ type watcher struct {
 	before []uint32 // of host memory: its words when the wait began
 }
 
+//go:norace
 func (w *watcher) stale() bool { return *w.task.parking() != w.park }
 
+//go:norace
+func stale(w watcher) bool { return w.stale() }
+
 // park gives the task a new wait, for which watch is then called.
+//
+//go:norace
 func (s *Sim) park(t task) {
 	s.lastPark++
 	*t.parking() = s.lastPark
 }
 
+//go:norace
 func (s *Sim) watch(m *memory, w watcher) {
 	w.park = *w.task.parking()
 	if len(m.watchers) == cap(m.watchers) {
-		m.watchers = slices.DeleteFunc(m.watchers, func(o watcher) bool { return o.stale() })
+		m.watchers = slices.DeleteFunc(m.watchers, stale)
 	}
 	m.watchers = append(m.watchers, w)
 	if m.host() && !slices.Contains(s.watched, m) {
@@ -295,20 +307,24 @@ func (s *Sim) watch(m *memory, w watcher) {
 }
 
 // wake schedules the tasks that wait for one of the bytes from lo to hi.
+//
+//go:norace
 func (s *Sim) wake(m *memory, lo, hi int) {
 	if len(m.watchers) == 0 {
 		return
 	}
-	m.watchers = slices.DeleteFunc(m.watchers, func(w watcher) bool {
-		if w.stale() {
-			return true
+	left := m.watchers[:0]
+	for i := range m.watchers {
+		switch w := &m.watchers[i]; {
+		case w.stale():
+		case w.hi <= lo || hi <= w.lo:
+			left = append(left, *w)
+		default:
+			s.schedule(w.task)
 		}
-		if w.hi <= lo || hi <= w.lo {
-			return false
-		}
-		s.schedule(w.task)
-		return true
-	})
+	}
+	clear(m.watchers[len(left):])
+	m.watchers = left
 }
 
 // recheck wakes the tasks that wait for host memory that has changed.

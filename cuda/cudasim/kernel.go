@@ -143,6 +143,8 @@ func (m *teamBarrier) of(team int) *teamProgress {
 }
 
 // PostProgress tells the other teams of the block how far this team has come, by a barrier and then a word in shared memory.
+//
+//go:norace
 func (b *Block) PostProgress(count uint32) {
 	w, st := b.barrier.of(b.Team), b.task
 	w.counts, w.after = append(w.counts, count), append(w.after, st.actor.release())
@@ -154,6 +156,8 @@ func (b *Block) PostProgress(count uint32) {
 }
 
 // AwaitProgress waits until a team has posted count or more. It is ordered after all that the team had done when it first posted so much.
+//
+//go:norace
 func (b *Block) AwaitProgress(team int, count uint32) {
 	w, st := b.barrier.of(team), b.task
 	enough := func(c uint32) bool { return c >= count }
@@ -167,6 +171,8 @@ func (b *Block) AwaitProgress(team int, count uint32) {
 }
 
 // Sync waits until all teams of the block have called it: bar.sync. Each then comes after all that the others have done.
+//
+//go:norace
 func (b *Block) Sync() {
 	m, st := b.barrier, b.task
 	m.come = append(m.come, st)
@@ -190,6 +196,8 @@ func (b *Block) Sync() {
 }
 
 // admit lets blocks begin, in the order of their launches, as long as the device has room for their threads.
+//
+//go:norace
 func (s *Sim) admit(d *device) {
 	for len(d.waiting) > 0 {
 		st := d.waiting[0]
@@ -262,6 +270,8 @@ func (s *Sim) lead(o *op, l *Launch, ahead bool) *actor {
 
 // AwaitBefore waits until all work before the kernel on its stream has ended: griddepcontrol.wait. If LaunchAhead has launched the kernel,
 // its accesses before AwaitBefore are in no order with the kernel before it, though the simulator runs them later.
+//
+//go:norace
 func (b *Block) AwaitBefore() {
 	if b.before != nil {
 		b.task.actor.follow(b.before)

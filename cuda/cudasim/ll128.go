@@ -9,6 +9,8 @@ const (
 
 // StoreLL128 stores data, padded with zeros, as LL128 lines of 128 bytes: 120 of data, the flag, the flag. Eight threads of a warp store
 // each line as one access.
+//
+//go:norace
 func (b *Block) StoreLL128(addr uint64, data []byte, f uint32) {
 	n := (len(data) + ll128Data - 1) / ll128Data
 	if n == 0 {
@@ -25,6 +27,8 @@ func (b *Block) StoreLL128(addr uint64, data []byte, f uint32) {
 }
 
 // LoadLL128 loads data that StoreLL128 has stored with flag f. It returns false if a flag differs; data is then undefined.
+//
+//go:norace
 func (b *Block) LoadLL128(addr uint64, data []byte, f uint32) bool {
 	n := (len(data) + ll128Data - 1) / ll128Data
 	if n == 0 {

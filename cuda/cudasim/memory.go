@@ -23,6 +23,7 @@ type memory struct {
 	watchers []watcher
 }
 
+//go:norace
 func (m *memory) host() bool { return m.device < 0 }
 
 func (m *memory) String() string {
@@ -127,16 +128,21 @@ type past struct {
 const mostPast = 1000 // kept for reports
 
 // search returns the index of the first mapping that ends above at, and whether it has at in it.
+//
+//go:norace
 func (p *Process) search(at uint64) (int, bool) {
-	i, _ := slices.BinarySearchFunc(p.space, at, func(g *mapping, at uint64) int {
-		if g.hi <= at {
-			return -1
+	i := 0
+	for end := len(p.space); i < end; {
+		if mid := (i + end) / 2; p.space[mid].hi <= at {
+			i = mid + 1
+		} else {
+			end = mid
 		}
-		return 1
-	})
+	}
 	return i, i < len(p.space) && p.space[i].lo <= at
 }
 
+//go:norace
 func (p *Process) find(at uint64) *mapping {
 	if g := p.last; g != nil && g.lo <= at && at < g.hi {
 		return g
@@ -164,6 +170,8 @@ type trouble struct {
 }
 
 // reach finds the memory that a device of the process reaches at an address.
+//
+//go:norace
 func (p *Process) reach(device int, at uint64, n int) (m *memory, offset int, t *trouble) {
 	g := p.find(at)
 	if g == nil || uint64(n) > g.hi-at {
@@ -178,6 +186,7 @@ func (p *Process) reach(device int, at uint64, n int) (m *memory, offset int, t 
 	return g.memory, int(at - g.lo), nil
 }
 
+//go:norace
 func (p *Process) allowed(device int, g *mapping) bool {
 	switch g.kind {
 	case hosted, registered:

@@ -22,6 +22,8 @@ type crew struct {
 }
 
 // block returns the actor of a kernel's block.
+//
+//go:norace
 func (s *Sim) block(c *crew, i int) *actor {
 	for len(c.blocks) <= i {
 		a := s.newActor()
@@ -73,10 +75,13 @@ type accessor struct {
 	block  int
 }
 
+//go:norace
 func (o *op) accessor() accessor { return accessor{&o.queue.actor, o.origin, -1} }
 
+//go:norace
 func (o *op) parking() *uint64 { return &o.parked }
 
+//go:norace
 func (o *op) free() bool {
 	if o.queued || o.done {
 		return false
@@ -86,6 +91,8 @@ func (o *op) free() bool {
 }
 
 // follow makes o wait for before. Both o's queue and its list are still the caller's.
+//
+//go:norace
 func (o *op) follow(before *op) {
 	switch {
 	case before == nil:
@@ -98,6 +105,7 @@ func (o *op) follow(before *op) {
 	}
 }
 
+//go:norace
 func join(k *knowledge, s *stamp) { k.join(s) }
 
 // push puts o at the end of a queue.
@@ -113,12 +121,15 @@ func (s *Sim) push(q *queue, o *op) {
 }
 
 // offer schedules o if it may begin.
+//
+//go:norace
 func (s *Sim) offer(o *op) {
 	if !o.done && o.queue.ops[0] == o && o.pending == 0 && !o.started {
 		s.schedule(o)
 	}
 }
 
+//go:norace
 func (o *op) run(s *Sim) {
 	o.queued = false
 	if o.done {
@@ -135,6 +146,7 @@ func (o *op) run(s *Sim) {
 	}
 }
 
+//go:norace
 func (s *Sim) complete(o *op) {
 	q := o.queue
 	s.enqueued--

@@ -21,6 +21,8 @@ type origin struct {
 }
 
 // wrote counts a write of the operation.
+//
+//go:norace
 func (o *origin) wrote() {
 	o.writes++
 	if o.launch != nil {

@@ -86,6 +86,8 @@ type touch struct {
 
 // touch checks an access against those before it and remembers it. Writes wake the tasks that watch these bytes. The stamp
 // published is the one that a write publishes to the actors that will acquire it, if any.
+//
+//go:norace
 func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write bool, published *stamp) {
 	if n == 0 {
 		return
@@ -113,11 +115,13 @@ func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write boo
 	s.wake(m, lo, lo+n)
 }
 
+//go:norace
 func (t *touch) begin(by *actor, m *memory, a access, write bool) {
 	t.by, t.memory, t.access, t.write = by, m, a, write
 	t.fresh, t.old, t.new = nil, nil, nil
 }
 
+//go:norace
 func (t *touch) overwrite(c *cell, lo, hi int) *cell {
 	if c == nil || c == t.fresh {
 		return t.fresh
@@ -133,6 +137,7 @@ func (t *touch) overwrite(c *cell, lo, hi int) *cell {
 	return t.fresh
 }
 
+//go:norace
 func (t *touch) read(c *cell, lo, hi int) *cell {
 	if c != nil && c == t.old {
 		return t.new
@@ -151,6 +156,8 @@ func (t *touch) read(c *cell, lo, hi int) *cell {
 }
 
 // withRead adds the read and drops the reads that it follows: an access after it is also after them.
+//
+//go:norace
 func (t *touch) withRead(c *cell) *cell {
 	if slices.Contains(c.reads, t.access) {
 		return c
@@ -175,6 +182,8 @@ func (t *touch) withRead(c *cell) *cell {
 }
 
 // after reports whether a is ordered before the access, or need not be.
+//
+//go:norace
 func (t *touch) after(a *access) bool {
 	slot := int(a.slot)
 	if a.slot == t.access.slot || a.kind == flag && t.access.kind == flag {
@@ -192,15 +201,37 @@ func (t *touch) after(a *access) bool {
 	return a.epoch <= t.by.hb.at(slot)
 }
 
-// stamps calls f for the stamps that the last writes of bytes lo to hi have published.
+// stamps calls f for the stamps that the last writes of bytes lo to hi have published. A stamp may come more than once.
+//
+//go:norace
 func (m *memory) stamps(lo, hi int, f func(*stamp)) {
 	var last *stamp
-	m.shadow.look(lo, hi, func(c *cell) {
-		if c != nil && c.stamp != nil && c.stamp != last {
-			f(c.stamp)
-			last = c.stamp
+	for lo < hi {
+		base := lo / pageBytes * pageBytes
+		end := min(hi, base+pageBytes)
+		p := &m.shadow.pages[lo/pageBytes]
+		if len(p.parts) == 0 {
+			last = p.whole.tell(f, last)
 		}
-	})
+		for i := p.at(lo - base); i < len(p.parts); i++ {
+			last = p.parts[i].c.tell(f, last)
+			if p.parts[i].end >= end-base {
+				break
+			}
+		}
+		lo = end
+	}
+}
+
+// tell calls f for the stamp of a cell, if f has not just been called for it. It returns the stamp of the last call.
+//
+//go:norace
+func (c *cell) tell(f func(*stamp), last *stamp) *stamp {
+	if c == nil || c.stamp == nil || c.stamp == last {
+		return last
+	}
+	f(c.stamp)
+	return c.stamp
 }
 
 // unwritten reports the read of memory that no actor has written, if the Config asks for that.

@@ -6,27 +6,43 @@ const lineBytes = 16
 
 // StoreSentinel stores data, padded with zeros, as lines of 16 bytes by the sentinel protocol. Each line is one volatile store. It proves
 // that it has arrived by differing from the sentinel.
+//
+//go:norace
 func (b *Block) StoreSentinel(addr uint64, data []byte) {
-	b.storeLines(addr, (len(data)+lineBytes-1)/lineBytes, validated, func(lines []byte) { clear(lines[copy(lines, data):]) })
-}
-
-// Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has read
-// them, or the block has passed a fence.
-func (b *Block) Clear(addr uint64, n int, sentinel [lineBytes]byte) {
-	b.storeLines(addr, n, clearing, func(lines []byte) { fill(lines, sentinel[:]) })
-}
-
-func (b *Block) storeLines(addr uint64, n int, kind accessKind, put func(lines []byte)) {
+	n := (len(data) + lineBytes - 1) / lineBytes
 	if n == 0 {
 		return
 	}
 	m, at := b.at(addr, n*lineBytes, lineBytes)
-	put(m.data[at : at+n*lineBytes])
+	lines := m.data[at : at+n*lineBytes]
+	clear(lines[copy(lines, data):])
+	b.stored(m, at, n, validated)
+}
+
+// Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has read
+// them, or the block has passed a fence.
+//
+//go:norace
+func (b *Block) Clear(addr uint64, n int, sentinel [lineBytes]byte) {
+	if n == 0 {
+		return
+	}
+	m, at := b.at(addr, n*lineBytes, lineBytes)
+	fill(m.data[at:at+n*lineBytes], sentinel[:])
+	b.stored(m, at, n, clearing)
+}
+
+// stored ends the volatile stores of n lines.
+//
+//go:norace
+func (b *Block) stored(m *memory, at, n int, kind accessKind) {
 	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, kind, true, b.task.actor.relaxed())
 	b.task.breathe()
 }
 
 // LoadSentinel loads lines that StoreSentinel has stored. It returns false if a line is still the sentinel; data is then undefined.
+//
+//go:norace
 func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte) bool {
 	n := (len(data) + lineBytes - 1) / lineBytes
 	if n == 0 {
@@ -49,11 +65,12 @@ func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte)
 
 // AwaitClear reads n lines that the block has cleared until it finds the sentinel in them. They have come to memory then, before all later
 // stores of the block.
+//
+//go:norace
 func (b *Block) AwaitClear(addr uint64, n int) {
 	if n == 0 {
 		return
 	}
 	m, at := b.at(addr, n*lineBytes, lineBytes)
-	b.task.sim.touch(b.accessor(), m, at, n*lineBytes, validated, true, b.task.actor.relaxed())
-	b.task.breathe()
+	b.stored(m, at, n, validated)
 }

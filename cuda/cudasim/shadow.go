@@ -1,7 +1,5 @@
 package cudasim
 
-import "slices"
-
 // The shadow of an allocation remembers for every byte the last write and the reads since. Bytes that were accessed
 // together share a cell; a page of pageBytes has one cell, or a list of parts.
 const pageBytes = 4096
@@ -49,6 +47,8 @@ type shadow struct{ pages []page }
 func newShadow(bytes int) shadow { return shadow{make([]page, (bytes+pageBytes-1)/pageBytes)} }
 
 // visit calls f for every piece of [lo, hi) that has one cell, and puts the cell that f returns in its place.
+//
+//go:norace
 func (s *shadow) visit(lo, hi int, f func(*cell, int, int) *cell) {
 	for lo < hi {
 		base := lo / pageBytes * pageBytes
@@ -63,6 +63,7 @@ func (s *shadow) visit(lo, hi int, f func(*cell, int, int) *cell) {
 	}
 }
 
+//go:norace
 func (p *page) visit(base, lo, hi int, f func(*cell, int, int) *cell) {
 	if len(p.parts) == 0 {
 		p.parts = append(p.parts, part{pageBytes, p.whole})
@@ -92,6 +93,8 @@ func (p *page) visit(base, lo, hi int, f func(*cell, int, int) *cell) {
 }
 
 // at returns the index of the part that has an offset.
+//
+//go:norace
 func (p *page) at(offset int) int {
 	lo, hi := 0, len(p.parts)
 	for lo < hi {
@@ -104,26 +107,9 @@ func (p *page) at(offset int) int {
 	return lo
 }
 
-// look calls f for the cells of [lo, hi). A cell may come more than once.
-func (s *shadow) look(lo, hi int, f func(*cell)) {
-	for lo < hi {
-		base := lo / pageBytes * pageBytes
-		end := min(hi, base+pageBytes)
-		p := &s.pages[lo/pageBytes]
-		if len(p.parts) == 0 {
-			f(p.whole)
-		}
-		for i := p.at(lo - base); i < len(p.parts); i++ {
-			f(p.parts[i].c)
-			if p.parts[i].end >= end-base {
-				break
-			}
-		}
-		lo = end
-	}
-}
-
 // appendPart joins parts of one cell.
+//
+//go:norace
 func appendPart(parts []part, e part) []part {
 	if n := len(parts); n > 0 && parts[n-1].c == e.c {
 		parts[n-1].end = e.end
@@ -132,6 +118,7 @@ func appendPart(parts []part, e part) []part {
 	return append(parts, e)
 }
 
+//go:norace
 func (p *page) splice(first, last int, fresh []part) {
 	if first > 0 && p.parts[first-1].c == fresh[0].c {
 		first--
@@ -140,10 +127,33 @@ func (p *page) splice(first, last int, fresh []part) {
 		fresh[len(fresh)-1].end = p.parts[last].end
 		last++
 	}
-	p.parts = slices.Replace(p.parts, first, last, fresh...)
+	p.replace(first, last, fresh)
 	if len(p.parts) == 1 {
 		p.whole = p.parts[0].c
 		p.parts[0].c = nil
 		p.parts = p.parts[:0] // the array will be needed again
+	}
+}
+
+// replace puts fresh parts in the place of those from first up to last.
+//
+//go:norace
+func (p *page) replace(first, last int, fresh []part) {
+	before, more := len(p.parts), len(fresh)-(last-first)
+	switch {
+	case more > 0:
+		p.parts = append(p.parts, fresh[:more]...) // for the room
+		for i := before - 1; i >= last; i-- {
+			p.parts[i+more] = p.parts[i]
+		}
+	case more < 0:
+		for i := last; i < before; i++ {
+			p.parts[i+more] = p.parts[i]
+		}
+		clear(p.parts[before+more:])
+		p.parts = p.parts[:before+more]
+	}
+	for i, e := range fresh {
+		p.parts[first+i] = e
 	}
 }

@@ -41,16 +41,16 @@ func (p *Process) bindDevices(d *cuda.Driver) {
 		return get(p, "DriverGetVersion", 0, func(*call) (int, cuda.Result) { return driverVersion, cuda.Success })
 	}
 	d.DeviceGetCount = func() (int, cuda.Result) {
-		return get(p, "DeviceGetCount", 0, func(*call) (int, cuda.Result) { return len(p.visible), cuda.Success })
+		return get(p, "DeviceGetCount", stepless, func(*call) (int, cuda.Result) { return len(p.visible), cuda.Success })
 	}
 	d.DeviceGet = func(i int) (cuda.DeviceID, cuda.Result) {
-		return get(p, "DeviceGet", 0, func(c *call) (cuda.DeviceID, cuda.Result) { return c.deviceGet(i) })
+		return get(p, "DeviceGet", stepless, func(c *call) (cuda.DeviceID, cuda.Result) { return c.deviceGet(i) })
 	}
 	d.DeviceGetName = func(cuda.DeviceID) (string, cuda.Result) {
 		return get(p, "DeviceGetName", 0, func(*call) (string, cuda.Result) { return "Simulated GPU", cuda.Success })
 	}
 	d.DeviceGetUUID = func(id cuda.DeviceID) ([16]byte, cuda.Result) {
-		return get(p, "DeviceGetUUID", 0, func(c *call) ([16]byte, cuda.Result) { return c.deviceGetUUID(id) })
+		return get(p, "DeviceGetUUID", stepless, func(c *call) ([16]byte, cuda.Result) { return c.deviceGetUUID(id) })
 	}
 	d.DeviceGetPCIBusID = func(id cuda.DeviceID) (string, cuda.Result) {
 		return get(p, "DeviceGetPCIBusID", 0, func(c *call) (string, cuda.Result) { return c.deviceGetPCIBusID(id) })
@@ -59,10 +59,10 @@ func (p *Process) bindDevices(d *cuda.Driver) {
 		return get(p, "DeviceTotalMem", 0, func(c *call) (uint64, cuda.Result) { return uint64(c.sim.config.Memory), cuda.Success })
 	}
 	d.DeviceGetAttribute = func(a cuda.Attribute, id cuda.DeviceID) (int, cuda.Result) {
-		return get(p, "DeviceGetAttribute", 0, func(c *call) (int, cuda.Result) { return c.deviceGetAttribute(a, id) })
+		return get(p, "DeviceGetAttribute", stepless, func(c *call) (int, cuda.Result) { return c.deviceGetAttribute(a, id) })
 	}
 	d.DeviceCanAccessPeer = func(id, peer cuda.DeviceID) (bool, cuda.Result) {
-		return get(p, "DeviceCanAccessPeer", 0, func(c *call) (bool, cuda.Result) { return c.deviceCanAccessPeer(id, peer) })
+		return get(p, "DeviceCanAccessPeer", stepless, func(c *call) (bool, cuda.Result) { return c.deviceCanAccessPeer(id, peer) })
 	}
 	d.DeviceGetP2PAttribute = func(a cuda.P2PAttribute, src, dst cuda.DeviceID) (int, cuda.Result) {
 		return get(p, "DeviceGetP2PAttribute", 0, func(c *call) (int, cuda.Result) { return c.deviceGetP2PAttribute(a, src, dst) })
@@ -76,12 +76,14 @@ func (p *Process) bindContexts(d *cuda.Driver) {
 	d.DevicePrimaryCtxRelease = func(id cuda.DeviceID) cuda.Result {
 		return p.do("DevicePrimaryCtxRelease", 0, func(c *call) cuda.Result { return c.devicePrimaryCtxRelease(id) })
 	}
-	d.CtxGetCurrent = func() (cuda.Context, cuda.Result) { return get(p, "CtxGetCurrent", unlocked, (*call).ctxGetCurrent) }
+	d.CtxGetCurrent = func() (cuda.Context, cuda.Result) {
+		return get(p, "CtxGetCurrent", unlocked|stepless, (*call).ctxGetCurrent)
+	}
 	d.CtxSetCurrent = func(h cuda.Context) cuda.Result {
-		return p.do("CtxSetCurrent", unlocked, func(c *call) cuda.Result { return c.ctxSetCurrent(h) })
+		return p.do("CtxSetCurrent", unlocked|stepless, func(c *call) cuda.Result { return c.ctxSetCurrent(h) })
 	}
 	d.CtxGetStreamPriorityRange = func() (int, int, cuda.Result) {
-		r := p.do("CtxGetStreamPriorityRange", needsContext, func(*call) cuda.Result { return cuda.Success })
+		r := p.do("CtxGetStreamPriorityRange", needsContext|stepless, func(*call) cuda.Result { return cuda.Success })
 		if r != cuda.Success {
 			return 0, 0, r
 		}
@@ -109,7 +111,7 @@ func (p *Process) bindStreams(d *cuda.Driver) {
 	}
 	d.StreamDestroy = on("StreamDestroy", needsContext, (*call).streamDestroy)
 	d.StreamQuery = on("StreamQuery", needsContext, (*call).streamQuery)
-	d.StreamSynchronize = on("StreamSynchronize", needsContext, (*call).streamSynchronize)
+	d.StreamSynchronize = on("StreamSynchronize", needsContext|stepless, (*call).streamSynchronize)
 	d.StreamWaitEvent = func(h cuda.Stream, e cuda.Event) cuda.Result {
 		return on("StreamWaitEvent", needsContext, func(c *call, st *stream) cuda.Result { return c.streamWaitEvent(st, e) })(h)
 	}
@@ -156,7 +158,7 @@ func (p *Process) bindCapture(d *cuda.Driver) {
 		return get(p, "StreamEndCapture", needsContext, func(c *call) (cuda.Graph, cuda.Result) { return c.streamEndCapture(h) })
 	}
 	d.StreamGetCaptureInfo = func(h cuda.Stream) (status cuda.CaptureStatus, id uint64, r cuda.Result) {
-		r = p.do("StreamGetCaptureInfo", needsContext, func(c *call) cuda.Result {
+		r = p.do("StreamGetCaptureInfo", needsContext|stepless, func(c *call) cuda.Result {
 			var r cuda.Result
 			status, id, r = c.streamGetCaptureInfo(h)
 			return r
@@ -164,7 +166,7 @@ func (p *Process) bindCapture(d *cuda.Driver) {
 		return status, id, r
 	}
 	d.ThreadExchangeStreamCaptureMode = func(m cuda.CaptureMode) (cuda.CaptureMode, cuda.Result) {
-		return get(p, "ThreadExchangeStreamCaptureMode", 0, func(c *call) (cuda.CaptureMode, cuda.Result) { return c.exchangeCaptureMode(m) })
+		return get(p, "ThreadExchangeStreamCaptureMode", stepless, func(c *call) (cuda.CaptureMode, cuda.Result) { return c.exchangeCaptureMode(m) })
 	}
 	d.GraphInstantiate = func(g cuda.Graph) (cuda.GraphExec, cuda.Result) {
 		return get(p, "GraphInstantiate", needsContext, func(c *call) (cuda.GraphExec, cuda.Result) { return c.graphInstantiate(g) })
@@ -219,7 +221,7 @@ func (p *Process) bindMemory(d *cuda.Driver) {
 		return free, total, r
 	}
 	d.PointerGetAttribute = func(a cuda.PointerAttribute, at cuda.Pointer) (uint64, cuda.Result) {
-		return get(p, "PointerGetAttribute", 0, func(c *call) (uint64, cuda.Result) { return c.pointerGetAttribute(a, at) })
+		return get(p, "PointerGetAttribute", stepless, func(c *call) (uint64, cuda.Result) { return c.pointerGetAttribute(a, at) })
 	}
 	d.IpcGetMemHandle = func(at cuda.Pointer) (cuda.IPCHandle, cuda.Result) {
 		return get(p, "IpcGetMemHandle", needsContext, func(c *call) (cuda.IPCHandle, cuda.Result) { return c.ipcGetMemHandle(at) })

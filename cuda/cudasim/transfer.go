@@ -15,6 +15,8 @@ type resultError struct {
 }
 
 // at reaches memory for an operation that runs, or crashes it.
+//
+//go:norace
 func (o *op) at(s *Sim, p cuda.Pointer, n int) (*memory, int, bool) {
 	m, offset, t := o.process.reach(o.device, uint64(p), n)
 	if t != nil {
@@ -96,6 +98,7 @@ func (c *call) memsetAsync(dst cuda.Pointer, value uint32, width, count int, st 
 	})
 }
 
+//go:norace
 func fill(b, pattern []byte) {
 	for n := copy(b, pattern); n < len(b); n *= 2 {
 		copy(b[n:], b[:n])
@@ -119,6 +122,8 @@ func (c *call) streamWriteValue32(st *stream, at cuda.Pointer, value uint32) cud
 }
 
 // post makes a word that was stored seen by others, with what it publishes.
+//
+//go:norace
 func (s *Sim) post(w accessor, m *memory, at int, before, value uint32, published *stamp) {
 	s.append(m, at, before, value, published)
 	s.touch(w, m, at, 4, flag, true, published)
@@ -128,6 +133,8 @@ func (s *Sim) post(w accessor, m *memory, at int, before, value uint32, publishe
 }
 
 // hostsSee counts what is published in host memory as seen by all host code, which reads it without a call.
+//
+//go:norace
 func (s *Sim) hostsSee(published *stamp) {
 	s.host.join(published)
 	for _, p := range s.processes {

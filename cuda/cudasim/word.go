@@ -32,11 +32,14 @@ type posted struct {
 const mostValues = 64 // kept of a word
 
 // append adds a stored value to a word, which held before.
+//
+//go:norace
 func (s *Sim) append(m *memory, at int, before, value uint32, published *stamp) {
 	w := s.flagAt(m, at, before)
 	w.add(value, published)
 }
 
+//go:norace
 func (w *word) add(value uint32, published *stamp) {
 	w.values = append(w.values, posted{value, published})
 	if len(w.values) > mostValues {
@@ -46,6 +49,8 @@ func (w *word) add(value uint32, published *stamp) {
 }
 
 // flagAt returns the word whose value is now. In host memory, what nobody has stored by the table the host has.
+//
+//go:norace
 func (s *Sim) flagAt(m *memory, at int, now uint32) *word {
 	w := m.flag(at)
 	if w == nil {
@@ -78,6 +83,8 @@ type flagPage struct {
 }
 
 // flag returns the word at an offset, nil if it was never stored as a flag.
+//
+//go:norace
 func (m *memory) flag(at int) *word {
 	if p := m.shadow.pages[at/pageBytes].flags; p != nil {
 		return p.words[at%pageBytes/4]
@@ -85,6 +92,7 @@ func (m *memory) flag(at int) *word {
 	return nil
 }
 
+//go:norace
 func (m *memory) keep(w *word) {
 	page := &m.shadow.pages[w.at/pageBytes]
 	if page.flags == nil {
@@ -95,6 +103,8 @@ func (m *memory) keep(w *word) {
 }
 
 // forget drops the words among bytes that are written otherwise.
+//
+//go:norace
 func (m *memory) forget(lo, hi int) {
 	lo = max(lo-3, 0) // where a word begins that has the first byte
 	for page := lo / pageBytes; page*pageBytes < hi; page++ {
@@ -113,6 +123,8 @@ func (m *memory) forget(lo, hi int) {
 }
 
 // oldest returns the index of the last value that the actor knows of.
+//
+//go:norace
 func (w *word) oldest(a *actor) int {
 	for i := len(w.values) - 1; i > 0; i-- {
 		p := w.values[i].published
@@ -124,6 +136,8 @@ func (w *word) oldest(a *actor) int {
 }
 
 // word returns the word at an offset, nil if it was never stored as a flag. In host memory there is always one.
+//
+//go:norace
 func (s *Sim) word(m *memory, at int) *word {
 	if m.host() {
 		return s.flagAt(m, at, m.get(at))
@@ -140,6 +154,8 @@ type loaded struct {
 }
 
 // load returns a value for the actor, which joins what its store has published, or observes it.
+//
+//go:norace
 func (s *Sim) load(a *actor, m *memory, at int, acquire bool) (v loaded) {
 	w := s.word(m, at)
 	if w == nil {
@@ -166,6 +182,8 @@ func (s *Sim) load(a *actor, m *memory, at int, acquire bool) (v loaded) {
 }
 
 // readingOf returns the actor's last load, whose epoch is 0 if there was none.
+//
+//go:norace
 func (w *word) readingOf(a *actor) *reading {
 	if w.recent != nil && w.recent.slot == a.slot {
 		return w.recent
@@ -183,6 +201,8 @@ func (w *word) readingOf(a *actor) *reading {
 }
 
 // next returns the index of the value that the actor loads now, after its last load r.
+//
+//go:norace
 func (w *word) next(a *actor, r *reading) int {
 	i := w.oldest(a)
 	if r.epoch != 0 {
@@ -192,6 +212,8 @@ func (w *word) next(a *actor, r *reading) int {
 }
 
 // fits returns what the oldest value that fits has published.
+//
+//go:norace
 func (s *Sim) fits(a *actor, m *memory, at int, fit func(uint32) bool) (published *stamp, ok bool) {
 	w := s.word(m, at)
 	if w == nil {

@@ -1,6 +1,7 @@
 package nccl_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,7 @@ func (r *rank) same(what string, ts []colligo.Tensor, call func(ctx context.Cont
 		if err != nil {
 			return err
 		}
-		if want := ts[i].CPUBytes(); !slices.Equal(got, want) {
+		if want := ts[i].CPUBytes(); !bytes.Equal(got, want) {
 			return fmt.Errorf("%s: tensor %d is %v on the device, %v on the CPU", what, i, got, want)
 		}
 	}
@@ -166,10 +167,11 @@ func (r *rank) same(what string, ts []colligo.Tensor, call func(ctx context.Cont
 
 // numbered returns n elements of small whole numbers, which differ by rank and place, so that no order of sums shows.
 func (r *rank) numbered(d colligo.DType, n int) colligo.Tensor {
+	const period = 5
 	b := make([]byte, n*d.Size())
 	t := colligo.Bytes(b, d, n)
-	for i := range n {
-		v := (i+3*r.Rank())%5 + 1
+	for i := range min(n, period) {
+		v := (i+3*r.Rank())%period + 1
 		switch e := b[i*d.Size():]; d {
 		case colligo.Float32:
 			copy(e, colligo.Of([]float32{float32(v)}).CPUBytes())
@@ -184,6 +186,9 @@ func (r *rank) numbered(d colligo.DType, n int) colligo.Tensor {
 		default:
 			e[0] = byte(v)
 		}
+	}
+	for done := period * d.Size(); done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
 	}
 	return t
 }

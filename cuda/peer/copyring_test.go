@@ -46,15 +46,12 @@ func TestCopyRingMoves(t *testing.T) {
 // gathersInPlace checks all_gather of what lies in the output.
 func (r *rank) gathersInPlace(n int) error {
 	d, size, me := colligo.Int32, r.g.Size(), r.g.Rank()
-	var whole, own []byte
+	part := n * d.Size()
+	whole, own := make([]byte, size*part), make([]byte, size*part)
 	for q := range size {
-		part := values(d, colligo.KindSum, q, n)
-		whole = append(whole, part...)
-		if q != me {
-			part = make([]byte, len(part))
-		}
-		own = append(own, part...)
+		copyData(whole[q*part:], values(d, colligo.KindSum, q, n))
 	}
+	copyData(own[me*part:], whole[me*part:][:part])
 	out := r.tensor(1, d, 0, n*size)
 	return r.try("all_gather in place", out, own, out, whole, func() error {
 		return r.g.AllGatherIntoTensor(r.ctx, out, out.Slice(me*n, me*n+n))

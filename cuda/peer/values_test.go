@@ -87,13 +87,49 @@ func makeValues(d colligo.DType, k colligo.OpKind, rank, n, times int) []byte {
 		}
 		putValue(patterns[v][:], d.Real(), of)
 	}
-	b := make([]byte, n*d.Size())
-	size := d.Real().Size()
-	for i := range len(b) / size {
-		v := (i*3 + i/7 + i>>11 + rank*5) % 4
-		copy(b[i*size:i*size+size], patterns[v][:])
-	}
+	b, size := make([]byte, n*d.Size()), d.Real().Size()
+	deal(b, size, rank, &patterns)
 	return b
+}
+
+// deal fills b with elements of some bytes: the i-th is the pattern of the number (i*3 + i/7 + i>>11 + rank*5) % 4. But for i>>11 the
+// numbers come again after 28 elements. So runs of elements are copied.
+func deal(b []byte, size, rank int, patterns *[4][8]byte) {
+	const run, period = 1 << 11, 28
+	room := (min(run, len(b)/size) + period) * size
+	var numbered [4][]byte // runs and a period more, by the number of their first element
+	for first := range numbered {
+		of := make([]byte, 0, room+period*size)
+		for i := range period {
+			of = append(of, patterns[(i*3+i/7+first)%4][:size]...)
+		}
+		for len(of) < room {
+			of = append(of, of[:min(len(of), cap(of)-len(of))]...)
+		}
+		numbered[first] = of
+	}
+	for i := 0; i*size < len(b); i += run {
+		copyData(b[i*size:], numbered[(i>>11+rank*5)%4][i%period*size:][:min(run*size, len(b)-i*size)])
+	}
+}
+
+// TestDeal compares deal with one element after the other.
+func TestDeal(t *testing.T) {
+	t.Parallel()
+	patterns := [4][8]byte{{1, 2, 3, 4, 5, 6, 7, 8}, {9, 10, 11, 12, 13, 14, 15, 16}, {17, 18, 19, 20, 21, 22, 23, 24}, {25, 26, 27, 28, 29, 30, 31, 32}}
+	for _, size := range []int{1, 2, 4, 8} {
+		for _, n := range []int{0, 1, 27, 29, 2047, 2048, 2049, 10_001} {
+			for rank := range 5 {
+				got := make([]byte, n*size)
+				deal(got, size, rank, &patterns)
+				for i := range n {
+					if want := patterns[(i*3+i/7+i>>11+rank*5)%4][:size]; !bytes.Equal(want, got[i*size:][:size]) {
+						t.Fatalf("%d bytes, rank %d: element %d of %d is %x, not %x", size, rank, i, n, got[i*size:][:size], want)
+					}
+				}
+			}
+		}
+	}
 }
 
 // Bits of 0 to 3.
