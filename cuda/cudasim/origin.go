@@ -16,6 +16,7 @@ type origin struct {
 	device  int // -1 for hosts
 	stream  cuda.Stream
 	pcs     []uintptr
+	line    string  // of site, once it was asked for
 	launch  *origin // of the graph that the operation is part of
 	writes  uint64  // by the operation, those of a graph's parts included
 }
@@ -46,7 +47,12 @@ func (o *origin) String() string {
 }
 
 // site tells origins apart that come from different lines.
-func (o *origin) site() string { return fmt.Sprint(o.name, o.pcs) }
+func (o *origin) site() string {
+	if o.line == "" {
+		o.line = fmt.Sprint(o.name, o.pcs)
+	}
+	return o.line
+}
 
 var ownPrefix = reflect.TypeFor[Sim]().PkgPath() + "."
 

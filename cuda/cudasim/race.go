@@ -59,8 +59,11 @@ func (s *Sim) Races() []Race {
 }
 
 func (s *Sim) race(old, now access, oldWrite, nowWrite bool, m *memory, lo, hi int) {
+	if len(s.races.kept) >= mostRaces {
+		return
+	}
 	key := fmt.Sprint(old.by.site(), oldWrite, "|", now.by.site(), nowWrite)
-	if s.races.seen[key] || len(s.races.kept) >= mostRaces {
+	if s.races.seen[key] {
 		return
 	}
 	s.races.seen[key] = true

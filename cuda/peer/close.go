@@ -60,9 +60,13 @@ func (b *backend) releaseOn(t cuda.Thread) error {
 		if c.Err != nil {
 			return c.Err
 		}
+		time.Sleep(releasePause)
 	}
 	return nil
 }
+
+// releasePause is how long release leaves device and processor to others before it looks again.
+const releasePause = 100 * time.Microsecond
 
 // Close ends pending operations and gives everything back. Operations get some time to end; after a failure none waits for a
 // peer.

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"github.com/colligo-go/colligo/cuda/cudasim"
@@ -144,12 +143,14 @@ func fillLines(l *cudasim.Launch) {
 	for _, w := range a.Line {
 		of = binary.NativeEndian.AppendUint32(of, w)
 	}
-	all := bytes.Repeat(of, int(min(uint64(l.Threads), a.Lines)))
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		m := &member{Block: b, grid: l.Grid}
 		m.mine(a.Lines, func(i, n uint64) {
-			m.write(a.Out+i*line, all[:n*line], n*line)
+			all := m.Store(a.Out+i*line, int(n*line))
+			for done := copy(all, of); done < len(all); done *= 2 {
+				copy(all[done:], all[:done])
+			}
 		})
 	})
 }
