@@ -36,9 +36,8 @@
 // Block.AwaitBefore. Loads of flags on devices return the oldest value that this allows, and waits end with the oldest value that
 // fits. So they order the least that they order on any device.
 //
-// Go's race detector. Its marks //go:norace are on what a step does: functions on clocks, shadows, words, and blocks, and the
-// model kernels. Step after step they look at what one lock guards, and would cost the tests of other packages three fourths of
-// their time. The detector stays on the calls of the table, which take the lock, and on copies to and from the host.
+// Go's race detector. Its marks //go:norace are on what a step does: functions on clocks, shadows, words, and blocks. Step after
+// step they look at what one lock guards, and would cost the tests of other packages three fourths of their time. The detector stays on the calls of the table, which take the lock, and on copies to and from the host.
 //
 // Not simulated: time, priorities, compression, child graphs, memory shared between two host mappings of one file.
 //

@@ -7,8 +7,6 @@ import (
 
 // direct models the kernel AllReduceDirect, which pushes parts as tiles and stores results straight into the peers' outputs
 // (direct.cu).
-//
-//go:norace
 func (f folder) direct(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.DirectArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
@@ -46,8 +44,6 @@ func (f folder) direct(l *cudasim.Launch) {
 }
 
 // foldOut folds the incoming tiles j and the n own bytes from start on, and stores the result in every rank's output.
-//
-//go:norace
 func (f folder) foldOut(t *tiles, a *ptx.DirectArgs, start uint64, j uint32, n uint64) {
 	if n == 0 {
 		return
@@ -58,14 +54,11 @@ func (f folder) foldOut(t *tiles, a *ptx.DirectArgs, start uint64, j uint32, n u
 	}
 }
 
-//go:norace
 func (t *tiles) mark(a *ptx.DirectArgs, where, from int) uint64 {
 	return t.g.Flags[where] + a.Marks + 4*uint64(t.Index*ptx.MaxRanks+from)
 }
 
 // postMarks stores this rank's mark at every peer.
-//
-//go:norace
 func (t *tiles) postMarks(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		t.StoreVolatile32(t.mark(a, d, int(t.g.Rank)), a.Mark)
@@ -73,8 +66,6 @@ func (t *tiles) postMarks(a *ptx.DirectArgs) {
 }
 
 // check compares the peers' marks, and aborts the block if one differs.
-//
-//go:norace
 func (t *tiles) check(a *ptx.DirectArgs) {
 	for d := 1; d < t.size(); d++ {
 		q := t.rankAt(d)

@@ -18,7 +18,6 @@ type eagerSlot struct {
 	code                      uint32
 }
 
-//go:norace
 func (m eager) exchange(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EagerArgs](l)
 	l.Each(func(b *cudasim.Block) {
@@ -39,8 +38,6 @@ func (m eager) exchange(l *cudasim.Launch) {
 }
 
 // newEagerSlot returns the slot of the n-th part of all messages, or nil if there are fewer parts.
-//
-//go:norace
 func newEagerSlot(of *member, a *ptx.EagerArgs, n uint32) *eagerSlot {
 	k := 0
 	for ; k < len(a.Messages) && n >= a.Messages[k].Parts; k++ {
@@ -59,7 +56,6 @@ func newEagerSlot(of *member, a *ptx.EagerArgs, n uint32) *eagerSlot {
 	return x
 }
 
-//go:norace
 func (m eager) send(x *eagerSlot) {
 	if m.without != WaitForSlot {
 		x.wait(int(x.of.Peer), func() bool { return x.LoadAcquire32(x.free) == 1 })
@@ -76,7 +72,6 @@ func (m eager) send(x *eagerSlot) {
 	x.StoreRelease32(x.arrived, x.code)
 }
 
-//go:norace
 func (m eager) receive(x *eagerSlot) {
 	if m.without != WaitForMessage {
 		x.wait(int(x.of.Peer), func() bool {

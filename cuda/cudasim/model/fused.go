@@ -21,8 +21,6 @@ type fusedBlock struct {
 }
 
 // runFused runs such a kernel. fold is nil if nothing is folded.
-//
-//go:norace
 func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come []byte, first, whole bool) []byte) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
@@ -40,7 +38,6 @@ func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come [
 	})
 }
 
-//go:norace
 func (f folder) fused(l *cudasim.Launch) {
 	runFused(l, f.without, func(a *ptx.FusedArgs, own, come []byte, first, whole bool) []byte {
 		return f.step([][]byte{own, come}, uint64(len(come)), kernels.Step{Ranks: int(a.Divisor), SumLast: !first, Partial: !whole})
@@ -50,21 +47,15 @@ func (f folder) fused(l *cudasim.Launch) {
 // moveFused is MoveFused. It leaves out one kind of wait.
 type moveFused struct{ without Wait }
 
-//go:norace
 func (m moveFused) run(l *cudasim.Launch) { runFused(l, m.without, nil) }
 
-//go:norace
 func (x *fusedBlock) count() int { return int(x.a.Steps) * x.a.Slices() }
 
-//go:norace
 func (x *fusedBlock) takes() bool { return x.a.Chain != ptx.ChainRoot }
 
-//go:norace
 func (x *fusedBlock) sends() bool { return x.a.Chain != ptx.ChainLast }
 
 // spans calls f for each span of a slice that the block's warps move.
-//
-//go:norace
 func (x *fusedBlock) spans(bytes uint64, f func(at, n uint64)) {
 	step := uint64(x.grid*x.warps) * ptx.SentinelSpan
 	for first := uint64(uint32(x.Index)*x.warps) * ptx.SentinelSpan; first < bytes; first += step {
@@ -76,7 +67,6 @@ func (x *fusedBlock) spans(bytes uint64, f func(at, n uint64)) {
 	}
 }
 
-//go:norace
 func (x *fusedBlock) run() {
 	ahead := min(x.a.Own(), 1)
 	if ahead > 0 {
@@ -96,8 +86,6 @@ func (x *fusedBlock) run() {
 }
 
 // send stores the head of a slice, and the bytes behind its last whole line.
-//
-//go:norace
 func (x *fusedBlock) send(k int) {
 	s := x.a.Sent(k)
 	from, to, bytes := s.In, x.a.Next+uint64(k%2)*x.a.Slot, s.Bytes
@@ -124,8 +112,6 @@ func (x *fusedBlock) send(k int) {
 }
 
 // take takes a slice.
-//
-//go:norace
 func (x *fusedBlock) take(k int) {
 	s := x.a.Taken(k)
 	slot, step := x.a.Slots+uint64(k%2)*x.a.Slot, uint32(k/x.a.Slices())
@@ -150,8 +136,6 @@ func (x *fusedBlock) take(k int) {
 }
 
 // signal is the work of the last block, the signalling block.
-//
-//go:norace
 func (x *fusedBlock) signal() {
 	if x.takes() {
 		x.StoreRelease32(x.a.PrevCredit, 1)
@@ -171,8 +155,6 @@ func (x *fusedBlock) signal() {
 }
 
 // through reports whether all blocks have taken n slices, free whether the next rank's slot is empty for slice k.
-//
-//go:norace
 func (x *fusedBlock) through(n uint32) bool {
 	all := true
 	for b := range x.grid {
@@ -181,12 +163,9 @@ func (x *fusedBlock) through(n uint32) bool {
 	return all
 }
 
-//go:norace
 func (x *fusedBlock) free(k int) bool { return x.LoadAcquire32(x.a.Credit) >= uint32(max(k, 1)) }
 
 // advance polls the words that the signalling block waits for, and signals what they allow. It reports whether it signalled.
-//
-//go:norace
 func (x *fusedBlock) advance() bool {
 	if x.taken < x.count() && x.through(uint32(x.taken+1)) {
 		x.taken++

@@ -9,12 +9,9 @@ import (
 
 const line = 16 // bytes
 
-//go:norace
 func lines(n uint64) uint64 { return (n + line - 1) / line }
 
 // within returns how many of the size bytes from start lie below end.
-//
-//go:norace
 func within(start, size, end uint64) uint64 {
 	if start >= end {
 		return 0
@@ -36,15 +33,12 @@ const orderWord = 32
 // newMember begins with a block of a kernel of a group, after AwaitBefore. The group's collectives are to follow one another on
 // each rank, on whatever streams they are. Kernels that do not are a race, also where flags order
 // every access of theirs to data: each kernel writes the order word.
-//
-//go:norace
 func newMember(b *cudasim.Block, g *ptx.GroupArgs, grid uint32) member {
 	m := member{Block: b, g: g, grid: grid}
 	m.inOrder()
 	return m
 }
 
-//go:norace
 func (m *member) inOrder() {
 	if m.Index == 0 && m.Team == 0 {
 		m.Store(m.g.State+orderWord, 4)
@@ -52,8 +46,6 @@ func (m *member) inOrder() {
 }
 
 // slotOf returns the index of rank from's slot among the slots of rank to, which has one for each peer.
-//
-//go:norace
 func slotOf(from, to int) uint64 {
 	if from < to {
 		return uint64(from)
@@ -62,19 +54,13 @@ func slotOf(from, to int) uint64 {
 }
 
 // rankAt returns the rank at a peer index, peerIndexOf the peer index of a rank.
-//
-//go:norace
 func (m *member) rankAt(d int) int { return (int(m.g.Rank) + d) % int(m.g.Size) }
 
-//go:norace
 func (m *member) peerIndexOf(q int) int { return (q - int(m.g.Rank) + int(m.g.Size)) % int(m.g.Size) }
 
-//go:norace
 func (m *member) size() int { return int(m.g.Size) }
 
 // wait polls until the condition holds or the group is aborted. If aborted, it names the rank that it waited for.
-//
-//go:norace
 func (m *member) wait(peer int, condition func() bool) {
 	if !m.aborted && !m.until(condition) && !condition() {
 		m.StoreVolatile32(m.g.Abort+4+4*uint64(peer), 1)
@@ -82,8 +68,6 @@ func (m *member) wait(peer int, condition func() bool) {
 }
 
 // until polls until the condition holds or the group is aborted. It returns false if aborted.
-//
-//go:norace
 func (m *member) until(condition func() bool) bool {
 	for !condition() {
 		if m.aborted = m.LoadVolatile32(m.g.Abort) != 0; m.aborted {
@@ -95,8 +79,6 @@ func (m *member) until(condition func() bool) bool {
 }
 
 // mine calls f for the runs of lines that belong to this block's threads.
-//
-//go:norace
 func (m *member) mine(all uint64, f func(first, n uint64)) {
 	step := uint64(m.Threads)
 	for i := uint64(m.Index) * step; i < all; i += step * uint64(m.grid) {
@@ -105,8 +87,6 @@ func (m *member) mine(all uint64, f func(first, n uint64)) {
 }
 
 // read returns n lines of user memory at p. Only left bytes exist, and the others are 0.
-//
-//go:norace
 func (m *member) read(p, n, left uint64) []byte {
 	b := make([]byte, n*line)
 	copy(b, m.Load(p, int(min(n*line, left))))
@@ -114,29 +94,21 @@ func (m *member) read(p, n, left uint64) []byte {
 }
 
 // write stores the first left bytes of b.
-//
-//go:norace
 func (m *member) write(p uint64, b []byte, left uint64) {
 	n := min(uint64(len(b)), left)
 	copy(m.Store(p, int(n)), b)
 }
 
 // move copies n bytes of memory, and stores zeros behind them up to room bytes.
-//
-//go:norace
 func (m *member) move(to, from, n, room uint64) { m.store(to, m.Load(from, int(n)), room) }
 
 // store stores b, and zeros behind it up to room bytes.
-//
-//go:norace
 func (m *member) store(p uint64, b []byte, room uint64) {
 	all := m.Store(p, int(room))
 	clear(all[copy(all, b):])
 }
 
 // fillLines models the kernel FillLines, which stores the same 16 bytes in every line of a span.
-//
-//go:norace
 func fillLines(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.FillArgs](l)
 	of := make([]byte, 0, line)
@@ -156,8 +128,6 @@ func fillLines(l *cudasim.Launch) {
 }
 
 // copyBytes models the kernel CopyBytes, which copies bytes between any two addresses that a device sees.
-//
-//go:norace
 func copyBytes(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.CopyArgs](l)
 	l.Each(func(b *cudasim.Block) {

@@ -14,8 +14,6 @@ type llBlock struct {
 }
 
 // asLL runs f for all blocks of a launch.
-//
-//go:norace
 func asLL(l *cudasim.Launch, g *ptx.GroupArgs, f func(*llBlock)) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
@@ -28,8 +26,6 @@ func asLL(l *cudasim.Launch, g *ptx.GroupArgs, f func(*llBlock)) {
 }
 
 // arrive counts the block. The last block counts the operation.
-//
-//go:norace
 func (p *llBlock) arrive() {
 	if p.Add32(p.g.State+4, 1) == p.grid-1 {
 		p.StoreVolatile32(p.g.State+4, 0)
@@ -38,15 +34,11 @@ func (p *llBlock) arrive() {
 }
 
 // slot returns where rank from's data lies in rank to's LL memory at base.
-//
-//go:norace
 func (p *llBlock) slot(base uint64, from, to int) uint64 {
 	return base + (uint64(p.flag&1)*uint64(p.g.Size-1)+slotOf(from, to))*uint64(p.g.LLSlot)
 }
 
 // put stores lines by LL from the i-th on, in planes that are span bytes apart.
-//
-//go:norace
 func (p *llBlock) put(slot, span, i uint64, b []byte) {
 	planes := make([]byte, len(b))
 	lo, hi := planes[:len(b)/2], planes[len(b)/2:]
@@ -59,8 +51,6 @@ func (p *llBlock) put(slot, span, i uint64, b []byte) {
 }
 
 // take waits for n lines from rank peer.
-//
-//go:norace
 func (p *llBlock) take(slot, span, i, n uint64, peer int) []byte {
 	lo, hi := make([]byte, n*line/2), make([]byte, n*line/2)
 	p.wait(peer, func() bool { return p.LoadLL(slot+line*i, lo, p.flag) })
@@ -74,13 +64,9 @@ func (p *llBlock) take(slot, span, i, n uint64, peer int) []byte {
 }
 
 // copyHalf copies the first half of a line.
-//
-//go:norace
 func copyHalf(dst, src []byte) { binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src)) }
 
 // exchangeLL models the kernel ExchangeLL, which sends each peer any bytes and receives any bytes from it (move.cu).
-//
-//go:norace
 func exchangeLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -104,8 +90,6 @@ func exchangeLL(l *cudasim.Launch) {
 }
 
 // sendEven sends every peer its part. It returns the bytes between the two planes of LL data.
-//
-//go:norace
 func (p *llBlock) sendEven(a *ptx.EvenArgs) (span uint64) {
 	span = uint64(p.g.LLSlot) / 2
 	for d := 1; d < p.size(); d++ {
@@ -117,8 +101,6 @@ func (p *llBlock) sendEven(a *ptx.EvenArgs) (span uint64) {
 }
 
 // exchangeLLEven models the kernel ExchangeLLEven, which exchanges parts of one length (move.cu).
-//
-//go:norace
 func exchangeLLEven(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EvenArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -136,8 +118,6 @@ func exchangeLLEven(l *cudasim.Launch) {
 }
 
 // broadcastLL models the kernel BroadcastLL, by which the root sends all data to every peer (move.cu).
-//
-//go:norace
 func broadcastLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.BroadcastArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -171,8 +151,6 @@ func broadcastLL(l *cudasim.Launch) {
 }
 
 // own copies the part that a rank sends to itself.
-//
-//go:norace
 func (m *member) own(a *ptx.ExchangeArgs) {
 	if a.Send[0] == a.Recv[0] {
 		return

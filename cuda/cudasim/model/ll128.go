@@ -13,16 +13,12 @@ type ll128Block struct {
 }
 
 // asLL128 runs f for all blocks of a launch of so many rounds.
-//
-//go:norace
 func asLL128(l *cudasim.Launch, rounds uint32, f func(*ll128Block, *ptx.LL128Args)) {
 	a := cudasim.Args[ptx.LL128Args](l)
 	l.Each(func(b *cudasim.Block) { f(newLL128(b, l.Grid, &a.Group, a.Slot, rounds), a) })
 }
 
 // newLL128 begins with a block of a launch of so many rounds.
-//
-//go:norace
 func newLL128(b *cudasim.Block, grid uint32, g *ptx.GroupArgs, slot, rounds uint32) *ll128Block {
 	b.AwaitBefore()
 	r := &ll128Block{member: newMember(b, g, grid), slotBytes: uint64(slot)}
@@ -35,8 +31,6 @@ func newLL128(b *cudasim.Block, grid uint32, g *ptx.GroupArgs, slot, rounds uint
 }
 
 // arrive counts the block. The last block counts the operation.
-//
-//go:norace
 func (r *ll128Block) arrive() {
 	if r.Add32(r.g.State+12, 1) == r.grid-1 {
 		r.StoreVolatile32(r.g.State+12, 0)
@@ -45,18 +39,13 @@ func (r *ll128Block) arrive() {
 }
 
 // slot returns where rank from's lines of a round lie in rank to's LL128 memory at base.
-//
-//go:norace
 func (r *ll128Block) slot(base uint64, from, to int, number uint32) uint64 {
 	return base + (uint64(number&1)*uint64(r.g.Size-1)+slotOf(from, to))*r.slotBytes
 }
 
-//go:norace
 func ll128Chunks(n uint64) uint64 { return (n + ptx.LL128Data - 1) / ptx.LL128Data }
 
 // chunks calls f for the runs of warp chunks that belong to this block's warps.
-//
-//go:norace
 func (r *ll128Block) chunks(all uint64, f func(first, n uint64)) {
 	warps := uint64(r.Threads) / 32
 	for i := uint64(r.Index) * warps; i < all; i += warps * uint64(r.grid) {
@@ -65,22 +54,17 @@ func (r *ll128Block) chunks(all uint64, f func(first, n uint64)) {
 }
 
 // readChunks returns n warp chunks of user memory from the i-th on. Bytes behind the end are 0.
-//
-//go:norace
 func (r *ll128Block) readChunks(p, i, n, all uint64) []byte {
 	b := make([]byte, n*ptx.LL128Data)
 	copy(b, r.Load(p+ptx.LL128Data*i, int(within(ptx.LL128Data*i, n*ptx.LL128Data, all))))
 	return b
 }
 
-//go:norace
 func (r *ll128Block) writeChunks(p, i uint64, b []byte, all uint64) {
 	r.write(p+ptx.LL128Data*i, b, within(ptx.LL128Data*i, uint64(len(b)), all))
 }
 
 // take waits for n warp chunks from rank peer.
-//
-//go:norace
 func (r *ll128Block) take(slot, i, n uint64, peer int, number uint32) []byte {
 	b := make([]byte, n*ptx.LL128Data)
 	r.wait(peer, func() bool { return r.LoadLL128(slot+ptx.LL128Chunk*i, b, number) })
@@ -88,8 +72,6 @@ func (r *ll128Block) take(slot, i, n uint64, peer int, number uint32) []byte {
 }
 
 // gatherLL128 folds n warp chunks of every peer's slot in this rank's memory, and this rank's own chunks, mine.
-//
-//go:norace
 func (f folder) gatherLL128(r *ll128Block, own, i, n uint64, mine []byte, divisor, number uint32) []byte {
 	all := make([][]byte, r.size())
 	for q := range all {
@@ -110,8 +92,6 @@ type ll128Step struct {
 }
 
 // ll128Rounds returns the number of warp chunks that all warps move, the number of rounds, and the places in one round.
-//
-//go:norace
 func ll128Rounds(bytes uint64, slot uint32, step uint64) (all, rounds, room uint64) {
 	all, rounds, room = ll128Chunks(bytes), 1, uint64(slot)/ptx.LL128Chunk
 	if all > room {
@@ -123,8 +103,6 @@ func ll128Rounds(bytes uint64, slot uint32, step uint64) (all, rounds, room uint
 }
 
 // ll128 models the kernel AllReduceLL128, the one-shot all-reduce by LL128 (ll128.cu).
-//
-//go:norace
 func (f folder) ll128(l *cudasim.Launch) {
 	step := uint64(l.Threads) / 32 * uint64(l.Grid)
 	of := cudasim.Args[ptx.LL128Args](l)
@@ -145,8 +123,6 @@ func (f folder) ll128(l *cudasim.Launch) {
 }
 
 // takeLL128 folds the warp chunks of a step.
-//
-//go:norace
 func (f folder) takeLL128(r *ll128Block, a *ptx.LL128Args, t *ll128Step) {
 	if t.n != 0 {
 		r.writeChunks(a.Out, t.first, f.gatherLL128(r, a.LL128[0], t.at, t.n, t.mine, a.Divisor, t.number), a.Bytes)
@@ -154,8 +130,6 @@ func (f folder) takeLL128(r *ll128Block, a *ptx.LL128Args, t *ll128Step) {
 }
 
 // ll128TwoShot models the kernel AllReduceLL128TwoShot, a reduce-scatter and an all-gather in one operation (ll128.cu).
-//
-//go:norace
 func (f folder) ll128TwoShot(l *cudasim.Launch) {
 	asLL128(l, 1, func(r *ll128Block, a *ptx.LL128Args) {
 		results := ll128Chunks(a.Part) * ptx.LL128Chunk

@@ -40,7 +40,6 @@ type chained struct {
 	all, rounds, room uint64
 }
 
-//go:norace
 func (c ll128Chain) broadcast(l *cudasim.Launch) {
 	a, step := cudasim.Args[ptx.LL128ChainArgs](l), uint64(l.Threads)/32*uint64(l.Grid)
 	all, rounds, room := ll128Rounds(a.Bytes, a.Slot, step)
@@ -53,13 +52,10 @@ func (c ll128Chain) broadcast(l *cudasim.Launch) {
 }
 
 // at returns the address of this rank's lines at the rank with peer index d. It has the address of that rank's lines here.
-//
-//go:norace
 func (x *chained) at(d int, number uint32) uint64 {
 	return x.slot(x.a.LL128[d], int(x.g.Rank), x.rankAt(d), number)
 }
 
-//go:norace
 func (x *chained) from(d int, number uint32) uint64 {
 	return x.slot(x.a.LL128[0], x.rankAt(d), int(x.g.Rank), number)
 }
@@ -68,15 +64,12 @@ const ll128Bytes = 128
 
 // postCredit stores n credits from the i-th on at the rank with peer index d, unless this rank was aborted. Its counterpart
 // found waits for that rank's credits, unless that wait is left out.
-//
-//go:norace
 func (x *chained) postCredit(d int, i, n uint64, number uint32) {
 	if !x.aborted {
 		x.StoreLL128(x.at(d, number)+ll128Bytes*i, make([]byte, n*ptx.LL128Data/4), number)
 	}
 }
 
-//go:norace
 func (x *chained) found(d int, i, n uint64, number uint32, w Wait) {
 	if x.without == w {
 		return
@@ -86,8 +79,6 @@ func (x *chained) found(d int, i, n uint64, number uint32, w Wait) {
 }
 
 // strangers calls f, in one block alone, for the peer indices of the ranks that are no neighbours of this one.
-//
-//go:norace
 func (x *chained) strangers(f func(d int)) {
 	for d := 1; d < x.size() && x.Index == int(x.grid)-1; d++ {
 		if d != x.before && d != x.after {
@@ -96,7 +87,6 @@ func (x *chained) strangers(f func(d int)) {
 	}
 }
 
-//go:norace
 func (x *chained) run() {
 	mine := within(x.first, uint64(x.Threads)/32, x.all) // warps that have warp chunks
 	greeting, twice := x.flag, x.rounds%2 == 0
@@ -128,8 +118,6 @@ func (x *chained) run() {
 }
 
 // forward hands on and keeps this block's warp chunks of a round.
-//
-//go:norace
 func (x *chained) forward(start uint64, number uint32) {
 	x.chunks(min(x.room, x.all-start), func(i, n uint64) {
 		var b []byte

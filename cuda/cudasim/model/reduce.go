@@ -18,15 +18,11 @@ type folder struct {
 }
 
 // fold reduces one operand of each rank, in rank order. A last line may be short, and bytes behind the last element are left out.
-//
-//go:norace
 func (f folder) fold(all [][]byte, n uint64, divisor uint32) []byte {
 	return f.step(all, n, kernels.Step{Ranks: int(divisor)})
 }
 
 // step reduces operands of which the last may be a sum of several ranks, as in a ring.
-//
-//go:norace
 func (f folder) step(all [][]byte, n uint64, s kernels.Step) []byte {
 	sum, src := make([]byte, n), make([][]byte, len(all))
 	for i := range all {
@@ -38,7 +34,6 @@ func (f folder) step(all [][]byte, n uint64, s kernels.Step) []byte {
 	return sum
 }
 
-//go:norace
 func (f folder) reduceTwo(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ReduceArgs](l)
 	l.Each(func(b *cudasim.Block) {
@@ -52,7 +47,6 @@ func (f folder) reduceTwo(l *cudasim.Launch) {
 	})
 }
 
-//go:norace
 func (f folder) scale(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.UnaryArgs](l)
 	n := int(a.Count) * f.dtype.Size()
@@ -72,8 +66,6 @@ func (f folder) scale(l *cudasim.Launch) {
 }
 
 // gather folds n lines of every peer's slot in this rank's memory, and this rank's own lines, mine.
-//
-//go:norace
 func (f folder) gather(p *llBlock, own, span, i, n uint64, mine []byte, left uint64, divisor uint32) []byte {
 	all := make([][]byte, p.size())
 	for q := range all {
@@ -86,7 +78,6 @@ func (f folder) gather(p *llBlock, own, span, i, n uint64, mine []byte, left uin
 	return f.fold(all, left, divisor)
 }
 
-//go:norace
 func (f folder) ll(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.AllReduceArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -105,7 +96,6 @@ func (f folder) ll(l *cudasim.Launch) {
 	})
 }
 
-//go:norace
 func (f folder) llTwoShot(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.AllReduceArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -141,7 +131,6 @@ func (f folder) llTwoShot(l *cudasim.Launch) {
 	})
 }
 
-//go:norace
 func (f folder) scatterLLEven(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EvenArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {
@@ -154,7 +143,6 @@ func (f folder) scatterLLEven(l *cudasim.Launch) {
 	})
 }
 
-//go:norace
 func (f folder) scatterLL(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ReduceScatterArgs](l)
 	asLL(l, &a.Group, func(p *llBlock) {

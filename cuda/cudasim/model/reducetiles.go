@@ -7,8 +7,6 @@ import (
 
 // foldTile folds the incoming tiles j of phase 0 and n bytes of user memory at mine, and stores the result at out. With push it also
 // stores it as tile j of phase 1 at every peer.
-//
-//go:norace
 func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint64, divisor uint32) {
 	if n == 0 {
 		return
@@ -21,8 +19,6 @@ func (f folder) foldTile(t *tiles, push bool, out, mine uint64, j uint32, n uint
 }
 
 // foldOf returns the fold of the incoming tiles j of phase 0 and n bytes of user memory at mine.
-//
-//go:norace
 func (f folder) foldOf(t *tiles, mine uint64, j uint32, n uint64, divisor uint32) []byte {
 	all := make([][]byte, t.size())
 	for q := range all {
@@ -35,7 +31,6 @@ func (f folder) foldOf(t *tiles, mine uint64, j uint32, n uint64, divisor uint32
 	return f.fold(all, n, divisor)
 }
 
-//go:norace
 func (f folder) tiles(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.AllReduceArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
@@ -71,8 +66,6 @@ func (f folder) tiles(l *cudasim.Launch) {
 }
 
 // scatterTiles is ReduceScatterTiles. One team posts how many tiles it has pushed, the other how many it has folded.
-//
-//go:norace
 func (f folder) scatterTiles(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ReduceScatterArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
@@ -102,8 +95,6 @@ func (f folder) scatterTiles(l *cudasim.Launch) {
 }
 
 // pushParts pushes tile j of each peer's part when the other team has folded tile j-2.
-//
-//go:norace
 func (t *tiles) pushParts(a *ptx.ReduceScatterArgs, j uint32, count func(int) uint32) {
 	if j >= 2 {
 		t.AwaitProgress(1, j-1)
@@ -115,7 +106,6 @@ func (t *tiles) pushParts(a *ptx.ReduceScatterArgs, j uint32, count func(int) ui
 	t.signal(0, j, count)
 }
 
-//go:norace
 func (f folder) foldPart(t *tiles, a *ptx.ReduceScatterArgs, j uint32, count func(int) uint32) {
 	t.await(0, j, count)
 	if j < t.of(a.Bytes[0], a.Tile) {

@@ -6,28 +6,21 @@ import (
 )
 
 // enter posts number 1 to the rank with peer index d. The operations that it declares over ended before the kernel began.
-//
-//go:norace
 func (t *tiles) enter(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d]+1)
 }
 
 // level sets to the count the two flag words that a chain does not need. This rank sends to the rank with peer index d.
-//
-//go:norace
 func (t *tiles) level(d int) {
 	t.StoreVolatile32(t.flag(d, 1, int(t.g.Rank)), t.base[d])
 	t.StoreVolatile32(t.flag(0, 0, t.rankAt(d)), t.base[d])
 }
 
 // post tells the rank with peer index d a number of this operation, reach waits for that rank's number.
-//
-//go:norace
 func (t *tiles) post(phase, d int, n uint32) {
 	t.StoreRelease32(t.flag(d, phase, int(t.g.Rank)), t.base[d]+n)
 }
 
-//go:norace
 func (t *tiles) reach(phase, d int, n uint32) {
 	q := t.rankAt(d)
 	t.wait(q, func() bool { return int32(t.LoadAcquire32(t.flag(0, phase, q))-(t.base[d]+n)) >= 0 })
@@ -42,30 +35,23 @@ type slots struct {
 	tile, pieces, n, quiet, depth uint32
 }
 
-//go:norace
 func (t *tiles) slots(tile, pieces, n uint32) *slots {
 	quiet := min(tileDepth*t.g.TileSlot/tile, deepest)
 	return &slots{t, tile, pieces, n, quiet, min(pieces*quiet, deepest)}
 }
 
 // slotAt returns where a sender's tile j lies in the receiver's memory. from is the sender's peer index at the receiver.
-//
-//go:norace
 func (s *slots) slotAt(memory uint64, from int, j uint32) uint64 {
 	i := (s.n - 1 - j) % s.depth
 	piece := uint64(s.Index)*uint64(s.pieces) + uint64(i/s.quiet^1)
 	return memory + (piece*uint64(s.g.Size-1)+uint64(from-1))*tileDepth*uint64(s.g.TileSlot) + uint64(i%s.quiet*s.tile)
 }
 
-//go:norace
 func (s *slots) out(d int, j uint32) uint64 { return s.slotAt(s.g.Tiles[d], s.size()-d, j) }
 
-//go:norace
 func (s *slots) in(d int, j uint32) uint64 { return s.slotAt(s.g.Tiles[0], d, j) }
 
 // mayGo returns the number of phase 1 after which tile j may be sent.
-//
-//go:norace
 func (s *slots) mayGo(j uint32) uint32 {
 	if j < s.depth {
 		return 1
@@ -74,15 +60,12 @@ func (s *slots) mayGo(j uint32) uint32 {
 }
 
 // mayEnd waits until the sender to the rank with peer index d may end. used posts that the tile j of that rank was used.
-//
-//go:norace
 func (s *slots) mayEnd(d int) {
 	if s.n > s.quiet {
 		s.reach(1, d, s.n-s.quiet+1)
 	}
 }
 
-//go:norace
 func (s *slots) used(d int, j uint32) {
 	if j+s.quiet < s.n {
 		s.post(1, d, j+2)
@@ -90,8 +73,6 @@ func (s *slots) used(d int, j uint32) {
 }
 
 // exchangeRotation models the kernel ExchangeRotation, which exchanges tiles with one peer after the other (rotation.h).
-//
-//go:norace
 func exchangeRotation(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTeams(l, &a.Group, 2, func(t *tiles) {
@@ -114,8 +95,6 @@ func exchangeRotation(l *cudasim.Launch) {
 // sendRotation sends to one peer after the other, and waits until all tiles but the quiet ones are used.
 //  1. Wait until the tile's slot is free, copy the tile into it, and announce it.
 //  2. Wait until all peers have used their tiles but the quiet ones.
-//
-//go:norace
 func (s *slots) sendRotation(a *ptx.ExchangeArgs, n uint32) {
 	for to := 1; to < s.size(); to++ {
 		for j := range n {
@@ -134,8 +113,6 @@ func (s *slots) sendRotation(a *ptx.ExchangeArgs, n uint32) {
 //  3. Tell every peer that this rank is in the operation.
 //  4. While the first peer's tiles come, copy the own part.
 //  5. Wait for a tile, copy it to the output, and post that it has been used.
-//
-//go:norace
 func (s *slots) receiveRotation(a *ptx.ExchangeArgs, n uint32) {
 	for d := 1; d < s.size(); d++ {
 		s.enter(d)
@@ -156,8 +133,6 @@ func (s *slots) receiveRotation(a *ptx.ExchangeArgs, n uint32) {
 
 // exchangeDirect models the kernel ExchangeDirect, which stores parts in the peers' outputs between two barriers
 // (rotation.h).
-//
-//go:norace
 func exchangeDirect(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.DirectExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
@@ -193,8 +168,6 @@ func exchangeDirect(l *cudasim.Launch) {
 }
 
 // broadcastChain models the kernel BroadcastChain, by which each rank hands tile after tile on to the next (rotation.h).
-//
-//go:norace
 func broadcastChain(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ChainArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
@@ -237,8 +210,6 @@ func broadcastChain(l *cudasim.Launch) {
 }
 
 // mayGive waits until the next rank has room for tile j.
-//
-//go:norace
 func (s *slots) mayGive(a *ptx.ChainArgs, m marks, j uint32) {
 	after, direct := int(a.After), a.Direct != 0
 	if after == 0 || direct && j > 0 {
@@ -251,8 +222,6 @@ func (s *slots) mayGive(a *ptx.ChainArgs, m marks, j uint32) {
 }
 
 // forward keeps tile j and hands it on.
-//
-//go:norace
 func (s *slots) forward(a *ptx.ChainArgs, j uint32) {
 	at, before, after := s.at(j, a.Tile), int(a.Before), int(a.After)
 	n := within(at, uint64(a.Tile), a.Bytes)
@@ -283,13 +252,10 @@ type marks struct {
 }
 
 // postMark stores this rank's mark at a peer. checkOne aborts the block if a peer's mark differs.
-//
-//go:norace
 func (t *tiles) postMark(m marks, d int) {
 	t.StoreVolatile32(t.g.Flags[d]+m.at+4*uint64(t.Index*ptx.MaxRanks+int(t.g.Rank)), m.mark)
 }
 
-//go:norace
 func (t *tiles) checkOne(m marks, d int) {
 	q := t.rankAt(d)
 	if t.LoadVolatile32(t.g.Flags[0]+m.at+4*uint64(t.Index*ptx.MaxRanks+q)) != m.mark {

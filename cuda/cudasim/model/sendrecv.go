@@ -15,7 +15,6 @@ const (
 // sendRecv is Rendezvous and SendRecv. It leaves out one kind of wait.
 type sendRecv struct{ without Wait }
 
-//go:norace
 func (w sendRecv) rendezvous(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.SendRecvArgs](l)
 	l.Each(func(b *cudasim.Block) {
@@ -28,8 +27,6 @@ func (w sendRecv) rendezvous(l *cudasim.Launch) {
 }
 
 // announce tells the peer that this rank is ready, and what it sends.
-//
-//go:norace
 func (w sendRecv) announce(m *member, a *ptx.SendRecvArgs) {
 	x := &a.Sent
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)
@@ -48,8 +45,6 @@ func (w sendRecv) announce(m *member, a *ptx.SendRecvArgs) {
 
 // await waits for one of the wanted messages, or for both if both are sure to come. It returns the messages that may be carried, or 0
 // if it was aborted.
-//
-//go:norace
 func (w sendRecv) await(m *member, a *ptx.SendRecvArgs, wanted uint32) (found uint32) {
 	x := &a.Received
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)
@@ -80,7 +75,6 @@ func (w sendRecv) await(m *member, a *ptx.SendRecvArgs, wanted uint32) (found ui
 	return found
 }
 
-//go:norace
 func (w sendRecv) carry(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.SendRecvArgs](l)
 	last, chain := l.Grid-1, sentinelChain(w)

@@ -27,7 +27,6 @@ type connections struct {
 // connection is the ring connection of a warp: the warp's index in sentinel memory, and the number and slot of its next step.
 type connection struct{ index, number, slot uint32 }
 
-//go:norace
 func newConnections(b *cudasim.Block, a *ptx.SentinelArgs, index int, grid uint32, w Wait) *connections {
 	b.AwaitBefore()
 	x := &connections{member: member{Block: b, g: &a.Group, grid: grid}, a: a, index: index, without: w}
@@ -45,16 +44,12 @@ func newConnections(b *cudasim.Block, a *ptx.SentinelArgs, index int, grid uint3
 }
 
 // at returns where warp chunk u of a warp's step lies in the memory at base.
-//
-//go:norace
 func (x *connections) at(base uint64, w *connection, u uint32) uint64 {
 	warps := uint64(x.a.Blocks) * ptx.SentinelWarps
 	return base + (uint64(w.slot)*warps+uint64(w.index))*ptx.SentinelSpan + chunkBytes*uint64(u)
 }
 
 // put stores the warp chunks of a step in the next rank's slot.
-//
-//go:norace
 func (x *connections) put(w *connection, chunks [][]byte) {
 	for u, b := range chunks {
 		if !x.aborted {
@@ -64,8 +59,6 @@ func (x *connections) put(w *connection, chunks [][]byte) {
 }
 
 // take waits for some warp chunks and clears them.
-//
-//go:norace
 func (x *connections) take(w *connection, n uint32) (chunks [][]byte) {
 	for u := range n {
 		b := make([]byte, chunkBytes)
@@ -81,8 +74,6 @@ func (x *connections) take(w *connection, n uint32) (chunks [][]byte) {
 }
 
 // clear reads the lines that take has cleared, unless that wait is left out. Then it goes on to the next step.
-//
-//go:norace
 func (x *connections) clear(w *connection, n uint32) {
 	for u := range n {
 		if !x.aborted && x.without != WaitForClear {
@@ -92,7 +83,6 @@ func (x *connections) clear(w *connection, n uint32) {
 	x.step(w)
 }
 
-//go:norace
 func (x *connections) step(w *connection) {
 	w.number++
 	if w.slot++; w.slot == x.a.Slots {
@@ -102,8 +92,6 @@ func (x *connections) step(w *connection) {
 
 // postCredits returns credit for all warps: all steps before their next one are cleared. The sender's awaitCredit waits
 // until the next rank has returned credit n, unless that wait is left out.
-//
-//go:norace
 func (x *connections) postCredits() {
 	for _, w := range x.warpConnections {
 		if !x.aborted {
@@ -112,14 +100,12 @@ func (x *connections) postCredits() {
 	}
 }
 
-//go:norace
 func (x *connections) awaitCredit(w *connection, n uint32, which Wait) {
 	if x.without != which {
 		x.wait(x.rankAt(int(x.a.After)), func() bool { return int32(x.LoadVolatile32(x.a.Credits+4*uint64(w.index))-n) >= 0 })
 	}
 }
 
-//go:norace
 func (x *connections) leave() {
 	for _, w := range x.warpConnections {
 		if !x.aborted {
@@ -132,7 +118,6 @@ func (x *connections) leave() {
 // iterations deals the warp chunks of a tensor to the warps of a grid.
 type iterations struct{ warps, all, chunks, count uint32 }
 
-//go:norace
 func (x *connections) deal(bytes uint64) {
 	s := &x.iterations
 	s.warps, s.all = x.grid*uint32(len(x.warpConnections)), uint32((bytes+chunkBytes-1)/chunkBytes)
@@ -141,15 +126,11 @@ func (x *connections) deal(bytes uint64) {
 }
 
 // chunk returns the index in the tensor of the warp chunk u of an iteration, for the i-th warp of the block.
-//
-//go:norace
 func (x *connections) chunk(iteration, u uint32, i int) uint64 {
 	return uint64((iteration*x.iterations.chunks+u)*x.iterations.warps + uint32(x.index*len(x.warpConnections)+i))
 }
 
 // has returns the number of warp chunks of the i-th warp in an iteration.
-//
-//go:norace
 func (x *connections) has(iteration uint32, i int) uint32 {
 	n := uint32(1)
 	for u := uint32(1); u < x.iterations.chunks && x.chunk(iteration, u, i) < uint64(x.iterations.all); u++ {
@@ -159,8 +140,6 @@ func (x *connections) has(iteration uint32, i int) uint32 {
 }
 
 // readChunks returns n warp chunks of the tensor at p, for the i-th warp in an iteration.
-//
-//go:norace
 func (x *connections) readChunks(p, bytes uint64, iteration uint32, i int, n uint32) (chunks [][]byte) {
 	for u := range n {
 		at := x.chunk(iteration, u, i) * chunkBytes
@@ -169,7 +148,6 @@ func (x *connections) readChunks(p, bytes uint64, iteration uint32, i int, n uin
 	return chunks
 }
 
-//go:norace
 func (x *connections) writeChunks(p, bytes uint64, iteration uint32, i int, chunks [][]byte) {
 	for u, b := range chunks {
 		at := x.chunk(iteration, uint32(u), i) * chunkBytes
@@ -178,8 +156,6 @@ func (x *connections) writeChunks(p, bytes uint64, iteration uint32, i int, chun
 }
 
 // sentinel is AllReduceSentinel. sentinel.cu has the steps.
-//
-//go:norace
 func (f folder) sentinel(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) {
 		x := newConnections(b, cudasim.Args[ptx.SentinelArgs](l), b.Index, l.Grid, f.without)
@@ -192,8 +168,6 @@ func (f folder) sentinel(l *cudasim.Launch) {
 }
 
 // iteration sends some warp chunks of every part round the ring.
-//
-//go:norace
 func (f folder) iteration(x *connections, iteration uint32) {
 	for s := range 2*x.size() - 1 {
 		for i := range x.warpConnections {
@@ -203,8 +177,6 @@ func (f folder) iteration(x *connections, iteration uint32) {
 }
 
 // ringStep takes the i-th warp's chunks of the part that has been put s times. It adds this rank's chunks or keeps the sum, and puts them.
-//
-//go:norace
 func (f folder) ringStep(x *connections, iteration uint32, s, i int) {
 	w, n, last := &x.warpConnections[i], x.has(iteration, i), 2*x.size()-2
 	from := uint64((int(x.g.Rank)-s+2*x.size())%x.size()) * x.a.Part
@@ -232,8 +204,6 @@ func (f folder) ringStep(x *connections, iteration uint32, s, i int) {
 }
 
 // addChunks reduces own into chunks. left returns how many bytes of a chunk are elements.
-//
-//go:norace
 func (f folder) addChunks(chunks, own [][]byte, s kernels.Step, left func(u uint32) uint64) {
 	for u := range chunks {
 		n := left(uint32(u))
@@ -244,14 +214,11 @@ func (f folder) addChunks(chunks, own [][]byte, s kernels.Step, left func(u uint
 // sentinelChain is BroadcastSentinel. It leaves out one kind of wait.
 type sentinelChain struct{ without Wait }
 
-//go:norace
 func (c sentinelChain) broadcast(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) { c.handOn(b, cudasim.Args[ptx.SentinelArgs](l), b.Index, l.Grid) })
 }
 
 // handOn is a broadcast by some blocks. b is the index-th of them.
-//
-//go:norace
 func (c sentinelChain) handOn(b *cudasim.Block, a *ptx.SentinelArgs, index int, blocks uint32) {
 	x := newConnections(b, a, index, blocks, c.without)
 	x.deal(x.a.Bytes)
@@ -274,8 +241,6 @@ func (c sentinelChain) handOn(b *cudasim.Block, a *ptx.SentinelArgs, index int, 
 }
 
 // hop hands on and keeps a warp's chunks of an iteration.
-//
-//go:norace
 func (x *connections) hop(iteration uint32, i int, begin uint32) {
 	w, n, root := &x.warpConnections[i], x.has(iteration, i), x.a.Ends&ptx.EndRoot != 0
 	var chunks [][]byte

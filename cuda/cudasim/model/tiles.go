@@ -14,13 +14,9 @@ type tiles struct {
 }
 
 // asTiles runs f for all blocks of a launch.
-//
-//go:norace
 func asTiles(l *cudasim.Launch, g *ptx.GroupArgs, f func(*tiles)) { asTeams(l, g, 1, f) }
 
 // asTeams makes a model kernel of f, whose blocks consist of some teams.
-//
-//go:norace
 func asTeams(l *cudasim.Launch, g *ptx.GroupArgs, teams int, f func(*tiles)) {
 	l.Teams(teams, func(b *cudasim.Block) {
 		b.AwaitBefore()
@@ -33,38 +29,30 @@ func asTeams(l *cudasim.Launch, g *ptx.GroupArgs, teams int, f func(*tiles)) {
 	})
 }
 
-//go:norace
 func (t *tiles) counter(d int) uint64 {
 	return t.g.State + 64 + 4*uint64(t.Index*ptx.MaxRanks+d)
 }
 
 // slot returns where tile j lies in the memory of the rank with peer index where. The other rank of the pair has peer index
 // d. At the rank that has the memory, the sender's peer index is from.
-//
-//go:norace
 func (t *tiles) slot(where, phase, from, d int, j uint32) uint64 {
 	circle := (uint64(t.Index)*2+uint64(phase))*uint64(t.g.Size-1) + uint64(from-1)
 	return t.g.Tiles[where] + (circle*tileDepth+uint64((t.base[d]+j)%tileDepth))*uint64(t.g.TileSlot)
 }
 
-//go:norace
 func (t *tiles) outgoing(phase, d int, j uint32) uint64 {
 	return t.slot(d, phase, t.size()-d, d, j)
 }
 
-//go:norace
 func (t *tiles) incoming(phase, d int, j uint32) uint64 {
 	return t.slot(0, phase, d, d, j)
 }
 
-//go:norace
 func (t *tiles) flag(where, phase, from int) uint64 {
 	return t.g.Flags[where] + 4*uint64((t.Index*2+phase)*ptx.MaxRanks+from)
 }
 
 // signal announces tile j to each peer that has more than j tiles by count. await waits for the peers' tiles j.
-//
-//go:norace
 func (t *tiles) signal(phase int, j uint32, count func(d int) uint32) {
 	for d := 1; d < t.size(); d++ {
 		if j < count(d) {
@@ -76,7 +64,6 @@ func (t *tiles) signal(phase int, j uint32, count func(d int) uint32) {
 	}
 }
 
-//go:norace
 func (t *tiles) await(phase int, j uint32, count func(d int) uint32) {
 	for d := 1; d < t.size(); d++ {
 		if j < count(d) {
@@ -89,8 +76,6 @@ func (t *tiles) await(phase int, j uint32, count func(d int) uint32) {
 }
 
 // signalBoth announces tile j of phase 0 and tile j-1 of phase 1.
-//
-//go:norace
 func (t *tiles) signalBoth(j uint32, count func(d int) uint32) {
 	t.Fence()
 	for d := 1; d < t.size(); d++ {
@@ -103,7 +88,6 @@ func (t *tiles) signalBoth(j uint32, count func(d int) uint32) {
 	}
 }
 
-//go:norace
 func (t *tiles) finish(count func(d int) uint32) {
 	for d := range t.size() {
 		t.StoreVolatile32(t.counter(d), t.base[d]+count(d))
@@ -111,22 +95,17 @@ func (t *tiles) finish(count func(d int) uint32) {
 }
 
 // push copies user memory to a slot in whole lines, pull the other way.
-//
-//go:norace
 func (t *tiles) push(slot, from, n uint64) {
 	if n > 0 {
 		t.move(slot, from, n, lines(n)*line)
 	}
 }
 
-//go:norace
 func (t *tiles) pull(to, slot, n uint64) {
 	t.move(to, slot, n, n)
 }
 
 // of returns how many tiles of n bytes belong to this block, at where its j-th tile begins.
-//
-//go:norace
 func (t *tiles) of(n uint64, tile uint32) uint32 {
 	all := (n + uint64(tile) - 1) / uint64(tile)
 	if all <= uint64(t.Index) {
@@ -135,14 +114,11 @@ func (t *tiles) of(n uint64, tile uint32) uint32 {
 	return uint32((all-uint64(t.Index)-1)/uint64(t.grid) + 1)
 }
 
-//go:norace
 func (t *tiles) at(j, tile uint32) uint64 {
 	return (uint64(j)*uint64(t.grid) + uint64(t.Index)) * uint64(tile)
 }
 
 // exchangeTiles models the kernel ExchangeTiles, which exchanges tiles with all peers at once (move.cu).
-//
-//go:norace
 func exchangeTiles(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.ExchangeArgs](l)
 	asTiles(l, &a.Group, func(t *tiles) {
