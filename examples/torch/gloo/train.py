@@ -7,7 +7,7 @@ FEATURES, BATCH, STEPS, RATE = 8, 32, 60, 0.1
 
 dist.init_process_group("gloo", init_method="env://")
 size = dist.get_world_size()
-print("rank 0 is PyTorch", torch.__version__, "of", size, "ranks", flush=True)
+print(f"rank 0 is PyTorch {torch.__version__} of {size} ranks", flush=True)  # one piece: the ranks share an output
 
 model = torch.nn.Linear(FEATURES, 1)
 batch = torch.empty(BATCH, FEATURES + 1)  # features, and the value to learn
@@ -27,5 +27,5 @@ for name, tensor in model.state_dict().items():
     own = torch.tensor(list(hashlib.sha256(tensor.numpy().tobytes()).digest()), dtype=torch.uint8)
     sums = [torch.empty_like(own) for _ in range(size)]
     dist.all_gather(sums, own)
-    print(f"{name} equal on all ranks:", all(torch.equal(s, own) for s in sums), flush=True)
+    print(f"{name} equal on all ranks: {all(torch.equal(s, own) for s in sums)}", flush=True)
 dist.barrier()

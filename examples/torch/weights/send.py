@@ -125,7 +125,7 @@ def send(backend, mib, rounds, piece):
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)) % torch.cuda.device_count())
         torch.cuda.set_device(device)
     dist.init_process_group(backend, init_method="env://")
-    print("rank 0 is PyTorch", torch.__version__, "of", dist.get_world_size(), "ranks", flush=True)
+    print(f"rank 0 is PyTorch {torch.__version__} of {dist.get_world_size()} ranks", flush=True)
     sender = Sender(device, piece)
     for round in range(rounds):
         sender.model(build(mib, round).to(device).state_dict())
@@ -146,7 +146,7 @@ def check(path, mib, round):
             f.seek(8 + length + begin)
             assert f.read(end - begin) == as_bytes(tensor).numpy().tobytes(), f"{name}: other bytes"
             assert (field["dtype"], field["shape"]) == (DTYPES[tensor.dtype], list(tensor.shape)), f"{name}: {field}"
-    print("equal:", len(fields), "tensors")
+    print(f"equal: {len(fields)} tensors")
     try:
         from safetensors.torch import load_file
     except ImportError:
