@@ -36,13 +36,13 @@ func onRanks(t *testing.T, size int, o nccl.Options, f func(r *rank) error) *ncc
 	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
 	cudasim.Limit(t, devices)
 	withKernels(t, devices, o)
-	return withLibrary(t, devices, size, pg.Config{Timeout: time.Minute}, func(int) context.Context { return t.Context() }, o, f)
+	return withLibrary(t, devices, size, pg.Config{Timeout: time.Minute}, func(int) context.Context { return t.Context() }, o, false, f)
 }
 
 // withLibrary calls f for each rank of a group on simulated devices, with the rank's context. It holds that the program is without races and
-// gives everything back. Errors of ranks are the test's.
+// gives everything back. Errors of ranks are the test's. Kernels that a failure stops access memory in no order, so their races are forgiven.
 func withLibrary(t *testing.T, devices *cudasim.Sim, size int, c pg.Config, contextOf func(rank int) context.Context, o nccl.Options,
-	f func(r *rank) error) *ncclsim.Sim {
+	stops bool, f func(r *rank) error) *ncclsim.Sim {
 	t.Helper()
 	c.Backends = "cpu:host,cuda:nccl"
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
@@ -59,7 +59,9 @@ func withLibrary(t *testing.T, devices *cudasim.Sim, size int, c pg.Config, cont
 	}
 	require.NoError(t, library.Close())
 	devices.Drain()
-	require.Empty(t, devices.Races())
+	if !stops {
+		require.Empty(t, devices.Races())
+	}
 	devices.Close()
 	return library
 }

@@ -31,6 +31,7 @@ type job struct {
 	hosts   []int // of each rank
 	rules   []nccl.Rule
 	apart   bool // devices do not reach each other
+	stops   bool // kernels, by a failure
 	timeout time.Duration
 	said    bytes.Buffer // what the ranks log
 	mu      sync.Mutex
@@ -66,7 +67,7 @@ func (j *job) run(t *testing.T, f func(r *rank) error) *ncclsim.Sim {
 	return withLibrary(t, devices, len(j.hosts), c, func(rank int) context.Context {
 		ctx := peer.With(t.Context(), peer.Options{Driver: devices.Driver(), Memory: 24 << 20})
 		return hostid.With(ctx, fmt.Sprint("host ", j.hosts[rank]))
-	}, nccl.Options{Rules: j.rules, Timeout: j.timeout}, f)
+	}, nccl.Options{Rules: j.rules, Timeout: j.timeout}, j.stops, f)
 }
 
 // reduced compares all-reduces of one type with the CPU's. It returns how many there were.
@@ -266,7 +267,7 @@ func TestTwoLevelsLate(t *testing.T) {
 		t.Run(fmt.Sprint("rank ", late), func(t *testing.T) {
 			t.Parallel()
 			begin := time.Now()
-			(&job{hosts: []int{0, 0, 1, 1}, rules: always, timeout: 8 * time.Second}).run(t, func(r *rank) error {
+			(&job{hosts: []int{0, 0, 1, 1}, rules: always, timeout: 8 * time.Second, stops: true}).run(t, func(r *rank) error {
 				x, err := r.moved(r.numbered(colligo.Float32, 1000))
 				if err != nil {
 					return err
@@ -302,7 +303,7 @@ func TestTwoLevelsFail(t *testing.T) {
 			t.Parallel()
 			var ready sync.WaitGroup
 			ready.Add(4)
-			(&job{hosts: []int{0, 0, 1, 1}, rules: always}).run(t, func(r *rank) error {
+			(&job{hosts: []int{0, 0, 1, 1}, rules: always, stops: true}).run(t, func(r *rank) error {
 				x, err := r.moved(r.numbered(colligo.Float32, 1000))
 				if err != nil {
 					return err
