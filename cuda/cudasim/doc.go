@@ -8,9 +8,9 @@
 //
 // How it runs. Every stream is a queue of operations. One goroutine, the executor, takes one step at a time. It picks one of
 // the operations that may begin and the kernel blocks that may go on. It runs that one until it is done, or yields. Kernels
-// are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls of the
-// table that have to do with operations let the executor take a few steps, or none, before they return. A call that blocks lets it run until the call's condition
-// holds. So a test with one host goroutine runs the same way each time for one seed.
+// are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls of the table
+// that have to do with operations let the executor take a few steps, or none, before they return. A call that blocks lets it
+// run until the call's condition holds. So a test with one host goroutine runs the same way each time for one seed.
 //
 // Invariants:
 //
@@ -37,7 +37,8 @@
 // fits. So they order the least that they order on any device.
 //
 // Go's race detector. Its marks //go:norace are on what a step does: functions on clocks, shadows, words, and blocks. Step after
-// step they look at what one lock guards, and would cost the tests of other packages three fourths of their time. The detector stays on the calls of the table, which take the lock, and on copies to and from the host.
+// step they look at what one lock guards, and would cost the tests of other packages three fourths of their time. The detector
+// stays on the calls of the table, which take the lock, and on copies to and from the host.
 //
 // Not simulated: time, priorities, compression, child graphs, memory shared between two host mappings of one file.
 //

@@ -8,8 +8,8 @@ import (
 
 // How long a test may take that has Limit.
 const (
-	longestSilence = 2 * time.Minute // without a step of the Sim, or without a write of the operation at the head of a stream
-	longestTest    = 9 * time.Minute
+	longestSilence = 50 * time.Second // without a step of the Sim, or without a write of the operation at the head of a stream
+	longestTest    = 5 * time.Minute
 )
 
 // LimitedTB is the part of testing.TB that Limit needs.
@@ -18,8 +18,8 @@ type LimitedTB interface {
 	Cleanup(func())
 }
 
-// Limit gives a test a limit of its own: 9 minutes in all, and two in which the Sim takes no step. An operation whose turn has come
-// may neither end nor write for two minutes, too. Beyond the limit the program ends. It prints the test's name, what the Sim's operations and
+// Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. An operation whose turn has come
+// may neither end nor write for 50 s, too. Beyond the limit the program ends. It prints the test's name, what the Sim's operations and
 // calls wait for, and the stacks of all goroutines.
 //
 // The limit is for hangs outside the Sim, and for hosts that move it for ever. Such a host copies a flag again and again, say, which a

@@ -19,11 +19,11 @@ func TestLimit(t *testing.T) {
 	l.look(began.Add(longestSilence + time.Second))
 	require.Empty(t, said, "it has moved")
 	l.look(began.Add(2*longestSilence + time.Second))
-	require.Contains(t, said, "TestOfOthers hangs: it has run for 4m1s, and its simulated machine has taken no step for 2m0s\n")
+	require.Contains(t, said, "TestOfOthers hangs: it has run for 1m41s, and its simulated machine has taken no step for 50s\n")
 	require.Contains(t, said, "no call waits")
 	s.steps, said = s.steps+1, ""
 	l.look(began.Add(longestTest))
-	require.Contains(t, said, "TestOfOthers hangs: it has run for 9m0s")
+	require.Contains(t, said, "TestOfOthers hangs: it has run for 5m0s")
 	Limit(t, s)
 }
 
@@ -61,8 +61,8 @@ func TestLimitOfPolls(t *testing.T) {
 	poll(2*longestSilence, 3*longestSilence-time.Second)
 	require.Empty(t, said)
 	poll(3*longestSilence, 3*longestSilence)
-	require.Contains(t, said, "TestOfOthers hangs: it has run for 6m0s, and StreamWaitValue32 on device 0")
-	require.Contains(t, said, "has neither ended nor written for 2m0s, while its simulated machine went on\n")
+	require.Contains(t, said, "TestOfOthers hangs: it has run for 2m30s, and StreamWaitValue32 on device 0")
+	require.Contains(t, said, "has neither ended nor written for 50s, while its simulated machine went on\n")
 	require.Contains(t, said, "which waits until word 0 of memory")
 	require.NoError(t, th.Write32(polled, at, 1))
 	require.NoError(t, th.Synchronize(stuck))

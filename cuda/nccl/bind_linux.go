@@ -20,7 +20,8 @@ func call(at uintptr, words ...uintptr) Result {
 	return Result(ccall.Words(at, words...))
 }
 
-// enqueue calls a function with words of which none is an address of Go memory, as those of a collective are. It allocates nothing.
+// enqueue calls a function that enqueues a collective or a message. Its words are numbers, handles and addresses of device memory, so
+// the call allocates nothing.
 func enqueue(at uintptr, words ...uintptr) Result { return Result(ccall.Words(at, words...)) }
 
 // word passes a signed int.
