@@ -52,15 +52,14 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		}
 		b.levels.flat.Add(1)
 	}
-	shape := plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
 	if planner := b.planner(c); planner != nil {
-		return b.planned(t, c, shape, planner, s)
+		return b.planned(t, c, b.shape(c), planner, s)
 	}
 	switch c.Coll {
 	case plan.Barrier:
 		return b.barrier(t, s)
 	case plan.AllReduce, plan.Reduce, plan.ReduceScatter:
-		return b.reduce(t, c, shape, s)
+		return b.reduce(t, c, s)
 	case plan.Broadcast:
 		at := devmem.Address(c.Out)
 		if b.rank == c.Root {
@@ -68,12 +67,17 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		}
 		return b.main.Broadcast(at, at, c.Count, c.DType, c.Root, s)
 	case plan.AllGather:
-		return b.allGather(t, c, shape, s)
+		return b.allGather(t, c, s)
 	case plan.AllToAll, plan.Gather, plan.Scatter:
-		outs, ins := b.parts(c, shape)
+		outs, ins := b.parts(c)
 		return b.main.Exchange(outs, ins, c.DType, s)
 	}
 	return fmt.Errorf("nccl: %v has no form on a device", c.Coll)
+}
+
+// shape returns what a plan knows of a call.
+func (b *ncclBackend) shape(c *backend.Call) plan.Shape {
+	return plan.Shape{Coll: c.Coll, Rank: b.rank, Size: b.size, Root: c.Root, Count: c.Count, Counts: c.Counts, RecvCounts: c.RecvCounts}
 }
 
 // barrier enqueues an all_reduce of one float32, which is what PyTorch's ranks call.
@@ -111,7 +115,7 @@ func (b *ncclBackend) message(ctx context.Context, c *backend.Call, s cuda.Strea
 }
 
 // reduce enqueues the collectives that reduce.
-func (b *ncclBackend) reduce(t cuda.Thread, c *backend.Call, shape plan.Shape, s cuda.Stream) error {
+func (b *ncclBackend) reduce(t cuda.Thread, c *backend.Call, s cuda.Stream) error {
 	r, err := b.reduction(c)
 	if err != nil {
 		return err
@@ -126,13 +130,14 @@ func (b *ncclBackend) reduce(t cuda.Thread, c *backend.Call, shape plan.Shape, s
 	case c.Counts == nil && !b.inBlock:
 		err = b.reduceList(t, c, r, s)
 	default:
-		err = b.main.Group(func() error { return b.reduceParts(c, shape, r, s) })
+		err = b.main.Group(func() error { return b.reduceParts(c, r, s) })
 	}
 	return errors.Join(err, r.Release())
 }
 
 // reduceParts reduces each rank's part to that rank.
-func (b *ncclBackend) reduceParts(c *backend.Call, shape plan.Shape, r Reduction, s cuda.Stream) error {
+func (b *ncclBackend) reduceParts(c *backend.Call, r Reduction, s cuda.Stream) error {
+	shape := b.shape(c)
 	in := devmem.Parts{One: c.In, List: c.Ins, Elem: c.DType.Size()}
 	for q := range b.size {
 		n := shape.PartLen(q)
@@ -195,7 +200,7 @@ func factorBytes(d colligo.DType, f float64) ([]byte, error) {
 }
 
 // allGather enqueues an all-gather. Parts of unequal lengths are a group of broadcasts.
-func (b *ncclBackend) allGather(t cuda.Thread, c *backend.Call, shape plan.Shape, s cuda.Stream) error {
+func (b *ncclBackend) allGather(t cuda.Thread, c *backend.Call, s cuda.Stream) error {
 	in := devmem.Address(c.In)
 	switch {
 	case c.Outs == nil && c.Counts == nil:
@@ -203,7 +208,7 @@ func (b *ncclBackend) allGather(t cuda.Thread, c *backend.Call, shape plan.Shape
 	case c.Counts == nil && !b.inBlock:
 		return b.gatherList(t, c, s)
 	}
-	out := devmem.Parts{One: c.Out, List: c.Outs, Elem: c.DType.Size()}
+	shape, out := b.shape(c), devmem.Parts{One: c.Out, List: c.Outs, Elem: c.DType.Size()}
 	return b.main.Group(func() error {
 		for q := range b.size {
 			n, to := shape.PartLen(q), out.At(q, shape.PartOff(q))
@@ -223,8 +228,8 @@ func (b *ncclBackend) allGather(t cuda.Thread, c *backend.Call, shape plan.Shape
 }
 
 // parts returns what this rank gets from and gives to each rank in an all-to-all, a gather or a scatter.
-func (b *ncclBackend) parts(c *backend.Call, shape plan.Shape) (outs, ins []Part) {
-	elem := c.DType.Size()
+func (b *ncclBackend) parts(c *backend.Call) (outs, ins []Part) {
+	shape, elem := b.shape(c), c.DType.Size()
 	in, out := devmem.Parts{One: c.In, List: c.Ins, Elem: elem}, devmem.Parts{One: c.Out, List: c.Outs, Elem: elem}
 	outs, ins = make([]Part, b.size), make([]Part, b.size)
 	for q := range b.size {
