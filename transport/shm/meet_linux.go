@@ -18,12 +18,11 @@ import (
 
 // meeting is how one rank finds its peers: it listens for the higher ranks and dials the lower ones.
 type meeting struct {
-	m        *mesh
-	fd       int // this rank's segment
-	own      hello
-	listener *net.UnixListener
-	results  chan met
-	wg       sync.WaitGroup
+	m       *mesh
+	fd      int // this rank's segment
+	own     hello
+	results chan met
+	wg      sync.WaitGroup
 
 	mu         sync.Mutex // guards stranger, unreadable and attach
 	stranger   error      // the last dialer that was not let in
@@ -43,29 +42,46 @@ func (m *mesh) meet(ctx context.Context, fd int) error {
 	if m.c.Size == 1 {
 		return nil
 	}
-	var name [16]byte
-	rand.Read(name[:]) // never fails
-	address := fmt.Sprintf("@colligo-shm-%x", name)
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("shm: %w", err)
-	}
-	t := &meeting{m: m, fd: fd, listener: listener, results: make(chan met, m.c.Size)}
+	t := &meeting{m: m, fd: fd, results: make(chan met, m.c.Size)}
 	t.own = hello{layout: m.layout, cpus: ownCPUs(), token: *ownToken(), at: addressOf(ownToken()[:])}
-	if err := m.c.Rendezvous.Set(ctx, key(m.c.Rank), []byte(HostID()+"\n"+address)); err != nil {
-		listener.Close()
-		return fmt.Errorf("shm: rank %d publishes its address: %w", m.c.Rank, err)
+	listener, err := t.listen(ctx)
+	if err != nil {
+		return err
 	}
 	ctx, m.fail = context.WithCancelCause(ctx)
-	t.wg.Go(func() { t.accept(ctx) })
+	if listener != nil {
+		t.wg.Go(func() { t.accept(ctx, listener) })
+	}
 	for peer := range m.c.Rank {
 		t.wg.Go(func() { t.dial(ctx, peer) })
 	}
 	err = t.collect(ctx)
 	m.fail(nil)
-	listener.Close()
+	if listener != nil {
+		listener.Close()
+	}
 	t.wg.Wait()
 	return err
+}
+
+// listen opens the socket at which the higher ranks come, and publishes its address. The highest rank has none.
+func (t *meeting) listen(ctx context.Context) (*net.UnixListener, error) {
+	c := t.m.c
+	if c.Rank == c.Size-1 {
+		return nil, nil
+	}
+	var name [16]byte
+	rand.Read(name[:]) // never fails
+	address := fmt.Sprintf("@colligo-shm-%x", name)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("shm: %w", err)
+	}
+	if err := c.Rendezvous.Set(ctx, key(c.Rank), []byte(HostID()+"\n"+address)); err != nil {
+		listener.Close()
+		return nil, fmt.Errorf("shm: rank %d publishes its address: %w", c.Rank, err)
+	}
+	return listener, nil
 }
 
 func key(rank int) string { return fmt.Sprintf("shm/%d", rank) }
@@ -127,10 +143,10 @@ func (t *meeting) missing(linked map[int]bool, cause error) error {
 }
 
 // accept lets the higher ranks in. At most so many dialers at a time are listened to as there are ranks.
-func (t *meeting) accept(ctx context.Context) {
+func (t *meeting) accept(ctx context.Context, listener *net.UnixListener) {
 	places := make(chan struct{}, t.m.c.Size+16)
 	for {
-		conn, err := t.listener.AcceptUnix()
+		conn, err := listener.AcceptUnix()
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
 				t.report(ctx, met{err: fmt.Errorf("shm: %w", err)})

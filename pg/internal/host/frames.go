@@ -20,7 +20,7 @@ type port struct {
 	shape *plan.Shape
 
 	zeroCopy bool // long payloads stay in their place until the peer has read them
-	head     [transport.MaxLanes]transport.Header
+	head     [Lanes]transport.Header
 }
 
 // Mismatch is the error when a peer's frame belongs to another call.

@@ -16,6 +16,9 @@ import (
 func (d *Devices) look(last bool) (over int) {
 	d.eyes.Lock()
 	defer d.eyes.Unlock()
+	if d.batch == nil {
+		d.batch = new([len(d.batch)]entry)
+	}
 	for q := range d.queues {
 		for n := len(d.batch); n == len(d.batch); {
 			n = d.concludeSome(q, d.some(q), last)

@@ -56,7 +56,7 @@ type Devices struct {
 
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.
-	batch    [32]entry
+	batch    *[32]entry    // made by the first look
 	over     []flight.Done // of the batch, to be told the recorder
 	messages messages
 }
