@@ -95,6 +95,8 @@ func (r *session) together(v *variant, i int) error {
 		e := <-failed
 		if e != nil && err == nil {
 			err = e // what fails after the first is a consequence
+		}
+		if e != nil && !errors.Is(e, errWrong) { // the others of a rank with wrong elements still have to print them
 			cancel(e)
 		}
 	}
