@@ -190,10 +190,10 @@ func (r *rank) works(ids []int) {
 	for _, count := range []int{1, 1000, 100_000} {
 		x := mine(count)
 		require.NoError(r.t, r.AllReduce(r.ctx, x, colligo.Sum))
-		require.Equal(r.t, repeat(count, sum), values[float32](r, x))
+		equal(r.t, repeat(count, sum), values[float32](r, x))
 		x = mine(count)
 		require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx))
-		require.Equal(r.t, repeat(count, sum), values[float32](r, x))
+		equal(r.t, repeat(count, sum), values[float32](r, x))
 	}
 	all := full(r, 10*n, float32(0))
 	require.NoError(r.t, r.AllGatherIntoTensor(r.ctx, all, mine(10)))

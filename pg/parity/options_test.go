@@ -27,7 +27,7 @@ func (r *rank) reduced() {
 	for _, n := range []int{10, 5000, 100_000} {
 		x := full(r, n, float32(r.Rank()+1))
 		require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx))
-		require.Equal(r.t, repeat(n, float32(3)), values[float32](r, x))
+		equal(r.t, repeat(n, float32(3)), values[float32](r, x))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -369,6 +370,15 @@ func repeat[T any](n int, value T) []T {
 		v[i] = value
 	}
 	return v
+}
+
+// equal compares long lists, for which require.Equal takes a hundred times as long.
+func equal[T comparable](t *testing.T, want, got []T) {
+	t.Helper()
+	if !slices.Equal(want, got) {
+		require.Equal(t, want, got)
+		t.Fatal("not equal")
+	}
 }
 
 // in is the rank as a member of another group.

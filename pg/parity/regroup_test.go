@@ -49,7 +49,7 @@ func TestRegroup(t *testing.T) {
 					}
 					x := full(r, 100_000, float32(s.Rank()+1))
 					require.NoError(r.t, s.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(r.ctx))
-					require.Equal(r.t, repeat(100_000, float32(3)), values[float32](r, x))
+					equal(r.t, repeat(100_000, float32(3)), values[float32](r, x))
 				})
 			})
 		}
