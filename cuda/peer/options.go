@@ -74,6 +74,9 @@ func (o *Options) fill() error {
 
 // OnStream says which stream the caller works on, of the device of its tensors. Operations wait for that stream, run on it when
 // they are not asynchronous, and Wait makes it wait. Without OnStream it is the legacy default stream.
+//
+// The stream must not be destroyed before the group has an operation on another one, or is closed. The watchdog looks there for how far the
+// device has come.
 func OnStream(ctx context.Context, s cuda.Stream) context.Context {
 	return streamorder.OnStream(ctx, s)
 }
