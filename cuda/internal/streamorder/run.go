@@ -188,7 +188,7 @@ func (q Queue) Coll() plan.Coll {
 
 type streamKey struct{}
 
-// OnStream returns a context that names the stream on which the caller works. It has to stay as long as a queue ends on it.
+// OnStream returns a context that names the stream on which the caller works. The stream has to stay as long as it is the tail of a queue.
 func OnStream(ctx context.Context, s cuda.Stream) context.Context {
 	return context.WithValue(ctx, streamKey{}, s)
 }
