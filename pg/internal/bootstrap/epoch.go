@@ -155,7 +155,7 @@ func (e *Epoch) Out() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
 	defer cancel()
 	key := outKey(e.old.self())
-	if err := e.store.Set(ctx, key, nil); err != nil {
+	if err := e.say(ctx, key); err != nil {
 		e.old.log.Debug("could not say in the store that this rank does not go on", "group", e.Name, "rank", e.old.Rank, "error", err)
 	}
 	e.old.job.LeaveBehind(e.store, []string{key})
@@ -166,9 +166,17 @@ func (e *Epoch) Out() {
 func (e *Epoch) GoOn() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
 	defer cancel()
-	if err := e.store.Set(ctx, nextKey(e.old.self()), nil); err != nil {
+	if err := e.say(ctx, nextKey(e.old.self())); err != nil {
 		e.old.log.Debug("could not say in the store that this rank tries again", "group", e.Name, "rank", e.old.Rank, "error", err)
 	}
+}
+
+// say sets a key without a value, and returns when the store has it.
+func (e *Epoch) say(ctx context.Context, key string) error {
+	if err := e.store.Set(ctx, key, nil); err != nil {
+		return err
+	}
+	return arrived(ctx, e.store)
 }
 
 // goesOn reports whether a rank has left the old group, which never formed for it, to form the next one.

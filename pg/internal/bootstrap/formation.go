@@ -226,6 +226,13 @@ func (f *Formation) missing(ended context.Context, cause error) error {
 // giveUpLimit bounds how long a rank that gives up tries to say so.
 const giveUpLimit = 250 * time.Millisecond
 
+// arrived returns when the store has the keys that this rank has set before. A TCP store does not answer a set, so a request over
+// another connection may overtake it. Such requests are the rank's next attempt, and a question of a peer that has seen this rank leave.
+func arrived(ctx context.Context, s store.Store) error {
+	_, err := s.Check(ctx, gaveUpKey)
+	return err
+}
+
 // GiveUp puts into the store why this rank leaves before the group has formed, for the ranks that look for it there. Its
 // keys are left behind to the job, but for the default group's: they tell the other ranks, and do not hinder another attempt.
 func (f *Formation) GiveUp(why error, clip func(string) string) {
@@ -243,6 +250,9 @@ func (f *Formation) GiveUp(why error, clip func(string) string) {
 	}
 	if err == nil {
 		err = f.Store.Append(ctx, gaveUpKey, fmt.Appendf(nil, "%d,", f.Rank))
+	}
+	if err == nil {
+		err = arrived(ctx, f.Store)
 	}
 	if err != nil {
 		f.log.Debug("could not say in the store why this rank gave up", "group", f.Name, "rank", f.Rank, "error", err)

@@ -3,6 +3,9 @@ package bootstrap
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +55,62 @@ func TestPresence(t *testing.T) {
 	require.ErrorContains(t, left[1], "is lost: its connection with the store has ended")
 	require.ErrorIs(t, left[1], colligo.ErrPeerLost)
 	require.Equal(t, 1, left[1].Rank)
+}
+
+// TestGiveUpArrives has a rank give up over a slow connection. Its next attempt, over a fast one, may register at once.
+func TestGiveUpArrives(t *testing.T) {
+	t.Parallel()
+	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{})
+	require.NoError(t, err)
+	defer server.Close()
+	dial := func(addr string) *Formation {
+		s, err := tcpstore.Dial(t.Context(), addr, tcpstore.ClientOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		all, _ := formations(t, s, 2)
+		return all[1]
+	}
+	first := dial(slowWay(t, server.Addr().String(), 20*time.Millisecond))
+	require.NoError(t, first.register(t.Context(), first.info()))
+	first.GiveUp(errors.New("once more"), whole)
+	again := dial(server.Addr().String())
+	require.NoError(t, again.register(t.Context(), again.info()))
+}
+
+// slowWay returns an address whose one connection leads to another address. Each request arrives there after a delay.
+func slowWay(t *testing.T, to string, delay time.Duration) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var both sync.WaitGroup
+	t.Cleanup(both.Wait)
+	both.Go(func() {
+		near, err := l.Accept()
+		_ = l.Close()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = near.Close()
+			return
+		}
+		both.Go(func() {
+			_, _ = io.Copy(near, far) // until the other direction has ended
+			_ = near.Close()
+		})
+		for b := make([]byte, 1<<10); ; {
+			n, err := near.Read(b)
+			if err != nil {
+				break
+			}
+			time.Sleep(delay)
+			if _, err := far.Write(b[:n]); err != nil {
+				break
+			}
+		}
+		_ = far.Close()
+	})
+	return l.Addr().String()
 }
 
 // TestLingerForTheSilent has a rank be without a connection for a while, before it has looked why the group does not form. Rank 0 keeps the
