@@ -39,6 +39,7 @@ type Config struct {
 	// Name tells groups in one store apart; the default is "0".
 	Name string
 
+	// The limits. Beyond one, a rank takes up to a second to find out and say who is missing.
 	Timeout        time.Duration // one operation on any device, from when it can begin to its end
 	ConnectTimeout time.Duration // all ranks finding and linking one another
 	StoreTimeout   time.Duration // one call of the store

@@ -9,6 +9,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/bootstrap"
+	"github.com/colligo-go/colligo/pg/internal/control"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
@@ -179,8 +180,9 @@ func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
 	return nil
 }
 
-// lastWord is how much longer than the members' limit the ranks wait for them. They may need it to say that their time was up.
-const lastWord = time.Second
+// lastWord is how much longer than the members' limit the ranks wait for them. They may need it to say that their time was up. As
+// long again a rank may ask where they are.
+const lastWord = bootstrap.Grace - control.Patience
 
 // dismiss returns when the members of all groups are linked, or have given up. No rank may leave before, and take the store
 // along.

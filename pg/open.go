@@ -45,10 +45,10 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 	}
 	if err != nil {
 		g.forming.GiveUp(err, clip)
-		err = g.forming.FirstCause(err, how.broken)
+		err = g.forming.FirstCause(ctx, err, how.broken)
 		g.handler.end()
 		if m.Default {
-			j.Linger(m.Name, g.size, err)
+			j.Linger(ctx, m.Name, g.size, err)
 		}
 		return nil, errors.Join(err, j.Leave())
 	}
@@ -61,7 +61,7 @@ func open(ctx context.Context, j *sharedJob, c Config, m bootstrap.Member, how o
 		how.leave()
 		g.fail(err, true)
 		if m.Default {
-			j.Linger(m.Name, g.size, err)
+			j.Linger(ctx, m.Name, g.size, err)
 		}
 		return nil, errors.Join(err, g.Close())
 	}

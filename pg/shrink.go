@@ -17,7 +17,8 @@ import (
 // apart.
 //
 // Every rank that goes on calls it when an operation has failed with colligo.ErrPeerLost, with the same ranks excluded. A rank
-// that has not met the failure meets it in its next operation. Groups that were made of this one are the program's to close.
+// that has not met the failure meets it in its next operation. Groups that were made of this one are the program's to close. The limits
+// are those of Shrink. To close this group takes up to a second, where a rank stands still.
 //
 // With an error this rank cannot go on: the store is gone, the others have gone on without it, or the context has ended. Then
 // this group remains to be closed. c10d: abort, shrink_group and destroy_process_group.
@@ -45,8 +46,8 @@ var errRegroup = errors.New("regrouped")
 // needs after a failure.
 //
 // Every rank that goes on calls it, with the same ranks excluded. A rank that neither comes nor is known to have died within
-// ConnectTimeout is left behind. If it still comes it gets ErrNotMember. If more ranks die or give up while the new group
-// forms, the others try again without them.
+// ConnectTimeout is left behind. If it still comes it gets ErrNotMember. The ranks that have come have ConnectTimeout once more to link.
+// If more ranks die or give up while the new group forms, the others try again without them.
 //
 // The new group has the name of the first group that was shrunk, "@" and the epoch. The epoch counts up with every try. A
 // group is shrunk once; to lose more ranks, shrink the new one. This group remains to be closed, which this rank may do as soon

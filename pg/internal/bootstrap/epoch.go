@@ -215,7 +215,7 @@ func (e *Epoch) Meet(ctx context.Context, expected []int, patience time.Duration
 		if len(awaited) == 0 && !doubtful || !time.Now().Before(until) {
 			return e.decide(ctx, here)
 		}
-		if err := waitAWhile(ctx, e.store, awaited, slice); err != nil {
+		if err := waitAWhile(ctx, e.store, awaited, min(slice, time.Until(until))); err != nil {
 			return nil, err
 		}
 	}

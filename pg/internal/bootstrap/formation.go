@@ -155,12 +155,12 @@ func (f *Formation) register(ctx context.Context, mine info) error {
 }
 
 // secondChance is how long the bootstrap info of a rank that gave up may wait to be replaced by its next attempt. There are
-// attempts for the default group only: the names of others count up.
-func (f *Formation) secondChance() time.Duration {
-	if f.Default {
-		return time.Second
+// attempts for the default group only: the names of others count up. A rank that serves the store ends it with its attempt.
+func (f *Formation) secondChance(rank int) time.Duration {
+	if !f.Default || f.job.served && rank == 0 {
+		return 0
 	}
-	return 0
+	return time.Second
 }
 
 // secondLook is how often a rank looks meanwhile.
@@ -172,11 +172,11 @@ func (f *Formation) infosOf(ctx context.Context, mine info, ranks []int) ([]info
 	for i, r := range ranks {
 		names[i] = rankKey(r)
 	}
-	var left error // a rank that has come and gone
-	for until := time.Now().Add(f.secondChance()); ; {
+	var left *leaver
+	for began := time.Now(); ; {
 		all, err := f.read(ctx, names...)
 		if err != nil && left != nil {
-			return nil, left
+			return nil, left.err
 		}
 		if err != nil {
 			return nil, f.missing(ctx, err)
@@ -185,13 +185,16 @@ func (f *Formation) infosOf(ctx context.Context, mine info, ranks []int) ([]info
 		if infos, left, err = mine.compare(ranks, all); err != nil {
 			return nil, err
 		}
-		if left == nil || !time.Now().Before(until) {
-			return infos, left
+		if left == nil {
+			return infos, nil
+		}
+		if time.Since(began) >= f.secondChance(left.rank) {
+			return nil, left.err
 		}
 		select {
 		case <-time.After(secondLook):
 		case <-ctx.Done():
-			return nil, left
+			return nil, left.err
 		}
 	}
 }
@@ -199,7 +202,7 @@ func (f *Formation) infosOf(ctx context.Context, mine info, ranks []int) ([]info
 // missing explains why bootstrap info could not be had: it names the ranks that have not registered, if they are the reason.
 func (f *Formation) missing(ended context.Context, cause error) error {
 	late := errors.Is(cause, store.ErrTimeout) || ended.Err() != nil
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := beyond(ended, time.Second, Grace/4)
 	defer cancel()
 	var missing []int
 	for r := range f.size() {

@@ -169,9 +169,11 @@ func missingUnknown(t *testing.T) {
 	all, _ := formations(t, &silentStore{store.NewHash()}, 4)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
+	began := time.Now()
 	_, _, err := all[2].Agree(ctx)
 	require.ErrorContains(t, err, "group 0 had not formed when the time was up: ")
 	require.ErrorIs(t, err, colligo.ErrTimeout)
+	require.LessOrEqual(t, time.Since(began), 20*time.Millisecond+Grace/4)
 }
 
 // silentStore is a store that does not say which keys it has.

@@ -72,8 +72,14 @@ func readInfo(r int, b []byte) (info, error) {
 	return c, nil
 }
 
-// compare reads the bootstrap info of ranks. A rank that does not fit is an error, unless it has left; then left says so.
-func (c info) compare(ranks []int, all [][]byte) (infos []info, left, err error) {
+// leaver is a rank that has come and gone.
+type leaver struct {
+	rank int
+	err  error // says so, or why the rank did not fit
+}
+
+// compare reads the bootstrap info of ranks. A rank that does not fit is an error, unless it has left.
+func (c info) compare(ranks []int, all [][]byte) (infos []info, left *leaver, err error) {
 	infos = make([]info, len(all))
 	for i, b := range all {
 		r := ranks[i]
@@ -85,9 +91,9 @@ func (c info) compare(ranks []int, all [][]byte) (infos []info, left, err error)
 		case theirs.GaveUp == "" && unfit != nil:
 			return nil, nil, unfit
 		case theirs.GaveUp != "" && left == nil && unfit != nil:
-			left = unfit
+			left = &leaver{r, unfit}
 		case theirs.GaveUp != "" && left == nil:
-			left = theirs.left(r)
+			left = &leaver{r, theirs.left(r)}
 		}
 	}
 	return infos, left, nil

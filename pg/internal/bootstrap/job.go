@@ -119,14 +119,14 @@ const (
 	silent = time.Second            // where some have not said so: they died, or a busy machine holds them up
 )
 
-// Linger keeps the store of the default group up for a while when this rank serves it and the group has not formed. Meanwhile
-// the ranks that are connected find out what this rank knows. Unless the cause is that the time is up, ranks that are on
+// Linger keeps the store of the default group up for a while when this rank serves it and the group has not formed within ctx.
+// Meanwhile the ranks that are connected find out what this rank knows. Unless the cause is that the time is up, ranks that are on
 // their way get the chance, too.
-func (j *Job) Linger(name string, size int, cause error) {
+func (j *Job) Linger(ctx context.Context, name string, size int, cause error) {
 	if j.server == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lingering)
+	ctx, cancel := beyond(ctx, lingering, Grace*3/4)
 	defer cancel()
 	s, come := store.NewPrefix(storePrefix(name), j.store), size
 	all := make([]string, size)

@@ -49,15 +49,48 @@ func firstCause(t *testing.T) {
 	}
 	gone := fmt.Errorf("rank 3: %w", transport.ErrLost)
 	own := errors.New("of its own")
-	require.Equal(t, own, all[1].FirstCause(own, nil))
-	require.Equal(t, gone, all[1].FirstCause(gone, nil), "nobody knows more")
+	require.Equal(t, own, all[1].FirstCause(t.Context(), own, nil))
+	require.Equal(t, gone, all[1].FirstCause(t.Context(), gone, nil), "nobody knows more")
 	broken := errors.New("known here")
-	require.Equal(t, broken, all[1].FirstCause(gone, func() error { return broken }))
+	require.Equal(t, broken, all[1].FirstCause(t.Context(), gone, func() error { return broken }))
 	all[2].GiveUp(gone, whole)
 	time.AfterFunc(time.Second, func() { all[3].GiveUp(errors.New("no memory"), whole) })
-	require.ErrorContains(t, all[1].FirstCause(gone, nil), "has given up: no memory")
+	require.ErrorContains(t, all[1].FirstCause(t.Context(), gone, nil), "has given up: no memory")
 	told := fmt.Errorf("rank 0 reported: rank 3: %w", colligo.ErrPeerLost)
-	require.ErrorContains(t, all[1].FirstCause(told, nil), "has given up: no memory")
+	require.ErrorContains(t, all[1].FirstCause(t.Context(), told, nil), "has given up: no memory")
+}
+
+// TestFirstCauseInTime does not wait for the first cause beyond the limit, but for a part of Grace.
+func TestFirstCauseInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := formations(t, store.NewHash(), 2)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.Sleep(time.Minute)
+		began, gone := time.Now(), fmt.Errorf("rank 0: %w", transport.ErrLost)
+		require.Equal(t, gone, all[1].FirstCause(ctx, gone, nil))
+		require.LessOrEqual(t, time.Since(began), Grace/2)
+	})
+}
+
+// TestNoSecondChance has rank 0 give up. If it serves the store it has no second chance, for its next attempt serves another one.
+func TestNoSecondChance(t *testing.T) {
+	for _, serves := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			all, jobs := formations(t, store.NewHash(), 2)
+			for r, f := range all {
+				jobs[r].served = serves
+				require.NoError(t, f.register(t.Context(), f.info()))
+			}
+			waits, stop := all[1].Linking(t.Context(), nil)
+			defer stop()
+			all[0].GiveUp(errors.New("no memory"), whole)
+			began := time.Now()
+			_, err := all[1].Rendezvous().Get(waits, "tcp/0")
+			require.ErrorContains(t, err, "has given up: no memory")
+			require.Equal(t, serves, time.Since(began) <= lastLook, "%v", time.Since(began))
+		})
+	}
 }
 
 // TestDoubt counts a rank as come whose process was thought dead, while its presence counts up, and else as dead.

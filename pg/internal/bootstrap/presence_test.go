@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,28 @@ func TestPresence(t *testing.T) {
 	require.ErrorContains(t, left[1], "is lost: its connection with the store has ended")
 	require.ErrorIs(t, left[1], colligo.ErrPeerLost)
 	require.Equal(t, 1, left[1].Rank)
+}
+
+// TestLingerInTime has a rank that stands still keep its connection with the store. Rank 0 keeps the store up for it, but for less than
+// Grace after the limit.
+func TestLingerInTime(t *testing.T) {
+	t.Parallel()
+	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{})
+	require.NoError(t, err)
+	defer server.Close()
+	var own, other *tcpstore.Client
+	for _, s := range []**tcpstore.Client{&own, &other} {
+		*s, err = tcpstore.Dial(t.Context(), server.Addr().String(), tcpstore.ClientOptions{})
+		require.NoError(t, err)
+		defer (*s).Close()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	<-ctx.Done()
+	due, _ := ctx.Deadline()
+	(&Job{server: server, store: own}).Linger(ctx, "0", 2, fmt.Errorf("rank 1 has not come: %w", colligo.ErrTimeout))
+	require.GreaterOrEqual(t, time.Since(due), Grace/2)
+	require.Less(t, time.Since(due), lingering)
 }
 
 // TestGiveUpArrives has a rank give up over a slow connection. Its next attempt, over a fast one, may register at once.
@@ -147,7 +170,7 @@ func lingers(t *testing.T, why error) (counts bool) {
 	require.NoError(t, other.Close())
 	go func() {
 		defer close(over)
-		(&Job{server: server, store: own}).Linger("0", 2, why)
+		(&Job{server: server, store: own}).Linger(t.Context(), "0", 2, why)
 	}()
 	time.Sleep(2 * away)
 	select {

@@ -19,7 +19,7 @@ import (
 const (
 	brokenTick = 50 * time.Millisecond  // at what it knows itself
 	firstLook  = 100 * time.Millisecond // into the store, twice as long after each look
-	lastLook   = time.Second
+	lastLook   = 500 * time.Millisecond
 )
 
 // lookout is how a rank that forms a group learns from the store that another has given up. One that waits for keys looks
@@ -148,7 +148,7 @@ func (f *Formation) look(ctx context.Context) error {
 			since = time.Now()
 			l.seen[e.Process] = since
 		}
-		if time.Since(since) >= f.secondChance() && l.end != nil {
+		if time.Since(since) >= f.secondChance(e.Rank) && l.end != nil {
 			l.end(e) // a medium might take it for an error of the store, and try again
 			return e
 		}
@@ -178,17 +178,34 @@ func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
 	return left, nil
 }
 
+// Grace is how much longer than its limit the forming of a group may take at most. Then the ranks find out why it does not form:
+//
+//  1. A rank asks the store who is missing, and says there that it has given up. It has half of Grace for both.
+//  2. If it knows of no cause but the end of another rank, it waits for that rank's word, until half of Grace is over.
+//  3. Rank 0 keeps the store up for the others, for a quarter more.
+const Grace = time.Second
+
+// beyond returns a context for what a rank does when its group does not form within ctx. It ends after d, and no longer than grace
+// after the deadline of ctx.
+func beyond(ctx context.Context, d, grace time.Duration) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(d)
+	if due, limited := ctx.Deadline(); limited && due.Add(grace).Before(until) {
+		until = due.Add(grace)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), until)
+}
+
 // firstWord is how long a rank that could not form the group because of another rank waits for the first cause. The rank that
 // met it says goodbye to the ranks that it is linked with, and then enters it into the store.
 const firstWord = 1500 * time.Millisecond
 
 // FirstCause returns why the group could not form, where err is only what that meant for this rank: another rank went away. If
 // all ranks that have said why left because of another, it is the word of the first. If no rank has, it is err.
-func (f *Formation) FirstCause(err error, broken func() error) error {
+func (f *Formation) FirstCause(ctx context.Context, err error, broken func() error) error {
 	if !consequence(err) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), firstWord)
+	ctx, cancel := beyond(ctx, firstWord, Grace/2)
 	defer cancel()
 	for {
 		left, failed := f.whoGaveUp(ctx)
