@@ -2,9 +2,6 @@ package stream
 
 import "golang.org/x/sys/unix"
 
-func readVector(fd int, bufs [][]byte) (int, error)  { return unix.Readv(fd, bufs) }
-func writeVector(fd int, bufs [][]byte) (int, error) { return unix.Writev(fd, bufs) }
-
 // unsent is the bytes that the peer's kernel has not acknowledged, the end of the stream counting as one.
 func unsent(fd int) int {
 	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)

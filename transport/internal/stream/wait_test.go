@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"io"
 	"math/rand/v2"
 	"net"
 	"testing"
@@ -20,6 +21,49 @@ func connected(t *testing.T) (near, far net.Conn) {
 	far, err = l.Accept()
 	require.NoError(t, err)
 	return near, far
+}
+
+// TestManyBuffers reads and writes more buffers than fit into one call, some of them empty.
+func TestManyBuffers(t *testing.T) {
+	near, far := connected(t)
+	streams, w, err := Open([]net.Conn{near, far})
+	require.NoError(t, err)
+	defer w.Close()
+	var sent, got []byte
+	var out, in [][]byte
+	for i := range 12 {
+		b := make([]byte, i%4)
+		for j := range b {
+			b[j] = byte(16*i + j)
+		}
+		sent = append(sent, b...)
+		out, in = append(out, b), append(in, make([]byte, (i+1)%3))
+	}
+	for left := out; len(left) > 0; {
+		n, err := streams[0].Write(left)
+		require.NoError(t, err)
+		for ; len(left) > 0 && n >= len(left[0]); left = left[1:] {
+			n -= len(left[0])
+		}
+		if len(left) > 0 {
+			left[0] = left[0][n:]
+		}
+	}
+	streams[0].Finish()
+	for start := time.Now(); err != io.EOF; {
+		var n int
+		n, err = streams[1].Read(in)
+		for _, b := range in {
+			part := b[:min(n, len(b))]
+			got, n = append(got, part...), n-len(part)
+		}
+		require.Zero(t, n)
+		require.Less(t, time.Since(start), time.Minute)
+	}
+	require.Equal(t, sent, got)
+	for _, s := range streams {
+		s.Close()
+	}
 }
 
 // TestWaitMissesNothing sends single bytes at random moments to a stream whose owner falls asleep. A byte that comes while the owner
