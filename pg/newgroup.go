@@ -180,8 +180,8 @@ func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
 	return nil
 }
 
-// lastWord is how much longer than the members' limit the ranks wait for them. They may need it to say that their time was up. As
-// long again a rank may ask where they are.
+// lastWord is how much longer than the members' limit the ranks wait for them. They may need it to say that their time was up. For the
+// rest of Grace a rank may ask where they are.
 const lastWord = bootstrap.Grace - control.Patience
 
 // dismiss returns when the members of all groups are linked, or have given up. No rank may leave before, and take the store

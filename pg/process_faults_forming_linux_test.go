@@ -20,7 +20,7 @@ var (
 	formingFaults = []string{"killed", "stopped", "delayed", "never comes"}
 )
 
-// beyond is how much longer than its limit a call may take to say who is missing.
+// beyond is how much longer than its limit a call may take to name the rank that is missing.
 const beyond = time.Second
 
 func init() { roles["forms"] = forms }

@@ -178,9 +178,10 @@ func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
 	return left, nil
 }
 
-// Grace is how much longer than its limit the forming of a group may take at most. Then the ranks find out why it does not form:
+// Grace is how much longer than its limit the forming of a group may take at most, if the store answers. A store that does not costs
+// what a client of it waits for the answer to a request under way. In Grace the ranks find out why the group does not form:
 //
-//  1. A rank asks the store who is missing, and says there that it has given up. It has half of Grace for both.
+//  1. A rank asks the store which ranks are missing, and says there that it has given up. Both take half of Grace at most.
 //  2. If it knows of no cause but the end of another rank, it waits for that rank's word, until half of Grace is over.
 //  3. Rank 0 keeps the store up for the others, for a quarter more.
 const Grace = time.Second
