@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"testing"
 
 	"github.com/colligo-go/colligo"
@@ -45,13 +46,19 @@ func TestDumpedCommunicators(t *testing.T) {
 	})
 }
 
-// TestDumpedAborted has a dump tell that a communicator was aborted.
+// TestDumpedAborted has a dump tell that a communicator was aborted. Rank 1 aborts once both ranks have their sums. An abort may end the sum
+// of a rank that has yet to see its own completed.
 func TestDumpedAborted(t *testing.T) {
+	var summed sync.WaitGroup
+	summed.Add(2)
 	onRanks(t, 2, nccl.Options{}, func(r *rank) error {
-		if err := r.sum(); err != nil {
+		err := r.sum()
+		summed.Done()
+		if err != nil {
 			return err
 		}
 		if r.Rank() == 1 {
+			summed.Wait()
 			r.Abort(errors.New("enough"))
 		}
 		name := fmt.Sprintf("%s/%v", r.Name(), r.device)
