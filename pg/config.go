@@ -39,8 +39,8 @@ type Config struct {
 	// Name tells groups in one store apart; the default is "0".
 	Name string
 
-	// The limits. When a limit has passed, a call takes up to a second more to name the ranks that are missing. A call that forms a group
-	// takes some seconds more if the store does not answer, as when the rank stands still that serves it.
+	// The limits. When a limit has passed, a call takes up to a second more to name the ranks that are missing. It does so also if the
+	// store does not answer.
 	Timeout        time.Duration // one operation on any device, from when it can begin to its end
 	ConnectTimeout time.Duration // all ranks finding and linking one another
 	StoreTimeout   time.Duration // one call of the store

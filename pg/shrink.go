@@ -41,9 +41,8 @@ func Regroup(ctx context.Context, g *Group, exclude ...int) (*Group, error) {
 var errRegroup = errors.New("regrouped")
 
 // Shrink makes a group of the ranks of this one that are left: not excluded, and not known to be dead. They keep their
-// order. It works when this group has failed, for its ranks meet in the store. If the rank that serves the store is gone,
-// nothing can be done. Regroup does all that a program
-// needs after a failure.
+// order. It works when this group has failed, for its ranks meet in the store. If the rank that serves the store is gone, or stands still,
+// nothing can be done. Regroup does all that a program needs after a failure.
 //
 // Every rank that goes on calls it, with the same ranks excluded. A rank that neither comes nor is known to have died within
 // ConnectTimeout is left behind. If it still comes it gets ErrNotMember. The ranks that have come have ConnectTimeout once more to link.

@@ -72,7 +72,7 @@ func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
 	return c.get(ctx, userPrefix+key)
 }
 
-func (c *Client) get(ctx context.Context, key string) (val []byte, err error) {
+func (c *Client) get(ctx context.Context, key string) ([]byte, error) {
 	k := c.start(ctx, "get", key)
 	defer k.Stop()
 	if err := fits(k.name, k.keys); err != nil {
@@ -81,11 +81,15 @@ func (c *Client) get(ctx context.Context, key string) (val []byte, err error) {
 	if err := c.await(k, nil); err != nil {
 		return nil, err
 	}
-	err = c.collect(k, request{cmdGet}.string(key), func(r reader) (err error) {
+	var val []byte
+	err := c.collect(k, request{cmdGet}.string(key), func(r reader) (err error) {
 		val, err = r.bytes("value", maxReply)
 		return err
 	})
-	return val, err
+	if err != nil {
+		return nil, err
+	}
+	return val, nil
 }
 
 // number makes a request whose reply is an integer. more, if not nil, follows the key.

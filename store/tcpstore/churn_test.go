@@ -21,6 +21,9 @@ func TestChurn(t *testing.T) {
 	t.Logf("seed %d", seed)
 	s := serve(t, ServerOptions{})
 	clients := []*Client{dial(t, s, ClientOptions{}), dial(t, s, ClientOptions{})}
+	for _, c := range clients { // so that no caller leaves a connection behind
+		c.first.patience, c.dialer.patience = time.Minute, time.Minute
+	}
 	const callers, rounds = 6, 60
 	var all sync.WaitGroup
 	errs := make(chan error, callers)

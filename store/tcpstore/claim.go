@@ -130,8 +130,26 @@ func (c *Client) renew(ctx context.Context) error {
 	return nil
 }
 
+// settled calls free once a connection that a call has taken is free again. That is at once, unless the call has left an exchange
+// behind. An error of that exchange ends the client, as one that a call hears does.
+func (c *Client) settled(x *conn, free func()) {
+	if x.settling == nil {
+		free()
+		return
+	}
+	go func() {
+		if err := <-x.settling; err != nil && err != errStopped {
+			c.fail(lost(c.dialer.addr, err))
+		}
+		x.settling = nil
+		free()
+	}()
+}
+
 // release gives the first connection back.
-func (c *Client) release(x *conn) {
+func (c *Client) release(x *conn) { c.settled(x, func() { c.put(x) }) }
+
+func (c *Client) put(x *conn) {
 	c.mu.Lock()
 	if x.cut.Load() {
 		c.first = nil

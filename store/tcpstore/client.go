@@ -57,7 +57,7 @@ var _ store.Store = (*Client)(nil)
 // reset, for the server may start later than its clients.
 func Dial(ctx context.Context, addr string, opts ClientOptions) (*Client, error) {
 	c := &Client{
-		dialer:  dialer{addr: addr, ping: !opts.NoPing, dialect: opts.Dialect, failed: opts.Failed},
+		dialer:  dialer{addr: addr, ping: !opts.NoPing, dialect: opts.Dialect, failed: opts.Failed, patience: patience},
 		main:    make(chan struct{}, 1),
 		waiting: make(map[*conn]bool),
 	}

@@ -113,6 +113,7 @@ func TestExchangeCut(t *testing.T) {
 func TestCollectNotCut(t *testing.T) {
 	s := newScript(t)
 	c := s.connect()
+	c.first.patience = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -135,18 +136,80 @@ func TestCollectNotCut(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestSilentServer: a server that does not confirm the end of a wait does not hold the caller.
-func TestSilentServer(t *testing.T) {
+// TestCollectLeft: a value that does not come holds its caller no longer than patience. Nor does it cost the connection, on which the next
+// call waits for it.
+func TestCollectLeft(t *testing.T) {
 	s := newScript(t)
 	c := s.connect()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- c.Wait(ctx, "k") }()
-	s.expect("06 0100000000000000 0200000000000000 2f6b")
+	go func() { _, err := c.MultiGet(ctx, []string{"k"}); done <- err }()
+	s.expect("06" + one + keyK)
+	s.reply("00")
+	s.expect("0a" + one + keyK)
 	cancel()
-	s.expect("0c")
-	require.NoError(t, s.nc.Close())
 	require.ErrorIs(t, <-done, context.Canceled)
+	go func() { _, err := c.Add(t.Context(), "k", 1); done <- err }()
+	s.quiet() // the server owes a value
+	s.reply(valV)
+	s.expect("04" + keyK + one) // over the same connection
+	s.reply(two)
+	require.NoError(t, <-done)
+}
+
+// TestSilentServer: a server that does not confirm the end of a wait holds neither that caller nor a later one beyond its limit. Once it
+// confirms, the connection is as good as before.
+func TestSilentServer(t *testing.T) {
+	for name, yields := range map[string]bool{"the caller's end": false, "for another call": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			c := s.connect()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			waited, added := make(chan error, 1), make(chan error, 1)
+			go func() { waited <- c.Wait(ctx, "k") }()
+			s.expect("06" + one + keyK)
+			if !yields {
+				cancel()
+			}
+			short, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer stop()
+			go func() { _, err := c.Add(short, "k", 1); added <- err }()
+			s.expect("0c")
+			require.ErrorIs(t, <-added, store.ErrTimeout)
+			cancel()
+			require.ErrorIs(t, <-waited, context.Canceled)
+			s.reply("01")
+			go func() { _, err := c.Add(t.Context(), "k", 1); added <- err }()
+			s.expect("04" + keyK + one)
+			s.reply(two)
+			require.NoError(t, <-added)
+		})
+	}
+}
+
+// TestSilentServerLost: what a server does wrong after a caller has left ends the client, as if a call had heard it.
+func TestSilentServerLost(t *testing.T) {
+	for name, wrong := range map[string]func(*script){
+		"hung up":     func(s *script) { require.NoError(t, s.nc.Close()) },
+		"wrong reply": func(s *script) { s.reply("07") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			c := s.connect()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- c.Wait(ctx, "k") }()
+			s.expect("06" + one + keyK)
+			cancel()
+			s.expect("0c")
+			require.ErrorIs(t, <-done, context.Canceled)
+			wrong(s)
+			_, err := c.Add(t.Context(), "k", 1)
+			require.ErrorIs(t, err, ErrLost)
+			require.ErrorContains(t, err, s.ln.Addr().String())
+		})
+	}
 }
 
 func TestDialRetries(t *testing.T) {

@@ -11,19 +11,26 @@ import (
 
 // conn is the client's side of one connection. One goroutine uses it at a time.
 type conn struct {
-	nc      net.Conn
-	in      reader
-	dialect Dialect
-	cut     atomic.Bool // a context ended in the middle of an exchange: replies no longer match requests
+	nc       net.Conn
+	in       reader
+	dialect  Dialect
+	cut      atomic.Bool   // a context ended in the middle of an exchange: replies no longer match requests
+	patience time.Duration // of a caller whose context has ended
+	settling chan error    // if not nil, an exchange goes on whose caller has left, and its result will come here
 }
 
 // errStopped is a wait that ended because its context did. The connection is as good as before.
 var errStopped = errors.New("wait stopped")
 
-// drainTime bounds how long a server may take to confirm that a wait is cancelled.
-const drainTime = 5 * time.Second
+// How long the server may take for an answer that it owes a caller whose context has ended.
+const (
+	patience  = 200 * time.Millisecond // before the caller leaves, and the exchange goes on without
+	drainTime = 5 * time.Second        // before the connection is closed
+)
 
-func newConn(nc net.Conn, d Dialect) *conn { return &conn{nc: nc, in: newReader(nc), dialect: d} }
+func newConn(nc net.Conn, d Dialect, patience time.Duration) *conn {
+	return &conn{nc: nc, in: newReader(nc), dialect: d, patience: patience}
+}
 
 // write sends a request, whose first byte is a command. Calls have refused commands that the dialect lacks.
 func (c *conn) write(q request) error {
@@ -67,27 +74,47 @@ func (c *conn) exchange(ctx context.Context, q request, read func(reader) error)
 	return err
 }
 
-// collect is an exchange whose reply the server has ready. When ctx ends first, the reply gets drainTime to come before the connection
-// is closed: the server would take this client for dead.
+// settle returns the result of f, the rest of an exchange. After ctx has ended it waits as long as patience says, and then returns the
+// cause. Then f goes on to use the connection, and settling tells when that is free.
+func (c *conn) settle(ctx context.Context, f func() error) error {
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(c.patience):
+		c.settling = result
+		return context.Cause(ctx)
+	}
+}
+
+// collect is an exchange whose reply the server has ready. When ctx ends first, the reply may still come within drainTime before the
+// connection is closed, for the server would take this client for dead. The caller may have left then: after an error it does not look at
+// what read sets.
 func (c *conn) collect(ctx context.Context, q request, read func(reader) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// If the deadline cannot be set, the connection is gone and the read says so.
-	done := on(ctx, func() { _ = c.nc.SetDeadline(time.Now().Add(drainTime)) })
-	err := c.write(q)
-	if err == nil {
-		err = inside(read(c.in))
-	}
-	switch {
-	case !done():
-		return err
-	case err == nil:
-		return c.nc.SetDeadline(time.Time{})
-	case isTimeout(err):
-		c.sever()
-	}
-	return err
+	return c.settle(ctx, func() error {
+		// If the deadline cannot be set, the connection is gone and the read says so.
+		done := on(ctx, func() { _ = c.nc.SetDeadline(time.Now().Add(drainTime)) })
+		err := c.write(q)
+		if err == nil {
+			err = inside(read(c.in))
+		}
+		switch {
+		case !done():
+			return err
+		case err == nil:
+			return c.nc.SetDeadline(time.Time{})
+		}
+		return c.silent(err)
+	})
 }
 
 func (c *conn) sever() {
@@ -96,10 +123,11 @@ func (c *conn) sever() {
 	_ = c.nc.Close()
 }
 
-// wait sends q, a request that the server answers with waitStopped in its own time. When ctx ends first, it cancels the
-// wait and returns errStopped, or nil if the answer crossed the cancellation.
-func (c *conn) wait(ctx context.Context, q request) error {
-	if ctx.Err() != nil {
+// wait sends q, a request that the server answers with waitStopped in its own time. When yield ends first, it cancels the wait and
+// returns errStopped, or nil if the answer crossed the cancellation. Yield ends with ctx, the caller's, or before it. When ctx ends, the
+// server may still have to confirm.
+func (c *conn) wait(ctx, yield context.Context, q request) error {
+	if yield.Err() != nil {
 		return errStopped
 	}
 	if err := c.ask(ctx, q); err != nil || c.cut.Load() {
@@ -109,7 +137,7 @@ func (c *conn) wait(ctx context.Context, q request) error {
 		return err
 	}
 	// If the deadline cannot be set, the connection is gone and the read says so.
-	done := on(ctx, func() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) })
+	done := on(yield, func() { _ = c.nc.SetReadDeadline(time.Unix(1, 0)) })
 	reply, err := c.in.byte()
 	switch {
 	case !done():
@@ -120,7 +148,9 @@ func (c *conn) wait(ctx context.Context, q request) error {
 		}
 		return stopped(reply, nil)
 	case isTimeout(err):
-		return c.cancelWait()
+		if err = c.settle(ctx, c.cancelWait); c.settling != nil {
+			return errStopped
+		}
 	}
 	return err
 }
@@ -167,8 +197,8 @@ func (c *conn) cancelWait() error {
 	return result
 }
 
-// silent gives up a connection whose server does not confirm in time. The caller's context has ended all the same, so
-// that is what it hears of.
+// silent gives up a connection whose server does not answer within drainTime. It is no error: the caller has left, or goes on over
+// another connection.
 func (c *conn) silent(err error) error {
 	if isTimeout(err) {
 		c.sever()

@@ -40,8 +40,9 @@ type dialer struct {
 	tls  *tls.Config
 	ping bool
 	// dialect is that of the server.
-	dialect Dialect
-	failed  func(error) // may be nil
+	dialect  Dialect
+	failed   func(error)   // may be nil
+	patience time.Duration // of callers whose contexts have ended
 }
 
 // tell says why there is no connection yet.
@@ -74,7 +75,7 @@ func (d *dialer) once(ctx context.Context) (*conn, error) {
 		}
 		nc = secure
 	}
-	c := newConn(nc, d.dialect)
+	c := newConn(nc, d.dialect, d.patience)
 	if err := d.greet(ctx, c); err != nil {
 		_ = nc.Close()
 		return nil, err

@@ -141,7 +141,7 @@ func FuzzClient(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) { // whose clock passes the pauses between looks at a counter
 			main, beside := hears(first, piece), hears(spare, piece)
 			c := &Client{dialer: dialer{ping: true, dialect: d}, main: make(chan struct{}, 1), waiting: map[*conn]bool{},
-				first: newConn(main, d), spare: []*conn{newConn(beside, d)}}
+				first: newConn(main, d, patience), spare: []*conn{newConn(beside, d, patience)}}
 			said, err := call.call(context.Background(), c)
 			require.LessOrEqual(t, len(main.said)+len(beside.said), 1<<10+64*(len(first)+len(spare)), "the client says ever more")
 			switch {

@@ -213,6 +213,7 @@ func TestClientCancelWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
 			client := s.connect()
+			client.first.patience = time.Minute
 			client.SetTimeout(30 * time.Millisecond)
 			done := make(chan error, 1)
 			go func() { done <- client.Wait(t.Context(), "nope") }()

@@ -38,7 +38,7 @@ func (c *Client) awaitFirst(k *call, q request, then func(*conn) error) (moved b
 		yield()
 	}
 	c.mu.Unlock()
-	err = finish(k, x, x.wait(ctx, q), then)
+	err = finish(k, x, x.wait(k, ctx, q), then)
 	return err == errStopped && k.Err() == nil, err
 }
 
@@ -49,7 +49,7 @@ func (c *Client) awaitSpare(k *call, q request, then func(*conn) error) error {
 		return err
 	}
 	defer c.releaseSpare(x)
-	return finish(k, x, x.wait(k, q), then)
+	return finish(k, x, x.wait(k, k, q), then)
 }
 
 // finish runs then after a wait that came true.
@@ -84,7 +84,9 @@ func (c *Client) takeSpare(ctx context.Context) (*conn, error) {
 	return x, nil
 }
 
-func (c *Client) releaseSpare(x *conn) {
+func (c *Client) releaseSpare(x *conn) { c.settled(x, func() { c.putSpare(x) }) }
+
+func (c *Client) putSpare(x *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, x)

@@ -201,8 +201,20 @@ func (e *Epoch) AbandonMembers() {
 
 // Meet says in the store that this rank is there, and returns the members: those of the expected ranks that go on. The first
 // rank for which all have either come or departed, or whose patience has ended, decides.
+//
+// The store has half of Grace to answer once this rank's patience has ended.
 func (e *Epoch) Meet(ctx context.Context, expected []int, patience time.Duration) ([]int, error) {
 	until := time.Now().Add(patience)
+	asking, cancel := context.WithDeadline(ctx, until.Add(Grace/2))
+	defer cancel()
+	members, err := e.meet(asking, expected, until)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && asking.Err() != nil {
+		return nil, e.old.job.silent(errors.Unwrap(err)) // without what this rank was about to do
+	}
+	return members, err
+}
+
+func (e *Epoch) meet(ctx context.Context, expected []int, until time.Time) ([]int, error) {
 	slice := 5 * time.Millisecond
 	for beat := 0; ; beat, slice = beat+1, min(2*slice, 200*time.Millisecond) {
 		if err := e.store.Set(ctx, hereKey(e.old.self()), strconv.AppendInt(nil, int64(beat), 10)); err != nil {
@@ -225,13 +237,16 @@ func (e *Epoch) Meet(ctx context.Context, expected []int, patience time.Duration
 // come that may be dead. No rank is awaited once it is decided.
 func (e *Epoch) rollCall(ctx context.Context, expected []int) (here []int, awaited []string, doubtful bool, err error) {
 	decided, err := e.store.Check(ctx, membersKey)
-	if decided {
-		return nil, nil, false, err
+	switch {
+	case err != nil:
+		return nil, nil, false, unreachable(err)
+	case decided:
+		return nil, nil, false, nil
 	}
 	for _, global := range expected {
 		gone, died := e.old.Departed.Has(e.old.find(global))
-		beat, came, failed := peek(ctx, e.store, hereKey(global))
-		if err = errors.Join(err, failed); err != nil {
+		beat, came, err := peek(ctx, e.store, hereKey(global))
+		if err != nil {
 			return nil, nil, false, unreachable(err)
 		}
 		dead, doubt := died, false

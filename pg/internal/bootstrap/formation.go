@@ -43,7 +43,9 @@ type Formation struct {
 	lookout lookout
 	linked  linked
 	made    made
-	tries   tries
+
+	lastAbsent lastAbsent
+	tries      tries
 }
 
 // NewFormation begins to form a group of a job.
@@ -84,6 +86,7 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 		return nil, nil, err
 	}
 	defer SayWhile(ctx, f.log, "waits for ranks that have not come", f.late)()
+	defer f.askAhead(ctx)()
 	sameHost, secret := mine.Host != "", mine.Secret
 	ranks := census{}
 	ranks.add(&mine)
@@ -201,29 +204,29 @@ func (f *Formation) infosOf(ctx context.Context, mine info, ranks []int) ([]info
 
 // missing explains why bootstrap info could not be had: it names the ranks that have not registered, if they are the reason.
 func (f *Formation) missing(ended context.Context, cause error) error {
-	late := errors.Is(cause, store.ErrTimeout) || ended.Err() != nil
-	ctx, cancel := beyond(ended, time.Second, Grace/4)
-	defer cancel()
-	var missing []int
-	for r := range f.size() {
-		if ok, err := f.Store.Check(ctx, rankKey(r)); err == nil && !ok {
-			missing = append(missing, r)
-		}
-	}
 	switch {
 	case errors.As(cause, new(*GaveUp)):
 		return cause
-	case !late:
+	case !errors.Is(cause, store.ErrTimeout) && ended.Err() == nil:
 		return fmt.Errorf("group %s had not formed when the store failed: %w", f.Name, cause)
+	}
+	ctx, cancel := beyond(ended, time.Second, Grace/4)
+	defer cancel()
+	a, err := f.absent(ctx)
+	when := ""
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		cause = f.job.silent(cause)
+		when = fmt.Sprintf(" (asked %v before)", time.Since(a.asked).Round(time.Millisecond))
 	case errors.Is(cause, store.ErrTimeout):
 		cause = &timedOut{cause}
 	case errors.Is(cause, context.DeadlineExceeded):
 		cause = fmt.Errorf("%w: %w", colligo.ErrTimeout, cause)
 	}
-	if missing == nil { // all have come, or the store does not say
+	if len(a.ranks) == 0 { // all have come, or the store does not answer
 		return fmt.Errorf("group %s had not formed when the time was up: %w", f.Name, cause)
 	}
-	return fmt.Errorf("%s %s not come to group %s: %w", ranklist.Text(missing), ranklist.Verb(missing, "has", "have"), f.Name, cause)
+	return fmt.Errorf("%s %s not come to group %s%s: %w", a.text(), ranklist.Verb(a.ranks, "has", "have"), f.Name, when, cause)
 }
 
 // giveUpLimit bounds how long a rank that gives up tries to say so.

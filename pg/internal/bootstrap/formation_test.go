@@ -166,20 +166,52 @@ func missing(t *testing.T) {
 func TestMissingUnknown(t *testing.T) { synctest.Test(t, missingUnknown) }
 
 func missingUnknown(t *testing.T) {
-	all, _ := formations(t, &silentStore{store.NewHash()}, 4)
+	all, _ := formations(t, &silentStore{Store: store.NewHash()}, 4)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, _, err := all[2].Agree(ctx)
-	require.ErrorContains(t, err, "group 0 had not formed when the time was up: ")
+	require.ErrorContains(t, err, "group 0 had not formed when the time was up: the store does not answer: ")
 	require.ErrorIs(t, err, colligo.ErrTimeout)
 	require.LessOrEqual(t, time.Since(began), 20*time.Millisecond+Grace/4)
 }
 
-// silentStore is a store that does not say which keys it has.
-type silentStore struct{ store.Store }
+// TestMissingAskedBefore has a store that answers until shortly before the time is up. A rank names the missing ones nevertheless.
+func TestMissingAskedBefore(t *testing.T) { synctest.Test(t, missingAskedBefore) }
 
-func (s *silentStore) Check(ctx context.Context, _ ...string) (bool, error) {
+func missingAskedBefore(t *testing.T) {
+	const limit = 3 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	all, _ := formations(t, &silentStore{Store: store.NewHash(), from: time.Now().Add(limit - lookAhead/2)}, 4)
+	_, _, err := all[2].Agree(ctx)
+	require.ErrorContains(t, err, "ranks 0-1, 3 have not come to group 0 (asked 1.25s before): the store does not answer: ")
+}
+
+// TestMeetSilent has a group shrink whose store does not answer. Shrink ends half of Grace after its limit, and names the rank that serves
+// the store.
+func TestMeetSilent(t *testing.T) { synctest.Test(t, meetSilent) }
+
+func meetSilent(t *testing.T) {
+	all, jobs := formations(t, &silentStore{Store: store.NewHash()}, 4)
+	jobs[2].served = true
+	began := time.Now()
+	_, err := all[2].NextEpoch().Meet(t.Context(), AllRanks(4), 20*time.Millisecond)
+	require.EqualError(t, err, "rank 0 of the default group, which serves the store, does not answer: context deadline exceeded")
+	require.ErrorIs(t, err, colligo.ErrTimeout)
+	require.Equal(t, 20*time.Millisecond+Grace/2, time.Since(began))
+}
+
+// silentStore is a store that does not say which keys it has, from some time on.
+type silentStore struct {
+	store.Store
+	from time.Time
+}
+
+func (s *silentStore) Check(ctx context.Context, keys ...string) (bool, error) {
+	if time.Now().Before(s.from) {
+		return s.Store.Check(ctx, keys...)
+	}
 	<-ctx.Done()
 	return false, ctx.Err()
 }

@@ -67,6 +67,26 @@ func (e *firstLost) Error() string {
 // Unwrap says that a peer is lost, and why.
 func (e *firstLost) Unwrap() []error { return []error{colligo.ErrPeerLost, e.err} }
 
+// noAnswer is the error of a request that a store answers at once, if it can.
+type noAnswer struct {
+	store string
+	err   error
+}
+
+// silent is the error of a request that the store has not answered in time. It says which process should have.
+func (j *Job) silent(err error) error {
+	if j.served && j.server == nil {
+		return &noAnswer{"rank 0 of the default group, which serves the store,", err}
+	}
+	return &noAnswer{"the store" + j.location, err}
+}
+
+// Error names the store, or the rank that serves it, before what the store says.
+func (e *noAnswer) Error() string { return fmt.Sprintf("%s does not answer: %v", e.store, e.err) }
+
+// Unwrap says that the time is up, and why.
+func (e *noAnswer) Unwrap() []error { return []error{colligo.ErrTimeout, e.err} }
+
 // Join counts one more group.
 func (j *Job) Join() {
 	j.mu.Lock()

@@ -24,7 +24,7 @@ func SayWhile(ctx context.Context, log *slog.Logger, text string, attrs func(ctx
 		if ctx.Err() != nil {
 			return 0
 		}
-		whole, done := uncut(ctx)
+		whole, done := beyond(ctx, askLimit, Grace/4)
 		all := attrs(whole)
 		done()
 		if len(all) > 0 && ctx.Err() == nil && !stopped() {
@@ -91,14 +91,9 @@ func (r *repeated) stop() {
 	}
 }
 
-// askLimit bounds how long a rank that forms a group waits for the store to answer a question that it asks beside.
+// askLimit bounds how long a rank that forms a group waits for the store to answer a question that it asks beside. It does so beyond its
+// context. A request that is cut in the middle costs the connection, and a rank whose connection ends is taken for dead (presence).
 const askLimit = 2 * time.Second
-
-// uncut returns a context for requests to the store beside others. It does not end with ctx. A request that is
-// cut in the middle costs the connection, and a rank whose connection ends is taken for dead (presence).
-func uncut(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), askLimit)
-}
 
 // lastError is the last error of attempts that go on.
 type lastError struct {
@@ -128,49 +123,94 @@ const (
 	mostNamed = 16
 )
 
-// absent returns the first ranks that have not registered, and whether there may be more. It asks for many ranks at once, and
-// for fewer where some are missing.
-func (f *Formation) absent(ctx context.Context) (ranks []int, more bool) {
-	asked := 0
-	var look func(first, end int)
-	look = func(first, end int) {
-		if asked++; asked > mostAsked || len(ranks) >= mostNamed || ctx.Err() != nil {
-			more = true
-			return
+// absentees are ranks that had not registered when a rank asked the store.
+type absentees struct {
+	ranks []int     // the first of them
+	more  bool      // there may be more
+	asked time.Time // zero: never with an answer
+}
+
+// text names the ranks. It is empty if there are none.
+func (a *absentees) text() string {
+	switch {
+	case len(a.ranks) == 0:
+		return ""
+	case a.more:
+		return ranklist.Text(a.ranks) + " and perhaps more"
+	}
+	return ranklist.Text(a.ranks)
+}
+
+// absent returns the ranks that have not registered. It asks for many ranks at once, and for fewer where some are missing. With an error
+// of the store it returns what the last answer was.
+func (f *Formation) absent(ctx context.Context) (absentees, error) {
+	now, asked := absentees{asked: time.Now()}, 0
+	var look func(first, end int) error
+	look = func(first, end int) error {
+		if asked++; asked > mostAsked || len(now.ranks) >= mostNamed {
+			now.more = true
+			return nil
 		}
 		names := make([]string, 0, end-first)
 		for r := first; r < end; r++ {
 			names = append(names, rankKey(r))
 		}
-		switch all, err := f.Store.Check(ctx, names...); {
-		case err != nil:
-			more = true
-		case all:
+		all, err := f.Store.Check(ctx, names...)
+		switch {
+		case err != nil || all:
+			return err
 		case end-first == 1:
-			ranks = append(ranks, first)
-		default:
-			look(first, (first+end)/2)
-			look((first+end)/2, end)
+			now.ranks = append(now.ranks, first)
+			return nil
 		}
+		if err := look(first, (first+end)/2); err != nil {
+			return err
+		}
+		return look((first+end)/2, end)
 	}
-	look(0, f.size())
-	return ranks, more
+	err := look(0, f.size())
+	f.lastAbsent.mu.Lock()
+	defer f.lastAbsent.mu.Unlock()
+	if err == nil {
+		f.lastAbsent.absentees = now
+	}
+	return f.lastAbsent.absentees, err
+}
+
+// lastAbsent is what this rank knew when it last had an answer.
+type lastAbsent struct {
+	mu sync.Mutex
+	absentees
 }
 
 // late describes the ranks that this rank waits for, for a line of the log. It returns nothing once all have registered.
 func (f *Formation) late(ctx context.Context) []any {
-	missing, more := f.absent(ctx)
-	if len(missing) == 0 && !more {
+	a, err := f.absent(ctx)
+	text := a.text()
+	switch {
+	case text == "" && err == nil:
 		return nil
-	}
-	text := "unknown"
-	if len(missing) > 0 {
-		text = ranklist.Text(missing)
-	}
-	if more {
-		text += " and perhaps more"
+	case text == "":
+		text = "unknown, for the store does not answer"
 	}
 	return []any{"group", f.Name, "rank", f.Rank, "missing", text, "size", f.size()}
+}
+
+// lookAhead is how long before its limit a rank asks which ranks are missing. A busy machine may not let it ask afterwards.
+const lookAhead = time.Second
+
+// askAhead asks before ctx ends which ranks are missing, unless it is stopped.
+func (f *Formation) askAhead(ctx context.Context) (stop func()) {
+	due, limited := ctx.Deadline()
+	if !limited {
+		return func() {}
+	}
+	return repeat(max(time.Until(due)-lookAhead, 0), func(func() bool) time.Duration {
+		asking, done := beyond(ctx, askLimit, Grace/4)
+		defer done()
+		_, _ = f.absent(asking) // of an error the rank hears when it asks again
+		return 0
+	})
 }
 
 // linked is the peers with which this rank is linked.

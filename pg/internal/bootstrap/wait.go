@@ -71,12 +71,13 @@ func (f *Formation) Linking(ctx context.Context, broken func() error) (linking c
 func (f *Formation) read(ctx context.Context, keys ...string) (values [][]byte, err error) {
 	f.lookout.waiting.Add(1)
 	defer f.lookout.waiting.Add(-1)
+	began := time.Now()
 	if len(keys) == 1 { // one request for a key that is there, as most are; of errors the loop hears, too
 		if v, there, err := peek(ctx, f.Store, keys[0]); err == nil && there {
 			return [][]byte{[]byte(v)}, nil
 		}
 	}
-	for began := time.Now(); ; {
+	for {
 		slice, cancel := context.WithDeadline(ctx, f.nextLook())
 		values, err = f.Store.MultiGet(slice, keys)
 		sliced := slice.Err() != nil || errors.Is(err, store.ErrTimeout)
@@ -132,7 +133,7 @@ func (f *Formation) look(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.pause = min(2*l.pause, lastLook)
 	defer func() { l.due = time.Now().Add(l.pause) }()
-	whole, done := uncut(ctx)
+	whole, done := beyond(ctx, askLimit, Grace/4)
 	defer done()
 	left, err := f.whoGaveUp(whole)
 	if storeLost(err) && l.end != nil {
@@ -178,8 +179,8 @@ func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
 	return left, nil
 }
 
-// Grace is how much longer than its limit the forming of a group may take at most, if the store answers. A store that does not costs
-// what a client of it waits for the answer to a request under way. In Grace the ranks find out why the group does not form:
+// Grace is how much longer than its limit the forming of a group may take at most, whether the store answers or not. In Grace the ranks
+// find out why the group does not form:
 //
 //  1. A rank asks the store which ranks are missing, and says there that it has given up. Both take half of Grace at most.
 //  2. If it knows of no cause but the end of another rank, it waits for that rank's word, until half of Grace is over.
