@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -269,6 +270,8 @@ func neighbours(t *testing.T, n int) [2][]float32 {
 // pending operation refers to. They stay until it is done, and the race detector has nothing against it.
 func TestNeighbours(t *testing.T) {
 	const n = 1024
+	looked := make(chan struct{})
+	look := sync.OnceFunc(func() { close(looked) })
 	pgtest.RunWith(t, 2, pgtest.Options{RealTime: true}, func(t *testing.T, g *pg.Group) {
 		outs, gone := neighbours(t, n), make(chan bool, 2)
 		start := func() *pg.Work {
@@ -280,7 +283,9 @@ func TestNeighbours(t *testing.T) {
 			return g.AllToAllAsync(t.Context(), tensors(outs[:]), tensors(ins[:]))
 		}
 		if g.Rank() == 1 {
-			time.Sleep(50 * time.Millisecond) // rank 0 is still at it
+			<-looked // until then rank 0 is at it
+		} else {
+			defer look()
 		}
 		w := start()
 		if g.Rank() == 0 {
@@ -290,6 +295,7 @@ func TestNeighbours(t *testing.T) {
 				t.Error("memory of a pending operation is gone")
 			case <-time.After(10 * time.Millisecond):
 			}
+			look()
 		}
 		require.NoError(t, w.Wait(t.Context()))
 		for r := range outs {
