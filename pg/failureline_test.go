@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,20 +108,15 @@ func failsInOneLine(t *testing.T, c cause, o pgtest.Options) {
 			p.Timeout = time.Minute
 		}
 	}
-	var ready atomic.Int32
+	var ready arrivals
 	pgtest.RunWith(t, ranks, o, func(t *testing.T, g *pg.Group) {
 		ctx, x := t.Context(), make([]int32, 100)
 		err := g.AllReduce(ctx, colligo.Of(x), colligo.Sum)
 		all.forget(g.Rank()) // on a busy machine links take their time, of which ranks tell
-		ready.Add(1)
+		ready.n.Add(1)
 		require.NoError(t, err)
 		if g.Rank() == 17 {
-			for range 6000 { // else a rank that is late forgets the line of the failure
-				if ready.Load() == ranks {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			ready.await(ranks)      // else a rank that is late forgets the line of the failure
 			time.Sleep(time.Second) // all others wait for this rank
 			require.Equal(t, c.victim, c.does(t, g, net) == nil)
 			if c.victim {

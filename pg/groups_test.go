@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -308,16 +309,28 @@ func TestInitBarrier(t *testing.T) {
 	})
 }
 
+// arrivals counts the ranks of this process that have come to a point.
+type arrivals struct{ n atomic.Int32 }
+
+// await returns when so many have come, or after a minute if one has failed the test before.
+func (a *arrivals) await(ranks int32) {
+	for limit := time.Now().Add(time.Minute); a.n.Load() < ranks && time.Now().Before(limit); time.Sleep(time.Millisecond) {
+	}
+}
+
 // TestCloseAllAfterDeath closes everything when a rank has died, and leaves nothing of it in the store.
 func TestCloseAllAfterDeath(t *testing.T) {
 	s := store.NewHash()
 	var net *sim.Net
+	var through arrivals
 	o := pgtest.Options{RealTime: true, Net: func(n *sim.Net) { net = n }, Config: func(_ int, c *pg.Config) { c.Store = s }}
 	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
 		for range 5 {
 			within(t, g, []int{0, 1, 2})
 		}
 		require.NoError(t, g.Barrier(t.Context()))
+		through.n.Add(1)
+		through.await(3) // a death may end the barrier of a rank that has yet to see it completed
 		if g.Rank() == 2 {
 			net.Kill(2)
 			return
