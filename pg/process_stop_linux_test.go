@@ -88,7 +88,7 @@ func silent(t *testing.T, text string) []int {
 
 func init() { roles["loop with a clock"] = loopWithClock }
 
-// loopWithClock is loop with a clock.
+// loopWithClock runs loop, and tells before its report how late the process was woken meanwhile.
 func loopWithClock(p *process, g *pg.Group, name string) error {
 	return clocked(p, func() error { return loop(p, g, name) })
 }
