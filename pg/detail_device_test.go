@@ -88,7 +88,7 @@ func TestDetailMissingOnDevice(t *testing.T) {
 	groups, on := onStill(t, func(c *Config) { c.Debug.Level, c.Timeout = DebugDetail, 200*time.Millisecond })
 	err := groups[0].AllReduceAsync(t.Context(), on(2, 6), colligo.Sum).Synchronize(t.Context())
 	require.ErrorIs(t, err, colligo.ErrTimeout)
-	require.ErrorContains(t, err, "rank 1 has not entered after 200ms; rank 0 waits")
+	require.Regexp(t, "rank 1 (has not entered|does not answer) after 200ms; rank 0 waits", err.Error()) // the latter if it is held up when asked
 }
 
 // TestNaNOnDevice asks the backend.

@@ -3,6 +3,7 @@ package pg_test
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,9 @@ func TestOneLineEach(t *testing.T) {
 				namedOnce(t, r.Err)
 				require.NotContains(t, r.Err, "rank 2: rank 2")
 				p.ends()
-				lines := p.logged("level=")
+				lines := slices.DeleteFunc(p.logged("level="), func(line string) bool { // as on a busy machine
+					return strings.Contains(line, `msg="an operation waits"`) || strings.Contains(line, `msg="waits for `)
+				})
 				require.Len(t, lines, 1, p.log.String())
 				path := flight.Path(dir+"/rank_", rank)
 				require.Regexp(t, `level=WARN msg="group failed" group=0 rank=\d seq=\d+ error=".*" dump="?`+path+`"?\n`, lines[0])

@@ -16,11 +16,14 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
+// starved is for how long ranks may be held up that have half a second to answer where they are.
+const starved = 200 * time.Millisecond
+
 // TestStop stops a process without ending it. The others' calls time out and say which rank does not answer, and so does the
 // stopped one's call when it goes on. They know when the timeout has passed.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	const timeout, starved = 6 * time.Second, 200 * time.Millisecond
+	const timeout = 6 * time.Second
 	for _, c := range []struct {
 		transport, name string
 		victim          int
@@ -85,9 +88,14 @@ func silent(t *testing.T, text string) []int {
 
 func init() { roles["loop with a clock"] = loopWithClock }
 
-// loopWithClock runs loop and measures how much later than asked for the process was woken. It tells pairs of nanoseconds
-// since 1970 and nanoseconds late.
+// loopWithClock runs loop, and tells before its report how late the process was woken meanwhile.
 func loopWithClock(p *process, g *pg.Group, name string) error {
+	return clocked(p, func() error { return loop(p, g, name) })
+}
+
+// clocked runs f and measures how much later than asked for the process was woken. It tells pairs of nanoseconds since 1970 and nanoseconds
+// late.
+func clocked(p *process, f func() error) error {
 	const nap, usual = 10 * time.Millisecond, 2 * time.Millisecond
 	stop, delays := make(chan struct{}), make(chan [][2]int64)
 	go func() {
@@ -105,7 +113,7 @@ func loopWithClock(p *process, g *pg.Group, name string) error {
 			}
 		}
 	}()
-	failed := loop(p, g, name)
+	failed := f()
 	close(stop)
 	text, err := json.Marshal(<-delays)
 	if err == nil {

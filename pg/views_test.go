@@ -2,6 +2,7 @@ package pg_test
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -269,7 +270,8 @@ func neighbours(t *testing.T, n int) [2][]float32 {
 // pending operation refers to. They stay until it is done, and the race detector has nothing against it.
 func TestNeighbours(t *testing.T) {
 	const n = 1024
-	looked := make(chan bool)
+	looked := make(chan struct{})
+	look := sync.OnceFunc(func() { close(looked) })
 	pgtest.RunWith(t, 2, pgtest.Options{RealTime: true}, func(t *testing.T, g *pg.Group) {
 		outs, gone := neighbours(t, n), make(chan bool, 2)
 		start := func() *pg.Work {
@@ -281,7 +283,9 @@ func TestNeighbours(t *testing.T) {
 			return g.AllToAllAsync(t.Context(), tensors(outs[:]), tensors(ins[:]))
 		}
 		if g.Rank() == 1 {
-			<-looked // until then the operation of rank 0 is pending
+			<-looked // until then rank 0 is at it
+		} else {
+			defer look()
 		}
 		w := start()
 		if g.Rank() == 0 {
@@ -291,7 +295,7 @@ func TestNeighbours(t *testing.T) {
 				t.Error("memory of a pending operation is gone")
 			case <-time.After(10 * time.Millisecond):
 			}
-			close(looked)
+			look()
 		}
 		require.NoError(t, w.Wait(t.Context()))
 		for r := range outs {

@@ -90,6 +90,7 @@ func TestChild(t *testing.T) {
 	defer g.Close()
 	require.Equal(t, repeat(10, float32(3)), r.summedTen())
 	require.NoError(t, g.Barrier(t.Context()), "what each rank has read of the others is read")
+	r.meet("through")
 	switch *childRank {
 	case 1:
 		ends[*childEnd](g)
@@ -99,7 +100,7 @@ func TestChild(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		err := r.AllReduceAsync(r.ctx, x, colligo.Sum).Wait(ctx)
-		require.ErrorContains(t, err, "rank 1")
+		require.Regexp(t, "rank 1|ranks 1-2 do not answer", err.Error()) // rank 2 may be held up when it is asked
 		require.True(t, errors.Is(err, colligo.ErrPeerLost) || errors.Is(err, colligo.ErrTimeout), "%v", err)
 		require.Less(t, time.Since(began), time.Minute/2)
 		require.Error(t, r.AllReduce(r.ctx, x, colligo.Sum), "the group has ended")
@@ -108,7 +109,7 @@ func TestChild(t *testing.T) {
 		for g.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
-		require.ErrorContains(t, g.Err(), "rank 1")
+		require.Regexp(t, "rank 1|ranks 1-2 do not answer", g.Err().Error())
 	}
 }
 

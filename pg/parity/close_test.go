@@ -74,9 +74,9 @@ func TestAbortInDestroyPG(t *testing.T) {
 	each(t, 2, func(r *rank) {
 		x := full(r, 100, float32(1))
 		w := r.AllReduceAsync(r.ctx, x, colligo.Sum) // closing does not wait for somebody to wait for it, and ends it
-		r.leave()
-		require.NoError(r.t, w.Err())
-		r.refused()
+		if r.letsEnd(w) {
+			r.refused()
+		}
 	})
 }
 

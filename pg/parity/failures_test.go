@@ -69,6 +69,7 @@ func TestNCCLPropagateErrorReason(t *testing.T) {
 	beside(t)
 	eachWith(t, 2, options{waits: true}, func(r *rank) {
 		r.summed()
+		r.meet("summed")
 		if r.Rank() == 0 {
 			<-r.failed()
 			require.ErrorIs(r.t, r.Err(), colligo.ErrTimeout)
@@ -111,6 +112,7 @@ func lateOn(t *testing.T, meanwhile func(r *rank), look func(t *testing.T, dir s
 	eachWith(t, 2, o, func(r *rank) {
 		x := full(r, 12, float32(1))
 		require.NoError(r.t, r.AllReduceAsync(r.ctx, x, colligo.Sum).Synchronize(r.ctx))
+		r.meet("reduced")
 		require.NoError(r.t, r.SetTimeout(time.Second))
 		if r.Rank() == 1 {
 			meanwhile(r)

@@ -111,6 +111,7 @@ func (r *rank) findsLeftByMessage(call func(r *rank) *pg.Work, pending bool) {
 	for _, x := range got {
 		require.Equal(r.t, repeat(10, float32(3)), values[float32](r, x))
 	}
+	r.meetOf("traded", 0, 1)
 	if !pending {
 		time.Sleep(time.Second)
 	}
@@ -157,6 +158,7 @@ func (r *rank) findsLeft(call func(r *rank) *pg.Work, pending bool, name string)
 		require.NoError(r.t, r.Close())
 		return
 	}
+	r.meetOf("first", 0, 1)
 	if !pending {
 		time.Sleep(time.Second)
 	}

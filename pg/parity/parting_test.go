@@ -43,6 +43,7 @@ func TestCloseBarrierFindsSkipped(t *testing.T) {
 		t.Run("coll="+name, func(t *testing.T) {
 			eachWith(t, 4, o, func(r *rank) {
 				r.summed()
+				r.meet("summed")
 				called := call(r)
 				if r.Rank() != 3 {
 					called = errors.Join(called, call(r))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,7 +87,9 @@ func stuckDumps(t *testing.T, g *pg.Group) { alone(t, g, func() { time.Sleep(tim
 // errorsDump has rank 1 exit with an error of its own.
 func errorsDump(t *testing.T, g *pg.Group) {
 	alone(t, g, func() {
-		time.Sleep(lateLimit / 2) // until rank 0 waits
+		for !strings.Contains(pg.RankStandings(g, true)[0].Does, "is in all_reduce #2") { // rank 0 waits
+			time.Sleep(10 * time.Millisecond)
+		}
 		os.Exit(1)
 	})
 }

@@ -400,5 +400,27 @@ func (r *rank) halves() *rank {
 	return r.in(b)
 }
 
+// meet returns when all ranks of the group have come to a point.
+func (r *rank) meet(at string) {
+	all := make([]int, r.Size())
+	for i := range all {
+		all[i] = i
+	}
+	r.meetOf(at, all...)
+}
+
+// meetOf returns when some ranks, of which this is one, have come to a point. Their calls of before are over on each of them. A
+// failure that came earlier could end an operation of a rank that has yet to see it completed.
+func (r *rank) meetOf(at string, ranks ...int) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute) // a rank may have failed the test before
+	defer cancel()
+	require.NoError(r.t, r.Store().Set(ctx, fmt.Sprint(at, r.Rank()), nil))
+	var keys []string
+	for _, rank := range ranks {
+		keys = append(keys, fmt.Sprint(at, rank))
+	}
+	require.NoError(r.t, r.Store().Wait(ctx, keys...))
+}
+
 // leave closes the rank's group.
 func (r *rank) leave() { require.NoError(r.t, r.Close()) }

@@ -23,6 +23,7 @@ func TestBroadcastRootsDiffer(t *testing.T) {
 						x := full(r, n, float32(1))
 						if opened {
 							r.summed()
+							r.meet("summed")
 						}
 						number := 1 + len(recent(r.Dump(everything)))
 						if err := r.Broadcast(r.ctx, x, roots[r.Rank()]); err != nil {
@@ -73,6 +74,7 @@ func TestRootsDifferAgain(t *testing.T) {
 					for root := range r.Size() {
 						require.NoError(r.t, call(r, 1, root))
 					}
+					r.meet("agreed")
 					number := 5 + r.Size() + 1
 					if err := call(r, 1, roots[r.Rank()]); err != nil {
 						require.ErrorIs(r.t, err, colligo.ErrMismatch)

@@ -168,6 +168,7 @@ func TestStatesAfterTimeout(t *testing.T) {
 				require.NoError(r.t, call(r, x))
 			}
 			values[float32](r, x)
+			r.meet("reduced")
 			require.NoError(r.t, r.SetTimeout(time.Second))
 			want := flight.Status{LastEnqueued: before, LastStarted: before, LastCompleted: before}
 			if r.Rank() == 1 {

@@ -31,6 +31,7 @@ func TestBlockingWaitWithDeadline(t *testing.T) {
 			o.noNCCL = name == "recv"
 			eachWith(t, 2, o, func(r *rank) {
 				r.summed()
+				r.meet("summed")
 				if r.Rank() == 1 {
 					<-r.failed()
 					return
