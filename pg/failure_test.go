@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/flight"
+	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/pgtest"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
@@ -207,6 +209,49 @@ func propagating(on pg.Toggle) func(rank int, c *pg.Config) {
 			return deaf{m}, err
 		}
 	}
+}
+
+// drowsy is a mesh that wakes its rank late, from when it is told.
+type drowsy struct {
+	transport.Mesh
+	late atomic.Bool
+}
+
+func (d *drowsy) Wait(idle int, until time.Time) {
+	d.Mesh.Wait(idle, until)
+	if d.late.Swap(false) {
+		time.Sleep(3 * host.Drain)
+	}
+}
+
+// TestHeldUpTakesLate has a rank held up while all of an operation comes, and then the failure of another rank in the next operation. The
+// operation completes.
+func TestHeldUpTakesLate(t *testing.T) {
+	var d *drowsy
+	o := pgtest.Options{Config: func(rank int, c *pg.Config) {
+		if open := c.Open; rank == 0 {
+			c.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
+				m, err := open(ctx, tc)
+				d = &drowsy{Mesh: m}
+				return d, err
+			}
+		}
+	}}
+	pgtest.RunWith(t, 2, o, func(t *testing.T, g *pg.Group) {
+		x := filled(g.Rank(), 10, 0)
+		if g.Rank() == 0 {
+			w := g.BroadcastAsync(t.Context(), colligo.Of(x), 1)
+			time.Sleep(time.Second)
+			d.late.Store(true)
+			require.NoError(t, w.Wait(t.Context()))
+			require.Equal(t, filled(1, 10, 0), x)
+			return
+		}
+		time.Sleep(2 * time.Second)
+		require.NoError(t, g.Broadcast(t.Context(), colligo.Of(x), 1))
+		require.NoError(t, g.SetTimeout(100*time.Millisecond))
+		require.ErrorIs(t, g.Barrier(t.Context()), colligo.ErrTimeout)
+	})
 }
 
 // TestPropagatedIsOfThisRun leaves the error of an earlier group of the same name in the store.

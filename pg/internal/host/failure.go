@@ -14,8 +14,9 @@ import (
 
 // abort is when and at which operation a group failed.
 type abort struct {
-	seq op.Seq
-	at  time.Time
+	seq  op.Seq
+	at   time.Time
+	over time.Time // when the progress engine first saw that Drain is over
 }
 
 // Abort ends pending operations, from the one at which the group failed. Operations before it may still complete for some
@@ -26,7 +27,7 @@ func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
 	if a != nil && (!own || at >= a.seq) {
 		return false
 	}
-	b.abort.Store(&abort{at, time.Now()})
+	b.abort.Store(&abort{seq: at, at: time.Now()})
 	return true
 }
 
@@ -34,10 +35,23 @@ func (b *Backend) Abort(at op.Seq, own bool) (changed bool) {
 // complete them.
 const Drain = time.Second
 
-// drains reports whether the operation at hand comes before the one at which the group failed. All that it needs may then
-// already be on its way. Its own deadline ends that.
+// precedes reports whether the operation at hand comes before the one at which the group failed. All that it needs may then already be
+// on its way.
+func (b *Backend) precedes(a *abort) bool { return len(b.active) > 0 && b.active[0].Seq < a.seq }
+
+// takesLate reports whether the operation at hand still takes what has come for it, though Drain is over. This rank may have been held up
+// meanwhile. It looks until nothing moves, and no longer than Drain once more.
+func (b *Backend) takesLate(a *abort) bool {
+	now := time.Now()
+	if a.over.IsZero() {
+		a.over = now
+	}
+	return b.precedes(a) && now.Sub(a.over) < Drain
+}
+
+// drains reports whether there is such an operation, and time for it. Its own deadline ends that.
 func (b *Backend) drains(a *abort) bool {
-	if len(b.active) == 0 || b.active[0].Seq >= a.seq {
+	if !b.precedes(a) {
 		return false
 	}
 	now, due := time.Now(), b.active[0].Deadline()
