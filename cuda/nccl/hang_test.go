@@ -25,7 +25,7 @@ const forming = 4 * time.Second
 // held runs f on two ranks, of which calls hang, and returns the errors of the ranks. All come within two minutes.
 func held(t *testing.T, o nccl.Options, f func(r *rank, sim *ncclsim.Sim) error) []error {
 	t.Helper()
-	devices := cudasim.New(cudasim.Config{Devices: 2})
+	devices := cudasim.New(cudasim.Config{Devices: 2, Patience: simPatience})
 	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	groups, err := pg.InProcess(t.Context(), 2, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute, ConnectTimeout: forming})
@@ -177,8 +177,8 @@ func callHangs(t *testing.T, o nccl.Options, function string, call func(r *rank,
 		require.Error(t, err)
 	}
 	says := "the library has not returned to rank"
-	if o.Config.NonBlocking { // the call and the watchdog have the same limit
-		says += "|nccl: the communicator is in progress: context deadline exceeded"
+	if o.Config.NonBlocking { // the call and the watchdog have the same limit, and between two questions no call is in the library
+		says += "|nccl: the communicator is in progress: context deadline exceeded|the device of rank [01] is not done after 4s"
 	}
 	require.Regexp(t, says, errors.Join(errs...).Error())
 }
