@@ -32,6 +32,7 @@ func (l list) tensors() (all []colligo.Tensor) {
 // onLists calls f with the devices of a simulated process and an array of 1, 2, 3 on each.
 func onLists(t *testing.T, c cudasim.Config, engine string, f func(ctx context.Context, x *nccl.Devices, l list, read func() [][]int32)) {
 	t.Helper()
+	c.Patience = simPatience
 	sim := cudasim.New(c)
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))

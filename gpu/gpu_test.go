@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,11 +19,14 @@ import (
 	"github.com/colligo-go/colligo/store"
 )
 
+// simPatience is after how long without a move simulated devices find a deadlock. It is longer than a busy machine holds a rank up.
+const simPatience = 12 * time.Second
+
 // onAll runs f as two ranks on simulated GPUs, and returns what Run gave each. Check finds memory, streams and contexts that are left.
 func onAll(t *testing.T, f func(ctx context.Context, r *gpu.Rank) error) (errs [2]error) {
 	t.Helper()
 	t.Setenv("COLLIGO_FR_DUMP_TEMP_FILE", t.TempDir()+"/rank_")
-	sim := cudasim.New(cudasim.Config{Devices: 2})
+	sim := cudasim.New(cudasim.Config{Devices: 2, Patience: simPatience})
 	cudasim.Limit(t, sim)
 	require.NoError(t, model.Register(sim))
 	require.NoError(t, model.RegisterReduction(sim, colligo.Int32, colligo.KindSum))

@@ -31,6 +31,7 @@ func drain(g *Group) {
 			failed, until = true, time.Now().Add(farewell)
 		}
 	}
+	g.devices.watch.LookLast() // a busy machine may have held the watchdog up while operations ended
 }
 
 // never is longer than any operation takes: each has a limit of its own, at which the group fails.

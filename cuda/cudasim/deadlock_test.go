@@ -258,13 +258,13 @@ func TestDeadlockOfYields(t *testing.T) {
 				}
 			})
 		})
-		c.record(c.e, c.s)
 		var err error
 		c.on(0, func(th cuda.Thread) {
+			err = th.Record(c.e, c.s) // before which a busy machine may have it found
 			for polls && err == nil {
 				_, err = th.EventDone(c.e)
 			}
-			if !polls {
+			if err == nil {
 				err = th.Synchronize(c.s)
 			}
 		})

@@ -30,10 +30,13 @@ type rank struct {
 	sim    *ncclsim.Sim
 }
 
+// simPatience is after how long without a move simulated devices find a deadlock. It is longer than a busy machine holds a rank up.
+const simPatience = 12 * time.Second
+
 // onRanks calls f for each rank of a group whose operations the simulated library carries out.
 func onRanks(t *testing.T, size int, o nccl.Options, f func(r *rank) error) *ncclsim.Sim {
 	t.Helper()
-	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
+	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1, Patience: simPatience})
 	cudasim.Limit(t, devices)
 	withKernels(t, devices, o)
 	return withLibrary(t, devices, size, pg.Config{Timeout: time.Minute}, func(int) context.Context { return t.Context() }, o, false, f)
@@ -423,7 +426,7 @@ func TestErrors(t *testing.T) {
 }
 
 func failing(t *testing.T, hurt func(s *ncclsim.Sim), lost bool) {
-	devices := cudasim.New(cudasim.Config{Devices: 2})
+	devices := cudasim.New(cudasim.Config{Devices: 2, Patience: simPatience})
 	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	groups, err := pg.InProcess(t.Context(), 2, pg.Config{Backends: "cpu:host,cuda:nccl", Timeout: time.Minute})

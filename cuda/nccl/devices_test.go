@@ -33,7 +33,7 @@ var engines = []string{gpu.NCCL, gpu.Peer}
 // onDevices calls f with n devices of one process. The tools of even devices have a stream of their own, the others the default one.
 func onDevices(t *testing.T, n int, engine string, f func(p *process)) *ncclsim.Sim {
 	t.Helper()
-	devices := cudasim.New(cudasim.Config{Devices: n, Seed: 1})
+	devices := cudasim.New(cudasim.Config{Devices: n, Seed: 1, Patience: simPatience})
 	cudasim.Limit(t, devices)
 	require.NoError(t, model.Register(devices))
 	for _, k := range []colligo.OpKind{colligo.KindSum, colligo.KindMin, colligo.KindMax} {

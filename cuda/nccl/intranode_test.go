@@ -22,7 +22,7 @@ import (
 // within runs f on ranks that may have a fast path, on devices that reach each other or not.
 func within(t *testing.T, size int, asked, apart bool, f func(r *rank) error) *ncclsim.Sim {
 	t.Helper()
-	config := cudasim.Config{Devices: size, Seed: 1}
+	config := cudasim.Config{Devices: size, Seed: 1, Patience: simPatience}
 	if apart {
 		config.CanAccess = func(int, int) bool { return false }
 	}

@@ -49,7 +49,7 @@ var always = []nccl.Rule{{Coll: plan.AllReduce, Algorithm: nccl.TwoLevel}}
 // run calls f for each rank. Errors of ranks are the test's.
 func (j *job) run(t *testing.T, f func(r *rank) error) *ncclsim.Sim {
 	t.Helper()
-	config := cudasim.Config{Devices: len(j.hosts), Seed: 1}
+	config := cudasim.Config{Devices: len(j.hosts), Seed: 1, Patience: simPatience}
 	if j.apart {
 		config.CanAccess = func(int, int) bool { return false }
 	}

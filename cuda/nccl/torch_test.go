@@ -63,7 +63,7 @@ func asTorchWith(t *testing.T, size int, change func(c *pg.Config), f func(r *ra
 
 func asTorchBy(t *testing.T, size int, o nccl.Options, change func(c *pg.Config), f func(r *rank) error) ([]string, *ncclsim.Sim) {
 	t.Helper()
-	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1})
+	devices := cudasim.New(cudasim.Config{Devices: size, Seed: 1, Patience: simPatience})
 	cudasim.Limit(t, devices)
 	library := ncclsim.New(devices.Driver(), ncclsim.Version)
 	s := &keysStore{Store: store.NewHash()}

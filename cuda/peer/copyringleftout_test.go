@@ -115,13 +115,28 @@ func TestCopyRingLeavesNothingOut(t *testing.T) {
 	}
 }
 
+// leaveOut expects races on a machine whose ring is not told all. Some runs hide them: a host that was held up has seen one call end before
+// it enqueued the next. In others a deadlock is found too soon.
 func leaveOut(t *testing.T, algorithm Algorithm, right bool, leave func(*deaf, *rank, *engines)) {
 	t.Helper()
-	c := cudasim.Config{Devices: 3, Seed: *seed, Patience: 2 * time.Second}
 	if right { // nothing hangs, so no limit is to end it soon
-		c.Patience = 0
+		races, err := deafRings(t, algorithm, *seed, simPatience, leave)
+		require.NoError(t, err)
+		require.Empty(t, races)
+		return
 	}
-	sim := kerneled(t, c)
+	for i := range uint64(10) {
+		if races, _ := deafRings(t, algorithm, *seed+i, 2*time.Second, leave); len(races) > 0 { // some end in a deadlock besides
+			return
+		}
+	}
+	t.Error("no run had a race")
+}
+
+// deafRings returns the races and the error of a run.
+func deafRings(t *testing.T, algorithm Algorithm, seed uint64, patience time.Duration, leave func(*deaf, *rank, *engines)) ([]cudasim.Race, error) {
+	t.Helper()
+	sim := kerneled(t, cudasim.Config{Devices: 3, Seed: seed, Patience: patience})
 	defer sim.Close()
 	d, x := deafened(sim.Driver())
 	o := small(Tiles)
@@ -137,12 +152,7 @@ func leaveOut(t *testing.T, algorithm Algorithm, right bool, leave func(*deaf, *
 	}
 	err = errors.Join(<-errs, <-errs, <-errs)
 	sim.Drain()
-	if right {
-		require.NoError(t, err)
-		require.Empty(t, sim.Races())
-	} else { // some end in a deadlock besides
-		require.NotEmpty(t, sim.Races())
-	}
+	return sim.Races(), err
 }
 
 // deafRing sums by tiles, by a ring that is not told all, and by tiles.

@@ -3,6 +3,7 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -66,21 +67,22 @@ func (r *rank) byAllSentinel(root int) error {
 // TestCopyRingLeavesSentinelFilled leaves out the kernel that clears sentinel memory behind a ring, and expects that to be noticed.
 func TestCopyRingLeavesSentinelFilled(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, ringsThenSentinel(t, false))
-	err := ringsThenSentinel(t, true)
-	require.ErrorContains(t, err, "all_reduce float32 sum") // by the sentinel protocol, wrong or without an end
+	require.NoError(t, ringsThenSentinel(t, false, simPatience))
+	const noticed = "all_reduce float32 sum" // by the sentinel protocol, wrong or without an end
+	err := ringsThenSentinel(t, true, 2*time.Second)
+	if err != nil && !strings.Contains(err.Error(), noticed) { // a busy machine held a host up for so long
+		err = ringsThenSentinel(t, true, simPatience)
+	}
+	require.ErrorContains(t, err, noticed)
 	require.NotContains(t, err.Error(), "opening the backend")
 }
 
-func ringsThenSentinel(t *testing.T, filled bool) error {
+// ringsThenSentinel returns the error of sums after rings, on a machine that finds a deadlock after so long without a move.
+func ringsThenSentinel(t *testing.T, filled bool, patience time.Duration) error {
 	t.Helper()
 	l, err := symheap.NewLayout(2, leastMemory(2))
 	require.NoError(t, err)
-	c := cudasim.Config{Devices: 2, Seed: *seed, Patience: 2 * time.Second}
-	if !filled { // nothing hangs, so no limit is to end it soon
-		c.Patience = 0
-	}
-	sim := kerneled(t, c)
+	sim := kerneled(t, cudasim.Config{Devices: 2, Seed: *seed, Patience: patience})
 	defer sim.Close()
 	d := *sim.Driver()
 	names := &deaf{names: map[cuda.Function]string{}}

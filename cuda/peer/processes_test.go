@@ -215,6 +215,6 @@ func (r *rank) wandered(t cuda.Thread, at []colligo.Tensor, other cuda.Stream, w
 			return err
 		}
 	}
-	// The group's next operation takes over from the stream that goes.
-	return first(r.g.AllReduce(r.ctx, at[0], colligo.Sum), func() error { return t.DestroyStream(other) })
+	// The group's next operation takes over from the stream that goes. A close would give it a second, which is little on a busy machine.
+	return first(r.g.AllReduce(r.ctx, at[0], colligo.Sum), func() error { return t.DestroyStream(other) }, r.synchronize)
 }

@@ -364,7 +364,8 @@ func TestStagedTags(t *testing.T) {
 			return first(r.put(a, da),
 				func() error { return r.put(b, db) },
 				func() error { return r.g.Send(r.ctx, a, 1, 1) },
-				func() error { return r.g.Send(r.ctx, b, 1, 2) })
+				func() error { return r.g.Send(r.ctx, b, 1, 2) },
+				r.synchronize)
 		}
 		return first(r.put(a, make([]byte, len(da))),
 			func() error { return r.put(b, make([]byte, len(db))) },

@@ -236,7 +236,16 @@ const patience = 100 * time.Millisecond
 
 // Refresh looks at once, so that the recorder knows how far the devices have come. It gives up on a driver that does not
 // answer. It may be called at any time, but not by a Pending.
-func (d *Devices) Refresh() {
+func (d *Devices) Refresh() { d.lookWithin(patience) }
+
+// lastPatience bounds how long LookLast waits. A busy machine may hold up a goroutine so long, and with it the look that it has begun.
+const lastPatience = 10 * time.Second
+
+// LookLast looks as Refresh does, but has more patience: after it what has not ended counts as failed.
+func (d *Devices) LookLast() { d.lookWithin(lastPatience) }
+
+// lookWithin looks, and gives up after so long on a driver that does not answer.
+func (d *Devices) lookWithin(patience time.Duration) {
 	if d.nothing() {
 		return
 	}
