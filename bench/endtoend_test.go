@@ -146,10 +146,12 @@ func TestCallFails(t *testing.T) {
 		}
 		return t
 	}}
-	o, err := parse([]string{"barrier", "-device", "cpu", "-transport", "inproc", "-ranks", "3", "-n", "2", "-timeout", "3s"})
+	o, err := parse([]string{"barrier", "-device", "cpu", "-transport", "inproc", "-ranks", "3", "-n", "2", "-timeout", "1m"})
 	require.NoError(t, err)
 	o.collectives = []collective{bad}
+	began := time.Now()
 	require.ErrorContains(t, runInProcess(o, process{stdout: io.Discard, stderr: io.Discard, open: noDriver}), "planted")
+	require.Less(t, time.Since(began), time.Minute/2, "a rank waits for the others")
 }
 
 func TestRankDies(t *testing.T) {

@@ -30,7 +30,6 @@ type failure struct {
 	size      int
 	processes []process
 	before    func(t *testing.T, port string) (env []string)
-	during    func(t *testing.T, port string)
 	waits     map[int]string // by rank: pattern of what has been said soon
 	ends      map[int]string // by rank: pattern of what has been said at the end
 }

@@ -24,8 +24,8 @@ const limits = 8
 type process struct {
 	rank  int
 	role  string
-	env   []string // besides, or in place of, those of the job
-	delay time.Duration
+	env   []string                        // besides, or in place of, those of the job
+	after func(t *testing.T, port string) // it is started
 }
 
 // heard is one line that a rank has said.
@@ -56,7 +56,9 @@ func (f *failure) run(t *testing.T) *outcome {
 	o := &outcome{codes: map[int]string{}, ended: map[int]time.Duration{}}
 	var all, others sync.WaitGroup
 	for i, p := range f.processes {
-		time.Sleep(p.delay)
+		if p.after != nil {
+			p.after(t, port)
+		}
 		cmd, r, err := start(append(append(env[:len(env):len(env)], roleVariable+"="+p.role, "RANK="+strconv.Itoa(p.rank)), p.env...))
 		if !assert.NoError(t, err) {
 			break
@@ -80,9 +82,6 @@ func (f *failure) run(t *testing.T) *outcome {
 			err := cmd.Wait()
 			o.end(i, began, err)
 		})
-	}
-	if f.during != nil {
-		f.during(t, port)
 	}
 	all.Wait()
 	return o

@@ -1,6 +1,7 @@
 package failures
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -51,8 +52,8 @@ var failures = []failure{
 		waits: map[int]string{1: `cannot reach the store yet .*connection refused`},
 		ends:  map[int]string{1: `store of rank 0 at .* cannot be reached: .*connection refused`}},
 	{name: "A stranger on the port", cause: "Something asks the store's port by HTTP while the job forms. The job goes on.", size: 2,
-		processes: []process{{rank: 0}, {rank: 1, delay: 2 * time.Second}}, during: stranger,
-		ends: map[int]string{0: `(?s)connection dropped .*perhaps HTTP`}},
+		processes: []process{{rank: 0}, {rank: 1, after: stranger}},
+		ends:      map[int]string{0: `(?s)connection dropped .*perhaps HTTP`}},
 	{name: "Element types differ", cause: "Rank 0 sums float32, rank 1 float64.", size: 2, processes: pair("type"),
 		waits: bothSay("1000 float32 elements", "1000 float64 elements")},
 	{name: "Lengths differ", cause: "Rank 0 sums 1000 elements, rank 1 sums 999.", size: 2, processes: pair("size"),
@@ -119,12 +120,17 @@ func fullDisk(t *testing.T, _ string) []string {
 	return []string{"COLLIGO_FR_DUMP_TEMP_FILE=" + dir + "/rank_"}
 }
 
-// stranger asks the port for a page.
+// stranger asks the port for a page as soon as something listens there.
 func stranger(t *testing.T, port string) {
 	c := http.Client{Timeout: 5 * time.Second}
-	r, err := c.Get("http://127.0.0.1:" + port + "/")
-	if err == nil {
-		_, _ = io.Copy(io.Discard, r.Body)
-		r.Body.Close()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		r, err := c.Get("http://127.0.0.1:" + port + "/")
+		if err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || !assert.True(t, time.Now().Before(until), "nothing listens") {
+			return
+		}
 	}
 }

@@ -31,7 +31,7 @@ func Port(t testing.TB, host string) string {
 	const first, ports = 20_000, 12_000
 	for range ports {
 		port := strconv.FormatInt(first+(int64(os.Getpid())*64+next.Add(1))%ports, 10)
-		if free(host, port) && free("", port) && reserve(t, port) {
+		if reserve(t, port) && free(host, port) && free("", port) { // a port that another test has is not even tried
 			return port
 		}
 	}

@@ -39,6 +39,16 @@ func printEnvironment() int {
 
 // meet counts all ranks in the launcher's store.
 func meet() int {
+	if err := await("here/0", "here/1", "here/2"); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("met")
+	return 0
+}
+
+// await says in the launcher's store that this rank is here, and waits there until others are.
+func await(keys ...string) error {
 	ctx := context.Background()
 	addr := os.Getenv("MASTER_ADDR") + ":" + os.Getenv("MASTER_PORT")
 	s, err := tcpstore.Dial(ctx, addr, tcpstore.ClientOptions{})
@@ -46,14 +56,9 @@ func meet() int {
 		err = s.Set(ctx, "here/"+os.Getenv("RANK"), nil)
 	}
 	if err == nil {
-		err = s.Wait(ctx, "here/0", "here/1", "here/2")
+		err = s.Wait(ctx, keys...)
 	}
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	fmt.Println("met")
-	return 0
+	return err
 }
 
 func failAsRankOne() int {
@@ -66,6 +71,10 @@ func failAsRankOne() int {
 
 // heedRankOne fails as rank 1, and as rank 0 soon knows of it.
 func heedRankOne() int {
+	if err := await("here/0", "here/1"); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	if os.Getenv("RANK") != "0" {
 		return failAsRankOne()
 	}
@@ -85,7 +94,10 @@ func ignoreSignals() int {
 		signal.Ignore(syscall.SIGTERM, os.Interrupt)
 		fmt.Println("deaf")
 	}
-	time.Sleep(3 * time.Second) // so that rank 0 is deaf when rank 1 fails
+	if err := await("here/0", "here/1"); err != nil { // so that rank 0 is deaf when rank 1 fails
+		fmt.Println(err)
+		return 1
+	}
 	return failAsRankOne()
 }
 

@@ -94,9 +94,9 @@ func testTimeout(s suite) {
 
 func testDeadline(s suite) {
 	s.SetTimeout(20 * time.Millisecond)
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(s.ctx, 150*time.Millisecond)
 	defer cancel()
-	start := time.Now()
 	err := s.Wait(ctx, "nope")
 	require.ErrorIs(s.t, err, store.ErrTimeout)
 	require.GreaterOrEqual(s.t, time.Since(start), 140*time.Millisecond, "the context's deadline wins")

@@ -207,18 +207,22 @@ func TestServerHalfRequest(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.nc.Close())
 	}
-	eventually(t, "all gone", func() bool { return s.Clients() == 0 })
-	require.Zero(t, s.table.Len())
 	// At two places a request ends: before the first and after the validate.
 	eventually(t, "lines", func() bool { return strings.Count(log.String(), "unexpected EOF") == len(whole)-2 })
+	eventually(t, "all gone", func() bool { return s.Clients() == 0 })
+	require.Zero(t, s.table.Len())
 }
 
 // TestServerForgetsWaits: a connection that ends takes its waits along.
 func TestServerForgetsWaits(t *testing.T) {
 	s := serve(t, ServerOptions{})
-	for range 20 {
-		r := rawDial(t, s)
-		r.send("00 cef7853c 06 0100000000000000 0200000000000000 2f6b")
+	all := make([]*raw, 20)
+	for i := range all {
+		all[i] = rawDial(t, s)
+		all[i].send("00 cef7853c 06 0100000000000000 0200000000000000 2f6b")
+	}
+	eventually(t, "all wait", func() bool { return s.table.Watches() == len(all) })
+	for _, r := range all {
 		require.NoError(t, r.nc.Close())
 	}
 	eventually(t, "all gone", func() bool { return s.Clients() == 0 })

@@ -66,6 +66,46 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	require.Eventually(t, ok, time.Minute, time.Millisecond, what)
 }
 
+// due is a context whose deadline passes when the test says so.
+type due struct {
+	context.Context
+	end  time.Time
+	done chan struct{}
+}
+
+// dueWhenTold returns a context and the function that lets its deadline pass. A short deadline may pass before the call has begun.
+func dueWhenTold(t testing.TB) (c context.Context, pass func()) {
+	d := &due{t.Context(), time.Now().Add(time.Hour), make(chan struct{})}
+	return d, func() { close(d.done) }
+}
+
+func (d *due) Deadline() (time.Time, bool) { return d.end, true }
+func (d *due) Done() <-chan struct{}       { return d.done }
+
+func (d *due) Err() error {
+	select {
+	case <-d.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// patiently dials with ever longer limits until the error of one that has passed says something. A busy machine may hold up the client, or
+// what it dials, for as long as a short one.
+func patiently(t testing.TB, says string, dial func(limit time.Duration) error) error {
+	t.Helper()
+	var err error
+	for limit := time.Second; limit < time.Minute/2; limit *= 5 {
+		if err = dial(limit); err == nil || strings.Contains(err.Error(), says) {
+			break
+		}
+	}
+	require.ErrorIs(t, err, store.ErrTimeout)
+	require.ErrorContains(t, err, says)
+	return err
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel() // the suite waits more than it works
 	storetest.Run(t, func(t *testing.T) store.Store {

@@ -417,12 +417,16 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestOpenFails lets the context end while a peer is missing, and publishes what cannot be read.
+// TestOpenFails lets the context end when the rank has published its address and a peer is missing, and publishes what cannot be read.
 func TestOpenFails(t *testing.T) {
 	for _, d := range []Dialect{New, Old} {
-		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		s := store.NewHash()
+		go func() {
+			_, _ = s.Get(ctx, "0")
+			cancel()
+		}()
 		_, err := Open(ctx, &Config{Size: 2, Name: "g", Dialect: d, Rendezvous: s, Host: "127.0.0.1"})
 		require.ErrorContains(t, err, "rank 1")
 		s = store.NewHash()

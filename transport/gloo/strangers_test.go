@@ -166,13 +166,14 @@ func TestStrangersOldAlone(t *testing.T) {
 	other := address{AddrPort: addrPort("127.0.0.9:1")}
 	require.NoError(t, s.Set(t.Context(), "1", other.encode(nil)))
 	failed := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
 		_, err := Open(ctx, &Config{Size: 2, Name: "g", Dialect: Old, Rendezvous: s, Host: "127.0.0.2"})
 		failed <- err
 	}()
 	requireDropped(t, dialFrom(t, "127.0.0.5", oldListener(t, s, 0, 1, 2)))
+	cancel()
 	err := <-failed
 	require.ErrorContains(t, err, "rank 1")
 	require.ErrorContains(t, err, "it has not connected")

@@ -14,7 +14,7 @@ import (
 	"github.com/colligo-go/colligo/transport/transporttest"
 )
 
-// One rank of three gives up while the others wait for a fourth: they hear of it at once.
+// One rank of three, which are linked, gives up while the others wait for a fourth: they hear of it at once.
 func TestGivingUpIsHeard(t *testing.T) {
 	t.Run("first", func(t *testing.T) { open(t, 2, nil) }) // what the runtime makes at first use
 	before := held(t)
@@ -23,15 +23,19 @@ func TestGivingUpIsHeard(t *testing.T) {
 	giveUp, stop := context.WithCancel(ctx)
 	r := transporttest.NewRendezvous()
 	errs := make([]error, 3)
-	var wg sync.WaitGroup
+	var wg, links sync.WaitGroup
+	links.Add(len(errs) * (len(errs) - 1)) // each rank with each other
 	for rank := range errs {
 		with := ctx
 		if rank == 1 {
 			with = giveUp
 		}
-		wg.Go(func() { _, errs[rank] = Open(with, &transport.Config{Rank: rank, Size: 4, Lanes: 1, Rendezvous: r}) })
+		wg.Go(func() {
+			_, errs[rank] = Open(with, &transport.Config{Rank: rank, Size: 4, Lanes: 1, Rendezvous: r,
+				Events: transport.Events{Linked: func(int) { links.Done() }}})
+		})
 	}
-	time.Sleep(100 * time.Millisecond)
+	links.Wait()
 	stop()
 	start := time.Now()
 	wg.Wait()

@@ -35,7 +35,7 @@ const (
 // fill sends frames of the stream until the lane is full; at least one and not all must be taken.
 func fill(m transport.Mesh, s *Sender) error {
 	until := time.Now().Add(refusedFor)
-	for idle := 1; time.Now().Before(until); idle++ {
+	for idle := 1; ; idle++ {
 		moved, done, err := s.Step()
 		switch {
 		case err != nil:
@@ -44,13 +44,13 @@ func fill(m transport.Mesh, s *Sender) error {
 			return fmt.Errorf("lane %d took %d frames that nobody received; they should have been refused", s.Lane, s.Count)
 		case moved:
 			idle, until = 0, time.Now().Add(refusedFor)
+		case s.Sent() == 0:
+			return fmt.Errorf("lane %d took no frame", s.Lane)
+		case !time.Now().Before(until):
+			return nil
 		}
 		m.Wait(idle, until)
 	}
-	if s.Sent() == 0 {
-		return fmt.Errorf("lane %d took no frame", s.Lane)
-	}
-	return nil
 }
 
 // flooding returns a stream of more frames of the given size than any lane may hold.

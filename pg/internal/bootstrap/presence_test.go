@@ -16,10 +16,30 @@ import (
 	"github.com/colligo-go/colligo/store/tcpstore"
 )
 
+// inTime repeats a try until one counts. A try does not count in which the machine held a rank up for longer than a limit allows.
+func inTime(t *testing.T, try func() (counts bool)) {
+	counts := false
+	for i := 0; i < 10 && !counts; i++ {
+		counts = try()
+	}
+	require.True(t, counts, "the machine has held up every try")
+}
+
+// saysSo has a rank give up, and reports whether it had the time to say so.
+func saysSo(f *Formation, why error) bool {
+	began := time.Now()
+	f.GiveUp(why, whole)
+	return time.Since(began) < giveUpLimit
+}
+
 // TestPresence ends the connections of ranks that have registered. One dies, one has given up, and one has been replaced by its next
 // attempt. Only the first is lost.
 func TestPresence(t *testing.T) {
 	t.Parallel()
+	inTime(t, func() bool { return presences(t) })
+}
+
+func presences(t *testing.T) (counts bool) {
 	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{Presence: presence()})
 	require.NoError(t, err)
 	defer server.Close()
@@ -37,8 +57,9 @@ func TestPresence(t *testing.T) {
 	for _, f := range []*Formation{watcher, dead, leaves, first} {
 		require.NoError(t, f.register(t.Context(), f.info()))
 	}
-	leaves.GiveUp(errors.New("no memory"), whole)
-	first.GiveUp(errors.New("once more"), whole)
+	if !saysSo(leaves, errors.New("no memory")) || !saysSo(first, errors.New("once more")) {
+		return false
+	}
 	again, againAt := dial(3)
 	defer againAt.Close()
 	require.NoError(t, again.register(t.Context(), again.info()))
@@ -56,12 +77,17 @@ func TestPresence(t *testing.T) {
 	require.ErrorContains(t, left[1], "is lost: its connection with the store has ended")
 	require.ErrorIs(t, left[1], colligo.ErrPeerLost)
 	require.Equal(t, 1, left[1].Rank)
+	return true
 }
 
 // TestLingerInTime has a rank that stands still keep its connection with the store. Rank 0 keeps the store up for it, but for less than
 // Grace after the limit.
 func TestLingerInTime(t *testing.T) {
 	t.Parallel()
+	inTime(t, func() bool { return lingersInTime(t) })
+}
+
+func lingersInTime(t *testing.T) (counts bool) {
 	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{})
 	require.NoError(t, err)
 	defer server.Close()
@@ -76,13 +102,18 @@ func TestLingerInTime(t *testing.T) {
 	<-ctx.Done()
 	due, _ := ctx.Deadline()
 	(&Job{server: server, store: own}).Linger(ctx, "0", 2, fmt.Errorf("rank 1 has not come: %w", colligo.ErrTimeout))
-	require.GreaterOrEqual(t, time.Since(due), Grace/2)
-	require.Less(t, time.Since(due), lingering)
+	took := time.Since(due)
+	require.GreaterOrEqual(t, took, Grace/2)
+	return took < lingering
 }
 
 // TestGiveUpArrives has a rank give up over a slow connection. Its next attempt, over a fast one, may register at once.
 func TestGiveUpArrives(t *testing.T) {
 	t.Parallel()
+	inTime(t, func() bool { return arrives(t) })
+}
+
+func arrives(t *testing.T) (counts bool) {
 	server, err := tcpstore.Listen("127.0.0.1:0", tcpstore.ServerOptions{})
 	require.NoError(t, err)
 	defer server.Close()
@@ -95,9 +126,12 @@ func TestGiveUpArrives(t *testing.T) {
 	}
 	first := dial(slowWay(t, server.Addr().String(), 20*time.Millisecond))
 	require.NoError(t, first.register(t.Context(), first.info()))
-	first.GiveUp(errors.New("once more"), whole)
+	if !saysSo(first, errors.New("once more")) {
+		return false
+	}
 	again := dial(server.Addr().String())
 	require.NoError(t, again.register(t.Context(), again.info()))
+	return true
 }
 
 // slowWay returns an address whose one connection leads to another address. Each request arrives there after a delay.
@@ -141,11 +175,7 @@ func slowWay(t *testing.T, to string, delay time.Duration) string {
 func TestLingerForTheSilent(t *testing.T) {
 	t.Parallel()
 	for _, why := range []error{errors.New("no memory"), fmt.Errorf("rank 3 has not come: %w", colligo.ErrTimeout)} {
-		counts := false
-		for i := 0; i < 20 && !counts; i++ {
-			counts = lingers(t, why)
-		}
-		require.True(t, counts, "the machine has held up every try")
+		inTime(t, func() bool { return lingers(t, why) })
 	}
 }
 
@@ -164,7 +194,9 @@ func lingers(t *testing.T, why error) (counts bool) {
 	other, theirs := dial()
 	require.NoError(t, mine[0].register(t.Context(), mine[0].info()))
 	require.NoError(t, theirs[1].register(t.Context(), theirs[1].info()))
-	mine[0].GiveUp(why, whole)
+	if !saysSo(mine[0], why) {
+		return false
+	}
 	over := make(chan struct{})
 	gone := time.Now()
 	require.NoError(t, other.Close())
