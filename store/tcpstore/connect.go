@@ -117,11 +117,14 @@ func (d *dialer) greet(ctx context.Context, c *conn) error {
 
 // retry connects until it succeeds, ctx ends, or there is an error that time does not heal.
 func (d *dialer) retry(ctx *store.Bound) (*conn, error) {
-	start := time.Now()
+	start, last := time.Now(), error(nil)
 	for wait := (backoff{}); ; {
 		c, err := d.once(ctx)
 		if err == nil {
 			return c, nil
+		}
+		if ctx.Err() == nil || last == nil { // an attempt that ctx cut tells less than one before it
+			last = err
 		}
 		if ctx.Err() == nil {
 			d.tell(err)
@@ -132,7 +135,7 @@ func (d *dialer) retry(ctx *store.Bound) (*conn, error) {
 			sleep(ctx, wait.next())
 		}
 		if ctx.Err() != nil {
-			return nil, d.gaveUp(ctx, time.Since(start), err)
+			return nil, d.gaveUp(ctx, time.Since(start), last)
 		}
 	}
 }
