@@ -175,10 +175,25 @@ func TestDifferentLists(t *testing.T) {
 					}
 					require.ErrorContains(t, err, says)
 					require.Less(t, time.Since(start), time.Minute/2)
+					within(t, g, []int{0, 1, 2})
 				})
 			})
 		}
 	}
+}
+
+// TestDifferentNumbers has ranks make different numbers of groups. All hear of it, and agree on the name of the next group.
+func TestDifferentNumbers(t *testing.T) {
+	pgtest.Run(t, 3, func(t *testing.T, g *pg.Group) {
+		var err error
+		if g.Rank() == 0 {
+			_, _, err = g.NewSubgroups(t.Context(), 1, pg.GroupOptions{})
+		} else {
+			_, err = g.NewGroup(t.Context(), []int{0, 1})
+		}
+		require.ErrorIs(t, err, colligo.ErrMismatch)
+		within(t, g, []int{0, 1, 2})
+	})
 }
 
 // TestKeysOfGroups leaves nothing in the store of groups that are there, or were, but for the default group's own.

@@ -112,21 +112,24 @@ func (g *Group) make(ctx context.Context, began time.Time, lists []bootstrap.Lis
 	}
 	linking, cancel := context.WithDeadlineCause(ctx, began.Add(c.ConnectTimeout), errConnect)
 	defer cancel()
+	named := g.forming.NameAll(lists, o.LocalSync)
+	forming, stop := context.WithCancelCause(linking)
+	defer stop(nil)
+	assembled := func() error { return nil }
 	if !o.LocalSync {
-		if err := assemble(linking, g, lists); err != nil {
-			return nil, err
-		}
+		assembled = assembling(linking, g, lists, named, stop)
 	}
-	g.forming.NameAll(lists, o.LocalSync)
 	groups := make([]*Group, len(lists))
 	var failed error
 	for i, l := range lists {
 		groups[i] = outside(g, l, c, o)
 		if rank := slices.Index(l.Ranks, g.rank); rank >= 0 && failed == nil {
-			groups[i], failed = g.openMember(linking, c, rank, l, o, opening{})
+			groups[i], failed = g.openMember(forming, c, rank, l, o, opening{})
 		}
 	}
-	if !o.LocalSync {
+	if err := assembled(); err != nil {
+		failed = err
+	} else if !o.LocalSync {
 		due, _ := linking.Deadline()
 		if err := dismiss(ctx, g, due, lists[0].Name); failed == nil {
 			failed = err
@@ -143,21 +146,37 @@ func (g *Group) make(ctx context.Context, began time.Time, lists []bootstrap.Lis
 	return nil, failed
 }
 
+// assembling assembles the ranks while the groups form, for all of them seldom come at one time. An error ends the forming. The result
+// waits for the end.
+func assembling(ctx context.Context, g *Group, lists []bootstrap.List, named int, endForming context.CancelCauseFunc) (assembled func() error) {
+	result := make(chan error, 1)
+	go func() {
+		err := assemble(ctx, g, lists, named)
+		if err != nil {
+			endForming(err)
+		}
+		result <- err
+	}()
+	return func() error { return <-result }
+}
+
 // assemble returns when all ranks of this group have come to make the same groups of it. A rank that does not come ends this
 // group. Differing lists are an error of this call alone, on all ranks.
-func assemble(ctx context.Context, g *Group, lists []bootstrap.List) error {
+func assemble(ctx context.Context, g *Group, lists []bootstrap.List, named int) error {
 	if g.size == 1 {
 		return nil
 	}
 	text, sum := bootstrap.Describe(lists)
-	// The greatest sum and the complement of the least. An all-reduce of a few bytes takes fewer messages than an all-gather.
-	extremes := []int64{sum, ^sum}
+	// The greatest sum, the complement of the least, and the greatest number of groups that have names. An all-reduce of a few bytes takes
+	// fewer messages than an all-gather.
+	extremes := []int64{sum, ^sum, int64(named)}
 	if err := g.AllReduce(&op.Own{Context: ctx}, colligo.Of(extremes), colligo.Max); err != nil {
 		return err
 	}
 	if extremes[0] == ^extremes[1] {
 		return nil
 	}
+	g.forming.CountTo(int(extremes[2]))
 	mine, all := []int64{sum, int64(len(text))}, make([]int64, 2*g.size)
 	if err := g.AllGatherIntoTensor(&op.Own{Context: ctx}, colligo.Of(all), colligo.Of(mine)); err != nil {
 		return err

@@ -119,8 +119,9 @@ type made struct {
 	hashed map[string]int // groups with hashes in their names, by their ranks
 }
 
-// NameAll gives the groups that are made of this one their names: numbers that count them, or hashes of their ranks.
-func (f *Formation) NameAll(lists []List, hashed bool) {
+// NameAll gives the groups that are made of this one their names: numbers that count them, or hashes of their ranks. It returns how many
+// have been counted.
+func (f *Formation) NameAll(lists []List, hashed bool) (counted int) {
 	m := &f.made
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,6 +138,14 @@ func (f *Formation) NameAll(lists []List, hashed bool) {
 		m.groups++
 		l.Name = fmt.Sprintf("%s/%d", f.Name, m.groups)
 	}
+	return m.groups
+}
+
+// CountTo has the next group be named as if so many had been counted. Ranks that have counted different numbers agree so.
+func (f *Formation) CountTo(counted int) {
+	f.made.mu.Lock()
+	defer f.made.mu.Unlock()
+	f.made.groups = counted
 }
 
 // NameByTorch gives the groups the names that they have in ranks of PyTorch. Numbers count the groups of the job, from the given
