@@ -153,20 +153,32 @@ func reason(why string) []byte { return []byte(why[:min(len(why), maxReason)]) }
 // end says a last thing to all peers, and ends.
 func (t *Control) end(kind byte, body []byte) error {
 	t.mu.Lock()
-	if !t.closed {
-		t.closed = true
-		limit := time.Now().Add(goodbyeLimit)
-		for _, p := range t.peers {
-			if p.err != nil {
-				continue
-			}
-			p.conn.SetDeadline(limit) // a connection that takes none has failed already
-			p.enqueue(kind, body)
-		}
-	}
+	t.sayLast(kind, body)
 	t.mu.Unlock()
 	t.wg.Wait()
 	return nil
+}
+
+// sayLast gives all peers a last thing to be told, unless there was one. The caller holds the lock.
+func (t *Control) sayLast(kind byte, body []byte) {
+	if t.closed {
+		return
+	}
+	t.closed = true
+	for _, p := range t.peers {
+		if p.err != nil {
+			continue
+		}
+		if p.writing { // a peer that takes nothing does not hold this rank
+			p.limit()
+		}
+		p.enqueue(kind, body)
+	}
+}
+
+// limit gives a peer a second from now to take what is written, and to close its end.
+func (p *controlPeer) limit() {
+	p.conn.SetDeadline(time.Now().Add(goodbyeLimit)) // a connection that takes none has failed already
 }
 
 // enqueue appends a frame and sees that somebody writes it. The caller holds the lock.
@@ -198,7 +210,11 @@ func (p *controlPeer) write() {
 			return
 		}
 		b := p.queue[0]
+		last := p.ctl.closed && len(p.queue) == 1
 		p.ctl.mu.Unlock()
+		if last { // from when it is written, for a busy machine may have held this goroutine up
+			p.limit()
+		}
 		_, err := p.conn.Write(b)
 		p.ctl.mu.Lock()
 		p.queue, p.bytes = p.queue[1:], p.bytes-(len(b)-frameHead+noteCost)

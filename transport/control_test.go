@@ -108,6 +108,23 @@ func TestControlBothClose(t *testing.T) {
 	}
 }
 
+// TestControlHeldUp has what writes the goodbye be held up for longer than the peers have to take it. They hear it.
+func TestControlHeldUp(t *testing.T) {
+	noLeak(t)
+	d, a := pair(t)
+	zero, _ := listen(0)
+	one, atOne := listen(1)
+	zero.Add(1, d)
+	one.Add(0, a)
+	zero.mu.Lock()
+	zero.sayLast(frameGoodbye, nil)
+	time.Sleep(goodbyeLimit * 11 / 10)
+	zero.mu.Unlock()
+	require.ErrorIs(t, next(t, atOne).err, ErrGoodbye)
+	require.NoError(t, zero.Close())
+	require.NoError(t, one.Close())
+}
+
 // TestControlEndsAtOnce ends channels whose peers hear of it: that does not wait for the limit. A busy machine may hold up an end, but
 // hardly each of many.
 func TestControlEndsAtOnce(t *testing.T) {
