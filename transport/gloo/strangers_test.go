@@ -1,12 +1,10 @@
 package gloo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strconv"
 	"sync"
@@ -16,27 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/store"
+	"github.com/colligo-go/colligo/transport/transporttest"
 )
-
-// journal keeps what is logged.
-type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(b)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
-}
-
-func (j *journal) log() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
 
 // dialFrom connects from an address of this host.
 func dialFrom(t *testing.T, from, to string) net.Conn {
@@ -85,8 +64,8 @@ func oldListener(t *testing.T, s store.Store, rank, peer, size int) string {
 }
 
 // forming2 opens a group of two ranks, of which the second waits until it is let go. The second has the larger address and dials.
-func forming2(t *testing.T, change func(*Config)) (s store.Store, j *journal, letGo func() []*Mesh) {
-	s, j = store.NewHash(), new(journal)
+func forming2(t *testing.T, change func(*Config)) (s store.Store, j *transporttest.Journal, letGo func() []*Mesh) {
+	s, j = store.NewHash(), new(transporttest.Journal)
 	meshes, errs := make([]*Mesh, 2), make([]error, 2)
 	var all sync.WaitGroup
 	start := func(rank int) {
@@ -95,7 +74,7 @@ func forming2(t *testing.T, change func(*Config)) (s store.Store, j *journal, le
 			defer cancel()
 			c := &Config{Rank: rank, Size: 2, Name: t.Name(), Rendezvous: s, Host: fmt.Sprintf("127.0.0.%d", 2+rank)}
 			if rank == 0 {
-				c.Log = j.log()
+				c.Log = j.Log()
 			}
 			change(c)
 			meshes[rank], errs[rank] = Open(ctx, c)
@@ -209,14 +188,14 @@ func TestStrangersAfter(t *testing.T) {
 // They say nothing, what is not Gloo's, numbers of no peer, and the number of a peer that is connected. The log tells of each that
 // was dropped, and the peer is not disturbed.
 func TestStrangersLazy(t *testing.T) {
-	s, j := store.NewHash(), new(journal)
+	s, j := store.NewHash(), new(transporttest.Journal)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for peer := 1; peer < 3; peer++ {
 		at := address{AddrPort: addrPort(fmt.Sprintf("127.0.0.%d:1", 2+peer))} // nobody dials it
 		require.NoError(t, s.Set(ctx, strconv.Itoa(peer), (&rankInfo{host: "lazy", address: at}).encode()))
 	}
-	m, err := Open(ctx, &Config{Size: 3, Name: "lazy", Rendezvous: s, Host: "127.0.0.2", Log: j.log()})
+	m, err := Open(ctx, &Config{Size: 3, Name: "lazy", Rendezvous: s, Host: "127.0.0.2", Log: j.Log()})
 	require.NoError(t, err)
 	defer m.Close()
 	b, err := s.Get(ctx, "0")

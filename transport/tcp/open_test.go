@@ -197,32 +197,14 @@ func (p *prefixing) Set(ctx context.Context, key string, value []byte) error {
 	return p.Rendezvous.Set(ctx, key, append([]byte(p.prefix), value...))
 }
 
-// journal keeps what is logged.
-type journal struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.Write(b)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.b.String()
-}
-
 // TestStrangers has strangers dial while a group forms. Some say nothing, little, or something else, and one goes at once.
 // They are logged and do no harm. The other ranks come when the first stranger has been logged, for a group that has formed drops the rest
 // in silence.
 func TestStrangers(t *testing.T) {
 	transporttest.NoLeaks(t)
 	configs := group(3)
-	var log journal
-	configs[0].Log = slog.New(slog.NewTextHandler(&log, nil))
+	var log transporttest.Journal
+	configs[0].Log = log.Log()
 	results := make(chan error, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
