@@ -5,17 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/testload"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -64,10 +63,7 @@ func TestMain(m *testing.M) {
 		os.Setenv("COLLIGO_DUMP_ON_TIMEOUT", "0") // tests of dumps say where they are to go
 	}
 	if !ok {
-		flag.Parse()
-		if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) && runtime.GOMAXPROCS(0) < 6 {
-			f.Value.Set("6") // tests of processes wait more than they work
-		}
+		testload.AtLeast(6) // tests of processes wait more than they work
 		os.Exit(m.Run())
 	}
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // starts the goroutine that package signal keeps

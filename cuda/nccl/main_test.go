@@ -1,20 +1,14 @@
 package nccl_test
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"runtime"
 	"testing"
+
+	"github.com/colligo-go/colligo/internal/testload"
 )
 
-// TestMain runs more tests at once on few processors than package testing would: those that are parallel wait for a time limit.
+// TestMain runs more tests at a time than there are processors, for those that are parallel wait for a time limit.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if f, n := flag.Lookup("test.parallel"), runtime.GOMAXPROCS(0); n < 6 && f.Value.String() == fmt.Sprint(n) {
-		if err := f.Value.Set("6"); err != nil {
-			panic(err)
-		}
-	}
+	testload.AtLeast(6)
 	os.Exit(m.Run())
 }

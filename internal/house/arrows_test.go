@@ -57,6 +57,7 @@ var arrows = map[string][]string{
 	"internal/freeport":          {},
 	"internal/gputest":           {},
 	"internal/launch":            {"store/tcpstore"},
+	"internal/testload":          {},
 	"kernels":                    {""},
 	"kernels/_gen":               {},
 	"kernels/ptx":                {""},

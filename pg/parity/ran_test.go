@@ -4,12 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/colligo-go/colligo/internal/gputest"
+	"github.com/colligo-go/colligo/internal/testload"
 )
 
 // Media that a row can run on. Where a test runs on simulated devices, it runs on real ones too if COLLIGO_GPU is set.
@@ -55,15 +55,12 @@ func whole() bool {
 	return sharedMemory && !testing.Short()
 }
 
-// TestMain compares the media in ../PARITY.md with those on which the tests have run, or writes them there. On few processors it runs
-// more tests at once than package testing would, for tests that run beside others wait for time limits.
+// TestMain compares the media in ../PARITY.md with those on which the tests have run, or writes them there. More tests run at a
+// time than there are processors, for tests that run beside others wait for time limits.
 func TestMain(m *testing.M) {
 	gputest.Prepare()
-	flag.Parse()
-	if f, n := flag.Lookup("test.parallel"), runtime.GOMAXPROCS(0); !underRace && n < 6 && f.Value.String() == fmt.Sprint(n) {
-		if err := f.Value.Set("6"); err != nil {
-			panic(err)
-		}
+	if !underRace {
+		testload.AtLeast(6)
 	}
 	code := m.Run()
 	if code == 0 && whole() {
