@@ -75,30 +75,30 @@ func (b *Backend) poll() bool {
 	if b.fresh.Load() {
 		b.accept()
 	}
-	a := b.abort.Load()
-	over := a != nil && !b.drains(a)
-	if over && !b.takesLate(a) {
-		b.endAll()
-		return true
+	if a := b.abort.Load(); a != nil && !b.drains(a) {
+		return b.pollLate(a)
 	}
-	err, moved := b.wire.Poll(), false
-	if err == nil {
-		moved = b.move()
-	}
-	switch {
-	case over && !moved:
-		b.endAll()
-		return true
-	case err != nil:
+	if err := b.wire.Poll(); err != nil {
 		at, err := b.explainPending(Classify(err))
 		return b.Group.Fail(err, at)
 	}
-	return moved
+	return b.move()
+}
+
+// pollLate ends what is pending when Drain is over, unless something has come that moves it.
+func (b *Backend) pollLate(a *abort) bool {
+	if !b.takesLate(a) || b.wire.Poll() != nil || !b.move() {
+		b.endAll()
+	}
+	return true
 }
 
 // move moves the collective at the head of the order, and the messages.
 func (b *Backend) move() bool {
-	moved := len(b.active) > 0 && b.advance(b.active[0])
+	moved := false
+	if len(b.active) > 0 {
+		moved = b.advance(b.active[0])
+	}
 	return b.advanceMessages() || moved
 }
 
