@@ -229,15 +229,12 @@ func keysOf(t *testing.T, g *pg.Group, s store.Store) []string {
 	return keys
 }
 
-// heldUp is what a rank says that was held up until its time was up, so that it cannot ask any more who is missing.
-const heldUp = "group 0 had not formed when the time was up"
-
 // TestInitAgain has a rank fail to join, and then join at its second attempt.
 func TestInitAgain(t *testing.T) {
 	s := store.NewHash()
 	config := pg.Config{Store: s, Size: 2, Transport: "tcp", ConnectTimeout: 2 * time.Second}
 	_, err := pg.Init(t.Context(), config)
-	require.Regexp(t, "rank 1 has not come to group 0|"+heldUp, err.Error())
+	require.ErrorContains(t, err, "rank 1 has not come to group 0")
 	config.ConnectTimeout = patience
 	var both sync.WaitGroup
 	for rank := range 2 {
@@ -265,11 +262,11 @@ func TestGaveUp(t *testing.T) {
 	s := store.NewHash()
 	config := pg.Config{Store: s, Size: 3, Transport: "tcp", ConnectTimeout: 2 * time.Second}
 	_, err := pg.Init(t.Context(), config)
-	require.Regexp(t, "ranks 1-2 have not come to group 0|"+heldUp, err.Error())
+	require.ErrorContains(t, err, "ranks 1-2 have not come to group 0")
 	config.ConnectTimeout, config.Rank = patience, 1
 	start := time.Now()
 	_, err = pg.Init(t.Context(), config)
-	require.Regexp(t, "has given up: (ranks 1-2 have not come to group 0|"+heldUp+")", err.Error())
+	require.ErrorContains(t, err, "has given up: ranks 1-2 have not come to group 0")
 	require.Less(t, time.Since(start), soon)
 }
 

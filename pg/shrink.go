@@ -17,8 +17,8 @@ import (
 // apart.
 //
 // Every rank that goes on calls it when an operation has failed with colligo.ErrPeerLost, with the same ranks excluded. A rank
-// that has not met the failure meets it in its next operation. Groups that were made of this one are the program's to close. The limits
-// are those of Shrink. Closing this group takes up to a second more if one of its ranks stands still.
+// that has not met the failure meets it in its next operation. Groups that were made of this one are the program's to close. Shrink's
+// limits hold. Closing this group takes up to a second more if one of its ranks stands still.
 //
 // With an error this rank cannot go on: the store is gone, the others have gone on without it, or the context has ended. Then
 // this group remains to be closed. c10d: abort, shrink_group and destroy_process_group.

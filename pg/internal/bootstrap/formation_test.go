@@ -188,6 +188,17 @@ func missingAskedBefore(t *testing.T) {
 	require.ErrorContains(t, err, "ranks 0-1, 3 have not come to group 0 (asked 1.25s before): the store does not answer: ")
 }
 
+// TestMissingLate has a rank be held up until long after its time was up. It asks which ranks are missing, and names them.
+func TestMissingLate(t *testing.T) { synctest.Test(t, missingLate) }
+
+func missingLate(t *testing.T) {
+	all, _ := formations(t, store.NewHash(), 4)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	time.Sleep(time.Minute)
+	require.ErrorContains(t, all[2].missing(ctx, ctx.Err()), "ranks 0-3 have not come to group 0: ")
+}
+
 // TestMeetSilent has a group shrink whose store does not answer. Shrink ends half of Grace after its limit, and names the rank that serves
 // the store.
 func TestMeetSilent(t *testing.T) { synctest.Test(t, meetSilent) }

@@ -187,12 +187,18 @@ func (f *Formation) whoGaveUp(ctx context.Context) (left []*GaveUp, err error) {
 //  3. Rank 0 keeps the store up for the others, for a quarter more.
 const Grace = time.Second
 
+// oneAnswer is what a rank has for a question to the store even if it was held up until its time was over.
+const oneAnswer = 50 * time.Millisecond
+
 // beyond returns a context for what a rank does when its group does not form within ctx. It ends after d, and no longer than grace
-// after the deadline of ctx.
+// after the deadline of ctx, but lasts for one answer.
 func beyond(ctx context.Context, d, grace time.Duration) (context.Context, context.CancelFunc) {
 	until := time.Now().Add(d)
 	if due, limited := ctx.Deadline(); limited && due.Add(grace).Before(until) {
 		until = due.Add(grace)
+	}
+	if least := time.Now().Add(min(d, oneAnswer)); until.Before(least) {
+		until = least
 	}
 	return context.WithDeadline(context.WithoutCancel(ctx), until)
 }
