@@ -65,7 +65,7 @@ func onIslands(t *testing.T, machine *cudasim.Sim, library *ncclsim.Sim, size in
 	machine.Drain()
 	require.Empty(t, machine.Races())
 	machine.Close()
-	return log.text.String()
+	return log.String()
 }
 
 // TestApartTwoLevels has ranks on two hosts of two devices each carry out everything. All-reduces of what NCCL has go in two levels by the

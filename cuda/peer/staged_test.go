@@ -19,6 +19,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/cudasim/model"
 	"github.com/colligo-go/colligo/cuda/staged"
+	"github.com/colligo-go/colligo/internal/journal"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store"
 )
@@ -43,24 +44,13 @@ func checked(t testing.TB, sim *cudasim.Sim) *cudasim.Sim {
 	return sim
 }
 
-// said is a log, and what was said in it.
-type said struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
+// said is a log of what ranks say.
+type said struct{ journal.Journal }
 
 // staging returns the lines about it.
 func (s *said) staging() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var all []string
-	for l := range strings.Lines(s.text.String()) {
+	for l := range strings.Lines(s.String()) {
 		if strings.Contains(l, "staging") {
 			all = append(all, l)
 		}

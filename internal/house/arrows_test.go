@@ -56,6 +56,7 @@ var arrows = map[string][]string{
 	"internal/house":             {},
 	"internal/freeport":          {},
 	"internal/gputest":           {},
+	"internal/journal":           {},
 	"internal/launch":            {"store/tcpstore"},
 	"internal/testload":          {},
 	"kernels":                    {""},

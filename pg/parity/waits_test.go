@@ -2,10 +2,7 @@ package parity
 
 import (
 	"context"
-	"log/slog"
 	"regexp"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/journal"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/store"
 )
@@ -91,26 +89,6 @@ func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
 	}
 }
 
-// heard is what ranks log.
-type heard struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (h *heard) Write(b []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(b)
-}
-
-// String implements fmt.Stringer.
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
-
 // TestSaysForWhatItWaits has rank 0 wait for rank 1, which joins a collective late, or sends late. Rank 0 says so after 4 seconds, once on
 // each medium, and again after 8.
 func TestSaysForWhatItWaits(t *testing.T) {
@@ -121,13 +99,13 @@ func TestSaysForWhatItWaits(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			beside(t)
-			var log heard
+			var log journal.Journal
 			var media atomic.Int32
 			t.Cleanup(func() {
 				said := regexp.MustCompile(c.said).FindAllString(log.String(), -1) // a busy machine comes to it late
 				assert.Len(t, said, int(media.Load()), log.String())
 			})
-			o := options{waits: true, config: func(_ int, c *pg.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) }}
+			o := options{waits: true, config: func(_ int, c *pg.Config) { c.Log = log.Log() }}
 			eachWith(t, 2, o, func(r *rank) {
 				x := full(r, 10, float32(1))
 				r.summed()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/journal"
 )
 
 // raw is a connection that speaks bytes.
@@ -181,8 +183,8 @@ func TestServerHostile(t *testing.T) {
 			"not a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log lines
-			s := serve(t, ServerOptions{Logger: log.logger()})
+			var log journal.Journal
+			s := serve(t, ServerOptions{Logger: log.Log()})
 			good := dial(t, s, ClientOptions{})
 			r := rawDial(t, s)
 			r.send(c.send)
@@ -198,8 +200,8 @@ func TestServerHostile(t *testing.T) {
 
 // TestServerHalfRequest ends a connection inside a request, at every place of a long one.
 func TestServerHalfRequest(t *testing.T) {
-	var log lines
-	s := serve(t, ServerOptions{Logger: log.logger()})
+	var log journal.Journal
+	s := serve(t, ServerOptions{Logger: log.Log()})
 	whole := unhex(t, "00 cef7853c 02 0200000000000000 2f6b 0000000000000000 0100000000000000 76")
 	for n := range len(whole) {
 		r := rawDial(t, s)

@@ -2,10 +2,8 @@ package tcpstore
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,26 +37,6 @@ func dialAddr(t testing.TB, addr string, opts ClientOptions) *Client {
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
-
-// lines is a log that tests read.
-type lines struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // eventually polls until ok holds.
 func eventually(t testing.TB, what string, ok func() bool) {

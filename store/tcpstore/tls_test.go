@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/journal"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/store/storetest"
 )
@@ -50,9 +51,9 @@ func TestTLS(t *testing.T) {
 // TestTLSMismatch: an untrusted server is refused at once, and plain and TLS sides do not talk to each other.
 func TestTLSMismatch(t *testing.T) {
 	cert, pool := certificate(t)
-	var log lines
-	secure := serve(t, ServerOptions{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Logger: log.logger()})
-	plain := serve(t, ServerOptions{Logger: log.logger()})
+	var log journal.Journal
+	secure := serve(t, ServerOptions{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Logger: log.Log()})
+	plain := serve(t, ServerOptions{Logger: log.Log()})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := Dial(ctx, secure.Addr().String(), ClientOptions{TLS: &tls.Config{}})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/journal"
 	"github.com/colligo-go/colligo/store"
-	"github.com/colligo-go/colligo/transport/transporttest"
 )
 
 // dialFrom connects from an address of this host.
@@ -64,8 +64,8 @@ func oldListener(t *testing.T, s store.Store, rank, peer, size int) string {
 }
 
 // forming2 opens a group of two ranks, of which the second waits until it is let go. The second has the larger address and dials.
-func forming2(t *testing.T, change func(*Config)) (s store.Store, j *transporttest.Journal, letGo func() []*Mesh) {
-	s, j = store.NewHash(), new(transporttest.Journal)
+func forming2(t *testing.T, change func(*Config)) (s store.Store, j *journal.Journal, letGo func() []*Mesh) {
+	s, j = store.NewHash(), new(journal.Journal)
 	meshes, errs := make([]*Mesh, 2), make([]error, 2)
 	var all sync.WaitGroup
 	start := func(rank int) {
@@ -188,7 +188,7 @@ func TestStrangersAfter(t *testing.T) {
 // They say nothing, what is not Gloo's, numbers of no peer, and the number of a peer that is connected. The log tells of each that
 // was dropped, and the peer is not disturbed.
 func TestStrangersLazy(t *testing.T) {
-	s, j := store.NewHash(), new(transporttest.Journal)
+	s, j := store.NewHash(), new(journal.Journal)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for peer := 1; peer < 3; peer++ {

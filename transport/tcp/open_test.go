@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/journal"
 	"github.com/colligo-go/colligo/transport"
 	"github.com/colligo-go/colligo/transport/transporttest"
 )
@@ -203,7 +204,7 @@ func (p *prefixing) Set(ctx context.Context, key string, value []byte) error {
 func TestStrangers(t *testing.T) {
 	transporttest.NoLeaks(t)
 	configs := group(3)
-	var log transporttest.Journal
+	var log journal.Journal
 	configs[0].Log = log.Log()
 	results := make(chan error, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/journal"
 )
 
 // TestMain makes this program a rank where launch has started it as one.
@@ -20,24 +20,6 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
-}
-
-// output is what the ranks of a job write beside each other.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // pythons are the programs with PyTorch, and their versions: those that COLLIGO_TEST_PYTHON lists, or else Debian's or the path's.
@@ -74,7 +56,7 @@ func TestTorchExample(t *testing.T) {
 		for _, ranks := range []int{2, 4} {
 			t.Run(fmt.Sprintf("PyTorch %s, %d ranks", version, ranks), func(t *testing.T) {
 				t.Parallel()
-				var out output
+				var out journal.Journal
 				require.NoError(t, launch(&out, python, version, ranks), "%s", out.String())
 				for _, says := range []string{fmt.Sprintf("rank 0 is PyTorch %s of %d ranks", version, ranks), "step 59: loss 0.0",
 					"weight equal on all ranks: True", "bias equal on all ranks: True"} {
