@@ -79,7 +79,9 @@ func (c *call) admit(n need) cuda.Result {
 }
 
 func (c *call) mayEnter() bool {
-	return c.process.holder == 0 || c.process.holder == c.threadID || c.process.dead
+	free := func(holder uint64) bool { return holder == 0 || holder == c.threadID }
+	x := c.thread.context
+	return free(c.process.holder) && (x == nil || free(x.holder)) || c.process.dead
 }
 
 // grant lets the devices take some steps, or none, as the seed says.
@@ -116,6 +118,17 @@ func (c *call) lost() cuda.Result {
 
 // await blocks until the operations are done. The host has then seen them.
 func (c *call) await(ops []*op, what string) cuda.Result {
+	if r := c.until(ops, what); r != cuda.Success {
+		return r
+	}
+	for _, o := range ops {
+		c.process.host.join(o.out)
+	}
+	return cuda.Success
+}
+
+// until blocks until the operations are done, of which the host then knows nothing.
+func (c *call) until(ops []*op, what string) cuda.Result {
 	ok := c.sim.wait(c.process, c.function+" waits for "+what, func() bool {
 		for _, o := range ops {
 			if !o.done {
@@ -127,15 +140,22 @@ func (c *call) await(ops []*op, what string) cuda.Result {
 	if !ok {
 		return c.lost()
 	}
-	for _, o := range ops {
-		c.process.host.join(o.out)
-	}
 	return cuda.Success
 }
 
 // idle blocks until everything that is enqueued in a context now is done.
 func (c *call) idle(x *context) cuda.Result {
-	var tails []*op
+	if r := c.await(c.tails(x), x.idle()); r != cuda.Success {
+		return r
+	}
+	c.process.host.merge(x.ended)
+	return x.sticky
+}
+
+func (x *context) idle() string { return fmt.Sprintf("device %d to be idle", x.device) }
+
+// tails returns what is last on each stream of a context.
+func (c *call) tails(x *context) (tails []*op) {
 	if x.legacy.tail != nil {
 		tails = append(tails, x.legacy.tail)
 	}
@@ -144,19 +164,20 @@ func (c *call) idle(x *context) cuda.Result {
 			tails = append(tails, st.tail)
 		}
 	}
-	if r := c.await(tails, fmt.Sprintf("device %d to be idle", x.device)); r != cuda.Success {
-		return r
-	}
-	c.process.host.merge(x.ended)
-	return x.sticky
+	return tails
 }
 
 // locked runs a call that blocks with the process locked, as the driver does when a queue is full and when it loads code.
-func (c *call) locked(f func() cuda.Result) cuda.Result {
-	before := c.process.holder
-	c.process.holder = c.threadID
+func (c *call) locked(f func() cuda.Result) cuda.Result { return c.holding(&c.process.holder, f) }
+
+// lockedIn runs a call that blocks with one context locked, as the driver does when it frees memory.
+func (c *call) lockedIn(x *context, f func() cuda.Result) cuda.Result { return c.holding(&x.holder, f) }
+
+func (c *call) holding(lock *uint64, f func() cuda.Result) cuda.Result {
+	before := *lock
+	*lock = c.threadID
 	r := f()
-	c.process.holder = before
+	*lock = before
 	if len(c.sim.waiters) > 0 { // one may wait for the lock
 		c.sim.kick()
 	}

@@ -1,6 +1,7 @@
 package cudasim_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -94,6 +95,47 @@ func TestFullQueue(t *testing.T) {
 		r.close()
 		cudasim.Check(t, r.sim)
 	})
+}
+
+// freedUnder frees memory of device 0, whose stream waits for a word. Another goroutine writes the word a second later, on a stream of the
+// writing device.
+func freedUnder(t *testing.T, r *rig, writer int, free func(c *scene, th cuda.Thread) error) (freed, written error) {
+	c := newScene(r)
+	flags, from := c.alloc(writer, 64), c.stream(writer)
+	c.wait32(c.s, flags, 1)
+	var others sync.WaitGroup
+	others.Go(func() {
+		time.Sleep(time.Second)
+		c.on(writer, func(th cuda.Thread) { written = th.Write32(from, flags, 1) })
+	})
+	c.on(0, func(th cuda.Thread) { freed = free(c, th) })
+	others.Wait()
+	return freed, written
+}
+
+// A call that frees memory waits for the device with its context locked. A call of the same context that would end the wait never comes.
+func TestFreeUnderWait(t *testing.T) {
+	frees := map[string]func(c *scene, th cuda.Thread) error{
+		"MemFree":     func(c *scene, th cuda.Thread) error { return th.Free(c.alloc(0, 64)) },
+		"MemFreeHost": func(c *scene, th cuda.Thread) error { return th.FreeHost(c.h) },
+	}
+	for name, free := range frees {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := looseRig(t, cudasim.Config{Devices: 2})
+				freed, written := freedUnder(t, r, 0, free)
+				require.ErrorIs(t, freed, timeout)
+				require.ErrorIs(t, written, timeout)
+				require.Contains(t, r.sim.Faults()[0], name+" waits for device 0 to be idle")
+				r.sim.Close()
+				r = looseRig(t, cudasim.Config{Devices: 2})
+				freed, written = freedUnder(t, r, 1, free)
+				require.NoError(t, freed)
+				require.NoError(t, written)
+				r.sim.Close()
+			})
+		})
+	}
 }
 
 // lazily launches a kernel for the first time while its device waits for a word that another goroutine is to write.
@@ -272,4 +314,18 @@ func TestDeadlockOfYields(t *testing.T) {
 		require.Contains(t, r.sim.Faults()[0], "kernel idles; block 0 has not begun or yields")
 		r.sim.Close()
 	}
+}
+
+// A driver may crash where a call gets a stream that was destroyed.
+func TestDestroyedStream(t *testing.T) {
+	r := looseRig(t, cudasim.Config{Devices: 1})
+	r.on(0, func(th cuda.Thread) {
+		s, err := th.NewStream(0)
+		require.NoError(t, err)
+		require.NoError(t, th.DestroyStream(s))
+		require.ErrorIs(t, th.Synchronize(s), cuda.InvalidHandle)
+		require.Len(t, r.sim.Faults(), 1)
+		require.Contains(t, r.sim.Faults()[0], fmt.Sprintf("StreamSynchronize gets stream %#x, which is destroyed", uintptr(s)))
+	})
+	r.sim.Close()
 }

@@ -23,9 +23,16 @@ func (c *call) memHostAlloc(bytes int, _ cuda.HostFlags) (unsafe.Pointer, cuda.R
 	return p, cuda.Success
 }
 
+// memFreeHost waits as memFree does. It is stricter than the driver: the host gains no knowledge by it.
 func (c *call) memFreeHost(p unsafe.Pointer) cuda.Result {
 	g := c.process.start(address(p), hosted)
 	if g == nil {
+		return cuda.InvalidValue
+	}
+	if r := c.lockedIn(c.context, func() cuda.Result { return c.until(c.tails(c.context), c.context.idle()) }); r != cuda.Success {
+		return r
+	}
+	if c.process.start(address(p), hosted) != g {
 		return cuda.InvalidValue
 	}
 	c.takeAway(g)

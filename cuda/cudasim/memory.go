@@ -229,13 +229,13 @@ func (c *call) memAlloc(bytes int) (cuda.Pointer, cuda.Result) {
 	return cuda.Pointer(at), cuda.Success
 }
 
-// memFree waits, as the driver does, until the context has nothing left to do.
+// memFree waits, as the driver does, until the context has nothing left to do. The context is locked meanwhile.
 func (c *call) memFree(p cuda.Pointer) cuda.Result {
 	g := c.process.start(uint64(p), allocated)
 	if g == nil {
 		return cuda.InvalidValue
 	}
-	if r := c.idle(g.context); r != cuda.Success {
+	if r := c.lockedIn(g.context, func() cuda.Result { return c.idle(g.context) }); r != cuda.Success {
 		return r
 	}
 	if c.process.start(uint64(p), allocated) != g {

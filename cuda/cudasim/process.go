@@ -51,6 +51,7 @@ type context struct {
 	handle  cuda.Context
 	retains int
 	legacy  *stream
+	holder  uint64      // thread whose call blocks with the context locked, 0 for none
 	ended   knowledge   // of the streams that are destroyed, at their end
 	sticky  cuda.Result // the result of every call from now on
 }

@@ -32,6 +32,7 @@ type Sim struct {
 	killed        bool     // a process was
 
 	lastHandle              uintptr
+	destroyed               map[cuda.Stream]int // streams, with the number of the process that had each
 	lastMemory, lastMapping uint64
 	slots                   int
 
@@ -50,7 +51,7 @@ func New(config Config) *Sim {
 	config = config.withDefaults()
 	s := &Sim{
 		config: config, random: rand.New(rand.NewPCG(config.Seed, 0x636f6c6c69676f)),
-		kernels: map[kernelKey]*kernel{}, exports: map[string]*memory{}, lastHandle: 0x1000,
+		kernels: map[kernelKey]*kernel{}, exports: map[string]*memory{}, lastHandle: 0x1000, destroyed: map[cuda.Stream]int{},
 	}
 	s.touching.sim = s
 	s.reads, s.writes = s.touching.read, s.touching.overwrite

@@ -57,13 +57,16 @@ func (c *call) streamCreate(flags cuda.StreamFlags, _ int) (cuda.Stream, cuda.Re
 // legacyStream is CU_STREAM_LEGACY, which is what 0 means.
 const legacyStream = 1
 
-// stream finds a stream, and tells of its context's failure.
+// stream finds a stream, and tells of its context's failure. The driver may crash where a stream is destroyed, so that is a fault here.
 func (c *call) stream(h cuda.Stream) (*stream, cuda.Result) {
 	if h == 0 || h == legacyStream {
 		return c.context.legacy, cuda.Success
 	}
 	st := c.process.streams[h]
 	if st == nil || st.gone {
+		if of, was := c.sim.destroyed[h]; was && of == c.process.id {
+			c.sim.fault(fmt.Sprintf("process %d: %s gets stream %#x, which is destroyed\n%s", c.process.id, c.function, uintptr(h), stack(callers(), "    ")))
+		}
 		return nil, cuda.InvalidHandle
 	}
 	return st, st.context.sticky
@@ -78,7 +81,7 @@ func (c *call) streamDestroy(st *stream) cuda.Result {
 		st.capture.broken = true
 		return cuda.StreamCaptureUnsupported
 	}
-	st.gone = true
+	st.gone, c.sim.destroyed[st.handle] = true, c.process.id
 	return cuda.Success
 }
 

@@ -157,7 +157,7 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 	if b.Reader, err = devmem.NewReader(t, b.Order, b.check); err != nil {
 		return err
 	}
-	b.opened = true
+	b.opened, b.kernels.tenant = true, b.Tenant
 	switch {
 	case first != nil:
 		c, err := first(ctx)
@@ -283,10 +283,10 @@ func (b *ncclBackend) Close() error {
 		}
 		return errors.Join(b.Drain(t), b.closeLevels(), b.leave())
 	})
-	free := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
+	free := b.GiveBack(func(t cuda.Thread) error {
 		return errors.Join(b.kernels.free(t), b.scratch.free(t), b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
-	})
-	return streamorder.Brief(errors.Join(end, free, b.device.Close()))
+	}, b.group.Log())
+	return streamorder.Brief(errors.Join(end, free))
 }
 
 // closeLevels ends and gives back what the ranks of the host share.

@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/cuda/internal/tenants"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg/backend"
@@ -236,7 +237,8 @@ func planGrid(bytes int) cuda.Grid {
 
 // planKernels are the kernels that plans need, loaded when a call first needs them.
 type planKernels struct {
-	modules   []cuda.Module
+	tenant    *tenants.Tenant
+	modules   []*tenants.Module
 	functions map[string]cuda.Function
 }
 
@@ -267,18 +269,20 @@ func (k *planKernels) load(t cuda.Thread, m ptx.Module, entry string) (f cuda.Fu
 	if err != nil {
 		return 0, err
 	}
+	entries := m.Entries()
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name
+	}
+	var module *tenants.Module
 	err = streamorder.Relaxed(t, func() error {
-		module, err := t.LoadModule(m.Name(), source)
-		if err != nil {
-			return err
-		}
-		k.modules = append(k.modules, module)
-		f, err = t.Function(module, entry)
+		module, err = k.tenant.Module(t, m.Name(), source, names)
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("module %s: %w", m.Name(), err)
 	}
+	k.modules, f = append(k.modules, module), module.Function(entry)
 	if k.functions == nil {
 		k.functions = map[string]cuda.Function{}
 	}
@@ -290,7 +294,7 @@ func (k *planKernels) load(t cuda.Thread, m ptx.Module, entry string) (f cuda.Fu
 func (k *planKernels) free(t cuda.Thread) error {
 	var errs []error
 	for _, m := range k.modules {
-		errs = append(errs, t.UnloadModule(m))
+		errs = append(errs, m.Drop(t))
 	}
 	*k = planKernels{}
 	return errors.Join(errs...)

@@ -90,14 +90,16 @@ func (b *backend) settle(t cuda.Thread) error {
 		b.Failure.Raise()
 		b.release()
 	}
-	return errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, b.Failure.Peaceful))
+	err := errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, b.Failure.Peaceful))
+	if !b.Failure.Peaceful() {
+		b.Tenant.Await(t) // the program may free memory next, and a rank of this process could not release its streams any more
+	}
+	return err
 }
 
 // giveBack frees the rank's memory on its device, and the device.
 func (b *backend) giveBack() error {
-	return errors.Join(streamorder.OnDevice(b.device, func(t cuda.Thread) error {
-		return errors.Join(b.heap.Free(t), b.free(t))
-	}), b.device.Close())
+	return b.GiveBack(func(t cuda.Thread) error { return errors.Join(b.heap.Free(t), b.free(t)) }, b.group.Log())
 }
 
 // free gives back everything that the rank has on its device beside the heap.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/tenants"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
@@ -16,7 +17,8 @@ type code struct {
 	log        *slog.Logger
 	ahead      bool // kernels are launched ahead
 	repeats    repeats
-	modules    []cuda.Module
+	tenant     *tenants.Tenant
+	modules    []*tenants.Module
 	moves      []kernel // by moveEntry
 	folds      map[reduction][]kernel
 	last       reduction // asked for last, and its kernels
@@ -98,17 +100,18 @@ func (c *code) load(t cuda.Thread, m ptx.Module, put func(name string, k kernel)
 }
 
 func (c *code) compile(t cuda.Thread, m ptx.Module, source []byte, put func(name string, k kernel)) error {
-	mod, err := t.LoadModule(m.Name(), source)
+	entries := m.Entries()
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name
+	}
+	mod, err := c.tenant.Module(t, m.Name(), source, names)
 	if err != nil {
 		return c.rejected(t, err)
 	}
 	c.modules = append(c.modules, mod)
-	for _, e := range m.Entries() {
-		f, err := t.Function(mod, e.Name)
-		if err != nil {
-			return fmt.Errorf("module %s: %w", m.Name(), err)
-		}
-		k, err := c.repeats.kernel(t, f, e.Args)
+	for _, e := range entries {
+		k, err := c.repeats.kernel(t, mod.Function(e.Name), e.Args)
 		if err != nil {
 			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
 		}
@@ -139,7 +142,7 @@ func (c *code) rejected(t cuda.Thread, err error) error {
 func (c *code) unload(t cuda.Thread) error {
 	errs := []error{c.repeats.free(t)}
 	for _, m := range c.modules {
-		errs = append(errs, t.UnloadModule(m))
+		errs = append(errs, m.Drop(t))
 	}
 	c.modules = nil
 	return errors.Join(errs...)

@@ -118,6 +118,7 @@ func (b *backend) allocate(t cuda.Thread) error {
 
 // loadCode loads the kernels that every group needs.
 func (b *backend) loadCode(t cuda.Thread) (err error) {
+	b.code.tenant = b.Tenant
 	if b.device.Repeats() {
 		b.code.repeats = repeats{wanted: true, with: b.Setup.Stream}
 	}
@@ -155,7 +156,9 @@ func (b *backend) giveUp(ctx context.Context, t cuda.Thread) error {
 	if err := b.heap.GiveUp(ctx, t); err != nil {
 		return err
 	}
-	return errors.Join(b.heap.Leave(func() error { return nil }), b.free(t))
+	err := errors.Join(b.heap.Leave(func() error { return nil }), b.Tenant.Alone(t, func() error { return b.free(t) }))
+	b.Tenant.Close()
+	return err
 }
 
 // leastMemory returns with how many bytes, in whole MiB, a heap can be laid out.

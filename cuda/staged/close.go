@@ -55,10 +55,14 @@ func (b *Backend) Close() error {
 			b.Failure.Raise()
 			b.release()
 		}
-		return b.Drain(t)
+		err := b.Drain(t)
+		if !b.Failure.Peaceful() {
+			b.Tenant.Await(t) // the program may free memory next, and a rank of this process could not release its streams any more
+		}
+		return err
 	})
 	leave := b.leave()
-	return streamorder.Brief(errors.Join(settle, leave, errors.Join(streamorder.OnDevice(b.device, b.free), b.device.Close())))
+	return streamorder.Brief(errors.Join(settle, leave, b.GiveBack(b.free, b.group.Log())))
 }
 
 // leave stops the workers and leaves the duplicated group.

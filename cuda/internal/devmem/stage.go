@@ -27,7 +27,7 @@ func (r *Reader) Stage(ctx context.Context, b []byte, d colligo.DType) (x collig
 			c := streamorder.On(t)
 			c.Copy(to, r.page.Device, n, s)
 			if c.Synchronize(s); c.Err != nil {
-				return errors.Join(c.Err, t.Free(at))
+				return errors.Join(c.Err, r.give(t, at))
 			}
 			to, rest = to+cuda.Pointer(n), rest[n:]
 		}
@@ -47,8 +47,15 @@ func (r *Reader) Unstage(ctx context.Context, x colligo.Tensor, b []byte) error 
 				return true
 			})
 		}
-		return errors.Join(err, t.Free(Address(x)))
+		return errors.Join(err, r.give(t, Address(x)))
 	})
+}
+
+// give frees memory. The driver waits for the device then.
+func (r *Reader) give(t cuda.Thread, at cuda.Pointer) error {
+	r.order.Lock()
+	defer r.order.Unlock()
+	return r.order.Tenant.Alone(t, func() error { return t.Free(at) })
 }
 
 // staging calls f on a thread of the device, with the caller's stream and the reader's page.

@@ -3,9 +3,11 @@ package streamorder
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/tenants"
 	"github.com/colligo-go/colligo/pg/backend"
 )
 
@@ -41,11 +43,15 @@ func (o *Order) Shut() bool {
 }
 
 // busy returns the streams on which operations can be: the backend's, and the callers' last ones.
-func (o *Order) busy() []cuda.Stream {
-	var all []cuda.Stream
+func (o *Order) busy() (all []cuda.Stream) {
 	for _, l := range o.made {
 		all = append(all, l.Stream)
 	}
+	return append(all, o.callers()...)
+}
+
+// callers returns the last streams of callers.
+func (o *Order) callers() (all []cuda.Stream) {
 	for q := range o.tails {
 		if o.tails[q].begun {
 			all = append(all, o.tails[q].stream)
@@ -56,16 +62,33 @@ func (o *Order) busy() []cuda.Stream {
 
 // Quiet reports whether no operation is on the device.
 func (o *Order) Quiet(t cuda.Thread) bool {
-	if !o.mu.TryLock() {
-		return false // somebody enqueues
+	if !o.Hold() {
+		return false
 	}
-	defer o.mu.Unlock()
-	for _, s := range o.busy() {
+	defer o.Release()
+	return !o.Pending(t)
+}
+
+// Hold implements tenants.Holder.
+func (o *Order) Hold() bool { return o.mu.TryLock() }
+
+// Release implements tenants.Holder.
+func (o *Order) Release() { o.mu.Unlock() }
+
+// Pending implements tenants.Holder.
+func (o *Order) Pending(t cuda.Thread) bool { return o.stuck || working(t, o.busy()) }
+
+// working reports whether something is on a stream. A stream that is captured is not asked, for that would end the capture.
+func working(t cuda.Thread, streams []cuda.Stream) bool {
+	for _, s := range streams {
+		if captured, _, err := Capture(t, s); captured || err != nil {
+			continue
+		}
 		if done, err := t.StreamDone(s); !done && err == nil {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // QuietWithin reports whether all operations end in time.
@@ -79,11 +102,19 @@ func (o *Order) QuietWithin(t cuda.Thread, limit time.Duration) bool {
 	return false
 }
 
-// Drain waits until nothing of the backend runs on the device. No operation waits for a peer any longer.
+// Drain waits until nothing of the backend runs on the device, after Shut. No operation waits for a peer any longer. The callers may destroy
+// their streams when Close returns, so the order forgets those.
 func (o *Order) Drain(t cuda.Thread) error {
 	var errs []error
 	for _, s := range o.busy() {
 		errs = append(errs, Idle(t, s))
+	}
+	if o.LockWithin(Farewell) {
+		o.stuck = working(t, o.callers())
+		for q := range o.tails {
+			o.tails[q].begun = false
+		}
+		o.Unlock()
 	}
 	return errors.Join(errs...)
 }
@@ -117,6 +148,36 @@ func (o *Order) Free(t cuda.Thread) error {
 	errs = append(errs, o.throttle.free(t), o.ends.free(t), o.timers.giveBack(t))
 	errs = append(errs, o.freeMarks(t)...)
 	return errors.Join(errs...)
+}
+
+// GiveBack calls free on the device when no group of the process has anything there, and closes the device. Where that lasts, a goroutine
+// goes on to try, and its error is logged.
+func (o *Order) GiveBack(free func(t cuda.Thread) error, log *slog.Logger) error {
+	try := func(limit time.Duration) (done bool, err error) {
+		err = OnDevice(o.device, func(t cuda.Thread) (err error) {
+			done, err = o.Tenant.Within(t, limit, func() error { return free(t) })
+			return err
+		})
+		return done || err != nil, err
+	}
+	leave := func(err error) error {
+		o.Tenant.Close()
+		return errors.Join(err, o.device.Close())
+	}
+	done, err := try(tenants.Limit)
+	if done {
+		return leave(err)
+	}
+	go func() {
+		for !done {
+			time.Sleep(tenants.Limit / 10)
+			done, err = try(0)
+		}
+		if err := leave(err); err != nil {
+			log.Warn("memory of a closed group was not given back", "rank", o.rank, "device", o.device, "error", err)
+		}
+	}()
+	return nil
 }
 
 // Brief shortens joined errors: a device that is lost fails every call with one result, of which the first tells enough.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/tenants"
 	"github.com/colligo-go/colligo/pg/backend"
 )
 
@@ -40,6 +41,9 @@ type Order struct {
 	// Usual gives the streams the priority of the program's own, instead of the highest. It is set before Open.
 	Usual bool
 
+	// Tenant is the group for the other groups that the process has on the device.
+	Tenant *tenants.Tenant
+
 	device     *cuda.Device
 	carrier    Carrier
 	rank, size int
@@ -56,6 +60,7 @@ type Order struct {
 	watches  [NumQueues]watch
 	progress [NumQueues]progress
 	closing  bool // under mu and asking
+	stuck    bool // Drain was in vain, and the streams may be destroyed
 
 	asking  sync.Mutex
 	helpers sync.WaitGroup // goroutines that Shut waits for
@@ -64,7 +69,9 @@ type Order struct {
 
 // New returns the order of a rank's operations on a device. Open makes its streams and events.
 func New(d *cuda.Device, rank, size int, c Carrier) *Order {
-	return &Order{device: d, carrier: c, rank: rank, size: size, done: make(chan struct{})}
+	o := &Order{device: d, carrier: c, rank: rank, size: size, done: make(chan struct{})}
+	o.Tenant = tenants.New(d, o)
+	return o
 }
 
 // Open makes the setup stream and the events.

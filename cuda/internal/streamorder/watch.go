@@ -16,8 +16,10 @@ type watch struct {
 }
 
 // Watch calls look from time to time on a thread of the device, until it returns an error or Shut is called. It is for the
-// sake of operations that nobody waits for on the host. fail gets the error.
+// sake of operations that nobody waits for on the host. fail gets the error. From now on other groups of the process mind what this one
+// has on the device.
 func (o *Order) Watch(limit time.Duration, look func(t cuda.Thread) error, fail func(error)) {
+	o.Tenant.Enter()
 	tick := min(max(limit/16, 5*time.Millisecond), time.Second)
 	o.helpers.Go(func() {
 		every := time.NewTicker(tick)

@@ -187,9 +187,11 @@ func (s *Sim) Close() error {
 	s.mu.Unlock()
 	s.running.Wait()
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	all := s.pages
+	s.pages = nil
+	s.mu.Unlock() // what frees pinned memory waits for the device, and an abort that goes on needs the lock
 	var first error
-	for d, pages := range s.pages {
+	for d, pages := range all {
 		t, err := d.Enter()
 		if err != nil {
 			return err
@@ -204,7 +206,6 @@ func (s *Sim) Close() error {
 			first = err
 		}
 	}
-	s.pages = nil
 	return first
 }
 

@@ -26,7 +26,8 @@ type Heap struct {
 	device       *cuda.Device
 	rank, size   int
 	kernels      Kernels
-	peers        []mapping // by rank; the own heap at this rank's index
+	patterns     *cuda.Host // of the self-test
+	peers        []mapping  // by rank; the own heap at this rank's index
 	windows      []*Window
 	registered   uint32 // windows so far
 	processPeers string // the name of this rank's, empty if no peer has been told of the heap
@@ -85,11 +86,14 @@ func (h *Heap) FillSentinel(t cuda.Thread, at, bytes int, s cuda.Stream) error {
 }
 
 // free gives the heap's memory back.
-func (h *Heap) free(t cuda.Thread) error {
+func (h *Heap) free(t cuda.Thread) (err error) {
+	if h.patterns != nil {
+		err, h.patterns = t.FreeHost(h.patterns), nil
+	}
 	if h.At == 0 {
-		return nil
+		return err
 	}
 	at := h.At
 	h.At = 0
-	return t.Free(at)
+	return errors.Join(err, t.Free(at))
 }

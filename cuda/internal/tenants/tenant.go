@@ -1,0 +1,155 @@
+package tenants
+
+import (
+	"sync"
+	"time"
+
+	"github.com/colligo-go/colligo/cuda"
+)
+
+// Limit bounds how long Alone waits for other tenants. A tenant may wait for the very goroutine that has called Alone.
+const Limit = time.Second
+
+// Holder is what tenants ask one another. Its methods never wait.
+type Holder interface {
+	// Hold keeps the tenant from enqueuing. It reports false, and does nothing, while the tenant enqueues. Release undoes it.
+	Hold() bool
+	Release()
+	// Pending reports whether something of the tenant is on the device. The tenant is held.
+	Pending(t cuda.Thread) bool
+}
+
+// Tenant is a rank of one group on a device.
+type Tenant struct {
+	holder Holder
+	at     *context
+	held   bool // by the caller of Alone; under context.mu
+}
+
+// context is what the tenants of one CUDA context share. It is there while a tenant is.
+type context struct {
+	mu      sync.Mutex
+	key     key
+	open    int // tenants that are not closed; under registry
+	tenants map[*Tenant]bool
+	modules modules
+}
+
+type key struct {
+	driver *cuda.Driver
+	handle cuda.Context
+}
+
+// registry finds contexts in which a tenant is.
+type registry struct {
+	sync.Mutex
+	by map[key]*context
+}
+
+var contexts = &registry{by: map[key]*context{}}
+
+// New returns a tenant of a device, which the caller keeps open until Close. Others do not mind it before Enter.
+func New(d *cuda.Device, h Holder) *Tenant {
+	return &Tenant{holder: h, at: contexts.open(key{d.Driver(), d.Context()})}
+}
+
+// open returns a context, of which there is one more tenant.
+func (r *registry) open(k key) *context {
+	r.Lock()
+	defer r.Unlock()
+	c := r.by[k]
+	if c == nil {
+		c = &context{key: k, tenants: map[*Tenant]bool{}, modules: modules{by: map[string]*Module{}}}
+		r.by[k] = c
+	}
+	c.open++
+	return c
+}
+
+// close forgets a context whose last tenant has gone.
+func (r *registry) close(c *context) {
+	r.Lock()
+	defer r.Unlock()
+	if c.open--; c.open == 0 {
+		delete(r.by, c.key)
+	}
+}
+
+// Enter has others mind the tenant from now on: it may have kernels that wait for peers.
+func (x *Tenant) Enter() {
+	x.at.mu.Lock()
+	defer x.at.mu.Unlock()
+	x.at.tenants[x] = true
+}
+
+// Close ends the tenant, which has nothing on the device any more, and no module. It may be called again.
+func (x *Tenant) Close() {
+	c := x.at
+	if c == nil {
+		return
+	}
+	x.at = nil
+	c.mu.Lock()
+	delete(c.tenants, x)
+	c.mu.Unlock()
+	contexts.close(c)
+}
+
+// Alone calls f, which may have the driver wait for the device, when no tenant has anything there. After Limit it gives up and calls f all
+// the same. The caller holds the tenant, unless that has yet to enter.
+func (x *Tenant) Alone(t cuda.Thread, f func() error) error {
+	x.hold(true)
+	defer x.hold(false)
+	if done, err := x.within(t, Limit, f); done {
+		return err
+	}
+	return f()
+}
+
+func (x *Tenant) hold(yes bool) {
+	x.at.mu.Lock()
+	defer x.at.mu.Unlock()
+	x.held = yes
+}
+
+// Await waits until no tenant has anything on the device, and gives up after Limit.
+func (x *Tenant) Await(t cuda.Thread) { _, _ = x.within(t, Limit, func() error { return nil }) }
+
+// Within calls f as Alone does, but gives up after a limit and does not call f then. It reports whether it has called f. The tenant enqueues
+// nothing any more, and the caller does not hold it.
+func (x *Tenant) Within(t cuda.Thread, limit time.Duration, f func() error) (done bool, err error) {
+	return x.within(t, limit, f)
+}
+
+func (x *Tenant) within(t cuda.Thread, limit time.Duration, f func() error) (done bool, err error) {
+	for pause, end := 10*time.Microsecond, time.Now().Add(limit); ; pause = min(2*pause, time.Millisecond) {
+		if done, err = x.try(t, f); done || time.Now().After(end) {
+			return done, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// try calls f if the tenant is alone at the moment.
+func (x *Tenant) try(t cuda.Thread, f func() error) (done bool, err error) {
+	c := x.at
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for y := range c.tenants {
+		hold := !y.held
+		if hold && !y.holder.Hold() {
+			return false, nil
+		}
+		pending := y.holder.Pending(t)
+		switch {
+		case hold && (pending || y == x): // x enqueues nothing, and f may need what x holds
+			y.holder.Release()
+		case hold:
+			defer y.holder.Release()
+		}
+		if pending {
+			return false, nil
+		}
+	}
+	return true, f()
+}

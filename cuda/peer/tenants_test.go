@@ -1,0 +1,92 @@
+package peer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/pg"
+)
+
+// ranksOn makes two ranks of a group of their own on a device.
+func ranksOn(t *testing.T, d *cuda.Driver) (both [2]*rank) {
+	groups, err := pg.InProcess(t.Context(), 2, pg.Config{})
+	require.NoError(t, err)
+	for i, g := range groups {
+		both[i], err = newRank(context.Background(), g, d, 0, simHalf, Options{})
+		require.NoError(t, err)
+	}
+	return both
+}
+
+// sum has a rank add up its tensor of n elements, which are all zeros.
+func (r *rank) sum(n int) error {
+	x := r.tensor(0, colligo.Float32, 0, n)
+	return first(r.put(x, make([]byte, x.Size())), func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) }, func() error {
+		_, err := r.get(x)
+		return err
+	})
+}
+
+// sums has both ranks do so.
+func sums(t *testing.T, both [2]*rank, n int) {
+	done := make(chan error, 1)
+	go func() { done <- both[1].sum(n) }()
+	require.NoError(t, both[0].sum(n))
+	require.NoError(t, <-done)
+}
+
+// besideOthers has a group open, work and close while an operation of another group waits on the same device. The rank that it waits for
+// comes last of all: as if the same goroutine had to do all of this.
+func besideOthers(t *testing.T, d *cuda.Driver) {
+	waiting := ranksOn(t, d)
+	sums(t, waiting, 100)
+	x := waiting[0].tensor(0, colligo.Float32, 0, 100)
+	w := waiting[0].g.AllReduceAsync(waiting[0].ctx, x, colligo.Sum)
+
+	other := ranksOn(t, d)
+	sums(t, other, 100)
+	for _, r := range other {
+		begin := time.Now()
+		require.NoError(t, r.g.Close())
+		require.Less(t, time.Since(begin), 20*time.Second, "Close waits until the other group is through")
+	}
+
+	require.NoError(t, waiting[1].sum(100))
+	require.NoError(t, w.Synchronize(context.Background()))
+	for _, r := range waiting {
+		require.NoError(t, r.g.Close())
+	}
+	for _, r := range append(other[:], waiting[:]...) {
+		require.NoError(t, r.close())
+	}
+}
+
+func TestBesideOthers(t *testing.T) {
+	t.Parallel()
+	sim := machine(t, 1)
+	besideOthers(t, sim.Driver())
+	// A goroutine gives back the memory of the group that closed first.
+	require.Eventually(t, func() bool { return len(sim.Leaks()) == 0 }, time.Minute, time.Millisecond)
+	sim.Drain()
+	require.Empty(t, sim.Faults())
+	sim.Close()
+}
+
+func TestGPUBesideOthers(t *testing.T) {
+	d, _ := gpus(t)
+	besideOthers(t, d)
+}
+
+// TestMissingRankBeside leaves a sum out where both ranks share a device. Memory that a rank frees after Close has the driver wait for the
+// other rank then.
+func TestMissingRankBeside(t *testing.T) {
+	t.Parallel()
+	o := small(CopyRing) // streams wait for its words, which the rank cannot set then
+	o.Timeout = waitedOut
+	onRanks(t, abortable(t, 1).Driver(), 2, 1, simHalf, o, (*rank).missing)
+}
