@@ -26,11 +26,17 @@ var copyRings = &algorithm{
 var copyRingFold = foldEntryOf(ptx.LocalFamily, ptx.ReduceTwo)
 
 // fitsCopyRing reports whether each part can be cut in two slices.
-func fitsCopyRing(x *launcher, o *operation) bool { return o.bytes >= x.size*leastPart }
+func fitsCopyRing(x *launcher, o *operation) bool {
+	return o.bytes >= x.size*leastPart && !capturedBeside(x, o)
+}
+
+// capturedBeside reports whether a graph captures the operation of a rank that shares its device. Two such graphs sometimes wait for each
+// other for ever, as seen on one H100. Another algorithm takes the operation then, on all ranks.
+func capturedBeside(x *launcher, o *operation) bool { return x.serial && o.captured() }
 
 // fitsCopyExchangeRing leaves out uneven exchanges of which each pair of ranks knows its lengths alone.
-func fitsCopyExchangeRing(_ *launcher, o *operation) bool {
-	return o.bytes >= leastPart && (o.Coll == plan.AllGather && o.RecvCounts == nil || o.even)
+func fitsCopyExchangeRing(x *launcher, o *operation) bool {
+	return o.bytes >= leastPart && !capturedBeside(x, o) && (o.Coll == plan.AllGather && o.RecvCounts == nil || o.even)
 }
 
 func allReduceCopyRing(x *launcher, o *operation) error {

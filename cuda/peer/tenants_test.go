@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -89,4 +91,35 @@ func TestMissingRankBeside(t *testing.T) {
 	o := small(CopyRing) // streams wait for its words, which the rank cannot set then
 	o.Timeout = waitedOut
 	onRanks(t, abortable(t, 1).Driver(), 2, 1, simHalf, o, (*rank).missing)
+}
+
+// TestCopyRingBeside captures a sum of ranks that share a device, for which the rule says copy-ring. The ring carries what is not captured.
+func TestCopyRingBeside(t *testing.T) {
+	t.Parallel()
+	d, launched := spied(simulated(t, 1, reduction{colligo.Float32, colligo.KindMax}).Driver())
+	onRanks(t, d, 2, 1, simHalf, small(CopyRing), func(r *rank) error {
+		x := r.tensor(0, colligo.Float32, 0, 100_000)
+		once := func() error { return r.g.AllReduce(r.ctx, x, colligo.Max) }
+		if err := first(r.put(x, make([]byte, x.Size())), once, func() error { return r.g.Barrier(r.ctx) }); err != nil {
+			return err
+		}
+		if !launched.has(ptx.ReduceTwo) {
+			return errors.New("no ring outside of a graph")
+		}
+		if err := r.g.Barrier(r.ctx); err != nil {
+			return err
+		}
+		launched.clear()
+		if err := r.g.Barrier(r.ctx); err != nil {
+			return err
+		}
+		graph, err := r.captured(once)
+		if err != nil {
+			return err
+		}
+		if launched.has(ptx.ReduceTwo) {
+			return errors.New("a graph has captured the ring")
+		}
+		return r.giveBack(graph)
+	})
 }

@@ -91,6 +91,7 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 	m.ctx = j.on(m.rank, d)
 	defer func() {
 		if !m.dead {
+			_ = m.Close() // CloseAll tells the error
 			m.free()
 		}
 	}()

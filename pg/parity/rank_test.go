@@ -197,11 +197,18 @@ func (o *options) onNCCL(t *testing.T, n int, f func(*rank)) {
 // onDevices runs f on ranks that have their tensors on devices, which the ranks take in turn.
 func (o *options) onDevices(t *testing.T, n int, d *cuda.Driver, devices int, f func(*rank)) {
 	run := pgtest.Options{RealTime: true, Config: o.config, InitError: o.initError}
+	ranks := make([]*rank, n)
 	pgtest.RunWith(t, n, run, func(t *testing.T, g *pg.Group) {
 		r := rankOn(t, g, d, devices, o.arena)
-		defer r.free()
+		ranks[g.Rank()] = r
+		defer r.Close() // pgtest closes again and tells the error
 		f(r)
 	})
+	for _, r := range ranks { // CUDA frees when the whole device is idle, so no rank may be at work
+		if r != nil {
+			r.free()
+		}
+	}
 }
 
 // rankOn makes a rank that has its tensors on one of some devices, which the ranks take in turn.
@@ -239,9 +246,8 @@ func (r *rank) settle() {
 	})
 }
 
-// free closes the group and gives back what the rank took.
+// free gives back the memory that the rank took.
 func (r *rank) free() {
-	_ = r.Close() // pgtest closes again and tells the error
 	r.enter(func(th cuda.Thread) error {
 		return errors.Join(th.Free(r.begin), th.FreeHost(r.host), th.DestroyStream(r.Stream))
 	})

@@ -46,7 +46,10 @@ func joined(t *testing.T, given nccl.Options, f func(r *rank, sim *ncclsim.Sim))
 			c := pg.Config{Backends: "nccl", Torch: "2.11", Store: s, Rank: i, Size: joinedSize, Timeout: time.Minute, Device: dev.Place()}
 			r.Group, err = pg.Init(r.ctx, c)
 			require.NoError(t, err)
-			defer r.free()
+			defer func() {
+				_ = r.Close() // where f has failed
+				r.free()
+			}()
 			f(r, sim)
 			require.NoError(t, r.CloseAll())
 		})
