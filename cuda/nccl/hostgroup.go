@@ -65,7 +65,7 @@ func (b *ncclBackend) openLevels(ctx context.Context) error {
 		return err
 	}
 	local := len(hosts[0])
-	l := &levels{hosts: len(hosts), size: local, counts: make([]int, local), rules: fitting(b.options.Rules, len(hosts), local, rdma)}
+	l := &levels{tenant: b.Tenant, hosts: len(hosts), size: local, counts: make([]int, local), rules: fitting(b.options.Rules, len(hosts), local, rdma)}
 	if l.rules == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/cuda/internal/tenants"
 	"github.com/colligo-go/colligo/kernels"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
@@ -27,10 +28,11 @@ import (
 //
 // The parts are even, in units of 16 bytes, but for the last ones. Ranks past a short tensor's end have an empty part.
 type levels struct {
-	local backend.Backend // of the ranks of this host
-	group *hostGroup
-	rail  *Comm
-	rules []Rule // that fit the hosts
+	tenant *tenants.Tenant // the whole group's
+	local  backend.Backend // of the ranks of this host
+	group  *hostGroup
+	rail   *Comm
+	rules  []Rule // that fit the hosts
 
 	hosts, size, index int // how many hosts, ranks of each, and this rank's number there
 
@@ -89,8 +91,8 @@ func (l *levels) allReduce(ctx context.Context, c *backend.Call, s cuda.Stream) 
 	from, n := l.divide(c)
 	own := sub(c.Out, from, n)
 	l.call.Coll, l.call.Op, l.call.In, l.call.Out = plan.ReduceScatter, op, c.In, own
-	if _, err := l.local.Run(ctx, &l.call); err != nil { // (1)
-		return fmt.Errorf("within the host: %w", err)
+	if err := l.within(ctx); err != nil { // (1)
+		return err
 	}
 	if n > 0 { // (2); the rail's parts are of one length
 		if err := l.rail.AllReduce(devmem.Address(own), devmem.Address(own), n, r, s); err != nil {
@@ -98,11 +100,21 @@ func (l *levels) allReduce(ctx context.Context, c *backend.Call, s cuda.Stream) 
 		}
 	}
 	l.call.Coll, l.call.Op, l.call.In, l.call.Out = plan.AllGather, colligo.ReduceOp{}, own, c.Out
-	if _, err := l.local.Run(ctx, &l.call); err != nil { // (3)
-		return fmt.Errorf("within the host: %w", err)
+	if err := l.within(ctx); err != nil { // (3)
+		return err
 	}
 	l.carried.Add(1)
 	return nil
+}
+
+// within has the group of the host enqueue l.call. That group may have to load kernels, and to be alone for it.
+func (l *levels) within(ctx context.Context) error {
+	return l.tenant.Lend(func() error {
+		if _, err := l.local.Run(ctx, &l.call); err != nil {
+			return fmt.Errorf("within the host: %w", err)
+		}
+		return nil
+	})
 }
 
 // divide lays out the parts of a call's tensor in l.call. It returns where this rank's part begins, and its length.

@@ -28,10 +28,11 @@ type Module struct {
 // The name is for the error, which has the compiler's words in it. Drop gives the module back. The caller holds the tenant, unless that has yet
 // to enter.
 func (x *Tenant) Module(t cuda.Thread, name string, image []byte, entries []string) (m *Module, err error) {
-	if m = x.at.modules.use(image); m != nil {
-		return m, nil
+	there := func() bool { // a tenant that has loaded it goes on, and holds itself meanwhile
+		m = x.at.modules.use(image)
+		return m != nil
 	}
-	err = x.Alone(t, func() error {
+	err = x.aloneUnless(there, t, func() error {
 		m, err = x.at.modules.load(t, name, image, entries)
 		return err
 	})

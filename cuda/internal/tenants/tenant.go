@@ -23,7 +23,7 @@ type Holder interface {
 type Tenant struct {
 	holder Holder
 	at     *context
-	held   bool // by the caller of Alone; under context.mu
+	held   bool // by the caller of Alone or Lend; under context.mu
 }
 
 // context is what the tenants of one CUDA context share. It is there while a tenant is.
@@ -98,31 +98,50 @@ func (x *Tenant) Close() {
 // Alone calls f, which may have the driver wait for the device, when no tenant has anything there. After Limit it gives up and calls f all
 // the same. The caller holds the tenant, unless that has yet to enter.
 func (x *Tenant) Alone(t cuda.Thread, f func() error) error {
-	x.hold(true)
-	defer x.hold(false)
-	if done, err := x.within(t, Limit, f); done {
-		return err
-	}
+	return x.aloneUnless(func() bool { return false }, t, f)
+}
+
+// aloneUnless is for a caller of Alone that need not go on waiting when something has come about.
+func (x *Tenant) aloneUnless(over func() bool, t cuda.Thread, f func() error) error {
+	return x.Lend(func() error {
+		for pause, end := leastPause, time.Now().Add(Limit); time.Now().Before(end); pause = longer(pause) {
+			if over() {
+				return nil
+			}
+			if done, err := x.try(t, f); done {
+				return err
+			}
+			time.Sleep(pause)
+		}
+		return f()
+	})
+}
+
+// Alone looks again after pauses that grow.
+const leastPause, mostPause = 10 * time.Microsecond, time.Millisecond
+
+func longer(pause time.Duration) time.Duration { return min(2*pause, mostPause) }
+
+// Lend calls f, in which another tenant of the same rank may be alone. The caller holds the tenant, and enqueues nothing of it in f.
+func (x *Tenant) Lend(f func() error) error {
+	x.lend(true)
+	defer x.lend(false)
 	return f()
 }
 
-func (x *Tenant) hold(yes bool) {
+func (x *Tenant) lend(yes bool) {
 	x.at.mu.Lock()
 	defer x.at.mu.Unlock()
 	x.held = yes
 }
 
 // Await waits until no tenant has anything on the device, and gives up after Limit.
-func (x *Tenant) Await(t cuda.Thread) { _, _ = x.within(t, Limit, func() error { return nil }) }
+func (x *Tenant) Await(t cuda.Thread) { _, _ = x.Within(t, Limit, func() error { return nil }) }
 
 // Within calls f as Alone does, but gives up after a limit and does not call f then. It reports whether it has called f. The tenant enqueues
 // nothing any more, and the caller does not hold it.
 func (x *Tenant) Within(t cuda.Thread, limit time.Duration, f func() error) (done bool, err error) {
-	return x.within(t, limit, f)
-}
-
-func (x *Tenant) within(t cuda.Thread, limit time.Duration, f func() error) (done bool, err error) {
-	for pause, end := 10*time.Microsecond, time.Now().Add(limit); ; pause = min(2*pause, time.Millisecond) {
+	for pause, end := leastPause, time.Now().Add(limit); ; pause = longer(pause) {
 		if done, err = x.try(t, f); done || time.Now().After(end) {
 			return done, err
 		}
@@ -136,6 +155,9 @@ func (x *Tenant) try(t cuda.Thread, f func() error) (done bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for y := range c.tenants {
+		if y == x && x.held {
+			continue // f waits for the caller's own work as long as it takes
+		}
 		hold := !y.held
 		if hold && !y.holder.Hold() {
 			return false, nil
