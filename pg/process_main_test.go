@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -61,6 +62,9 @@ func TestMain(m *testing.M) {
 	text, ok := os.LookupEnv(orderVariable)
 	if _, set := os.LookupEnv("COLLIGO_DUMP_ON_TIMEOUT"); !set {
 		os.Setenv("COLLIGO_DUMP_ON_TIMEOUT", "0") // tests of dumps say where they are to go
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // hundreds of groups form and leave, and little of them stays
 	}
 	if !ok {
 		testload.AtLeast(6) // tests of processes wait more than they work
