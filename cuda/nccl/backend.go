@@ -283,6 +283,7 @@ func (b *ncclBackend) Close() error {
 		}
 		return errors.Join(b.Drain(t), b.closeLevels(), b.leave())
 	})
+	b.Reader.Close()
 	free := b.GiveBack(func(t cuda.Thread) error {
 		return errors.Join(b.kernels.free(t), b.scratch.free(t), b.Reader.Free(t), b.Failure.Free(t), b.Order.Free(t))
 	}, b.group.Log())

@@ -81,7 +81,9 @@ func (b *backend) Close() error {
 		return nil
 	}
 	// Memory of the host and of other ranks of the process is given back even if the device is lost.
-	return streamorder.Brief(errors.Join(streamorder.OnDevice(b.device, b.settle), b.heap.Leave(b.giveBack)))
+	err := streamorder.OnDevice(b.device, b.settle)
+	b.Reader.Close()
+	return streamorder.Brief(errors.Join(err, b.heap.Leave(b.giveBack)))
 }
 
 // settle ends pending operations, waits until this rank's device is idle, and leaves the peers.

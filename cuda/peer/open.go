@@ -148,6 +148,11 @@ func (b *backend) meetPeers(ctx context.Context, t cuda.Thread) error {
 	if b.barred = reach.Barred; b.barred != "" {
 		return b.giveUp(ctx, t)
 	}
+	if reach.Shared {
+		if err := b.MakeAsync(t); err != nil {
+			return err
+		}
+	}
 	return b.heap.Test(ctx, t, b.Setup.Stream)
 }
 
@@ -156,6 +161,7 @@ func (b *backend) giveUp(ctx context.Context, t cuda.Thread) error {
 	if err := b.heap.GiveUp(ctx, t); err != nil {
 		return err
 	}
+	b.Reader.Close()
 	err := errors.Join(b.heap.Leave(func() error { return nil }), b.Tenant.Alone(t, func() error { return b.free(t) }))
 	b.Tenant.Close()
 	return err

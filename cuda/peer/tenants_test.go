@@ -3,6 +3,8 @@ package peer
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/pg/object"
 )
 
 // ranksOn makes two ranks of a group of their own on a device.
@@ -122,4 +125,97 @@ func TestCopyRingBeside(t *testing.T) {
 		}
 		return r.giveBack(graph)
 	})
+}
+
+// TestBusyCaller closes a group while the program has more on the stream of its last operation, and destroys the stream. The memory of the
+// group is given back when that is done.
+func TestBusyCaller(t *testing.T) {
+	t.Parallel()
+	sim := machine(t, 1)
+	both := ranksOn(t, sim.Driver())
+	sums(t, both, 100)
+	r := both[0]
+	th, err := r.device.Enter()
+	require.NoError(t, err)
+	defer th.Leave()
+	flag, other := cuda.Pointer(r.tensor(1, colligo.Float32, 0, 1).Addr()), r.stream
+	require.NoError(t, th.Set32(flag, 0, 1, other))
+	require.NoError(t, th.Wait32(other, flag, 1))
+	for _, r := range both {
+		_ = r.g.Close() // it tells of the stream
+	}
+	require.NoError(t, th.DestroyStream(other))
+	r.stream, err = th.NewStream(0)
+	require.NoError(t, err)
+	require.NoError(t, th.Write32(r.stream, flag, 1))
+	for _, r := range both {
+		require.NoError(t, r.close())
+	}
+	require.Eventually(t, func() bool { return len(sim.Leaks()) == 0 }, time.Minute, time.Millisecond)
+	sim.Drain()
+	require.Empty(t, sim.Faults())
+	sim.Close()
+}
+
+// TestUnstageBeside gathers values by the device until the group closes. The device's memory is freed for a call as for Close.
+func TestUnstageBeside(t *testing.T) {
+	t.Parallel()
+	sim := simulated(t, 1)
+	both := ranksOn(t, sim.Driver())
+	sums(t, both, 100)
+	var all sync.WaitGroup
+	for _, r := range both {
+		ctx := object.OnDevice(r.ctx, r.device.Place())
+		all.Go(func() {
+			for {
+				if _, err := object.AllGather(ctx, r.g, object.JSON, r.g.Rank()); err != nil {
+					return // the group is closed
+				}
+			}
+		})
+		all.Go(func() {
+			time.Sleep(50 * time.Millisecond)
+			_ = r.g.Close() // it may find a call pending
+		})
+	}
+	all.Wait()
+	for _, r := range both {
+		_ = r.close()
+	}
+}
+
+// TestStreamsBeside begins asynchronous operations. No stream is made for them where ranks share a device, for another rank may be waiting
+// there by then.
+func TestStreamsBeside(t *testing.T) {
+	t.Parallel()
+	d := *simulated(t, 1).Driver()
+	var made atomic.Int64
+	create := d.StreamCreateWithPriority
+	d.StreamCreateWithPriority = func(f cuda.StreamFlags, priority int) (cuda.Stream, cuda.Result) {
+		made.Add(1)
+		return create(f, priority)
+	}
+	both := ranksOn(t, &d)
+	sums(t, both, 100)
+	before := made.Load()
+	works := make([]*pg.Work, 0, 4)
+	for i, r := range both {
+		x, y := r.tensor(0, colligo.Float32, 0, 10), r.tensor(1, colligo.Float32, 0, 10)
+		works = append(works, r.g.AllReduceAsync(r.ctx, x, colligo.Sum))
+		if i == 0 {
+			works = append(works, r.g.SendAsync(r.ctx, y, 1, 0))
+		} else {
+			works = append(works, r.g.RecvAsync(r.ctx, y, 0, 0))
+		}
+	}
+	for _, w := range works {
+		require.NoError(t, w.Synchronize(context.Background()))
+	}
+	require.Equal(t, before, made.Load())
+	for _, r := range both {
+		require.NoError(t, r.g.Close())
+	}
+	for _, r := range both {
+		require.NoError(t, r.close())
+	}
 }

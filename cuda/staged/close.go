@@ -61,6 +61,7 @@ func (b *Backend) Close() error {
 		}
 		return err
 	})
+	b.Reader.Close()
 	leave := b.leave()
 	return streamorder.Brief(errors.Join(settle, leave, b.GiveBack(b.free, b.group.Log())))
 }

@@ -20,6 +20,7 @@ type Reader struct {
 	check  *Checker // used with the order's lock held
 	mu     sync.Mutex
 	page   *cuda.Host
+	over   *cuda.Host // the page, after Close
 }
 
 // NewReader pins the memory of a reader.
@@ -71,17 +72,24 @@ func (r *Reader) readOn(t cuda.Thread, tensor *colligo.Tensor, s cuda.Stream, se
 	return nil
 }
 
-// Free gives the page back when the last Read is through; r may be nil.
-func (r *Reader) Free(t cuda.Thread) error {
+// Close ends the reader when the last Read is through; r may be nil.
+func (r *Reader) Close() {
 	if r == nil {
-		return nil
+		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.page == nil {
+	if r.page != nil {
+		r.over, r.page = r.page, nil
+	}
+}
+
+// Free gives the page back after Close; r may be nil. It takes no lock, for a caller of Unstage that has it may wait for the caller of Free.
+func (r *Reader) Free(t cuda.Thread) error {
+	if r == nil || r.over == nil {
 		return nil
 	}
-	page := r.page
-	r.page = nil
+	page := r.over
+	r.over = nil
 	return t.FreeHost(page)
 }

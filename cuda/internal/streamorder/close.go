@@ -76,7 +76,14 @@ func (o *Order) Hold() bool { return o.mu.TryLock() }
 func (o *Order) Release() { o.mu.Unlock() }
 
 // Pending implements tenants.Holder.
-func (o *Order) Pending(t cuda.Thread) bool { return o.stuck || working(t, o.busy()) }
+func (o *Order) Pending(t cuda.Thread) bool {
+	for _, e := range o.late {
+		if done, err := t.EventDone(e); !done && err == nil {
+			return true
+		}
+	}
+	return working(t, o.busy())
+}
 
 // working reports whether something is on a stream. A stream that is captured is not asked, for that would end the capture.
 func working(t cuda.Thread, streams []cuda.Stream) bool {
@@ -110,11 +117,25 @@ func (o *Order) Drain(t cuda.Thread) error {
 		errs = append(errs, Idle(t, s))
 	}
 	if o.LockWithin(Farewell) {
-		o.stuck = working(t, o.callers())
-		for q := range o.tails {
-			o.tails[q].begun = false
-		}
+		errs = append(errs, o.part(t))
 		o.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// part forgets the callers' streams. An event takes the place of one that is still busy.
+func (o *Order) part(t cuda.Thread) error {
+	var errs []error
+	for q := range o.tails {
+		w := &o.tails[q]
+		if w.begun && working(t, []cuda.Stream{w.stream}) {
+			e, err := t.NewEvent(false)
+			if err == nil {
+				o.late, err = append(o.late, e), t.Record(e, w.stream)
+			}
+			errs = append(errs, err)
+		}
+		w.begun = false
 	}
 	return errors.Join(errs...)
 }
@@ -139,7 +160,10 @@ func (o *Order) Free(t cuda.Thread) error {
 	for _, l := range o.made {
 		errs = append(errs, t.DestroyStream(l.Stream), t.DestroyEvent(l.Event))
 	}
-	o.made = nil
+	for _, e := range o.late {
+		errs = append(errs, t.DestroyEvent(e))
+	}
+	o.made, o.late = nil, nil
 	for _, e := range o.events() {
 		if *e != 0 {
 			errs = append(errs, t.DestroyEvent(*e))

@@ -59,8 +59,8 @@ type Order struct {
 	block    block
 	watches  [NumQueues]watch
 	progress [NumQueues]progress
-	closing  bool // under mu and asking
-	stuck    bool // Drain was in vain, and the streams may be destroyed
+	closing  bool         // under mu and asking
+	late     []cuda.Event // behind what Drain could not wait for
 
 	asking  sync.Mutex
 	helpers sync.WaitGroup // goroutines that Shut waits for

@@ -38,6 +38,16 @@ func (o *Order) Make(t cuda.Thread, s *Stream) error {
 	return nil
 }
 
+// MakeAsync makes the streams of asynchronous operations, which else the first operation of each queue makes. The driver may
+// wait for the device when it makes a stream, with a lock of the context held. So ranks that share a device call it before they enqueue.
+func (o *Order) MakeAsync(t cuda.Thread) error {
+	var errs []error
+	for q := range o.async {
+		errs = append(errs, o.Make(t, &o.async[q]))
+	}
+	return errors.Join(errs...)
+}
+
 // Capture reports whether a stream is captured, and by which graph. The legacy default stream never is.
 func Capture(t cuda.Thread, s cuda.Stream) (bool, uint64, error) {
 	if s == 0 {

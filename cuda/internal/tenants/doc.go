@@ -3,8 +3,8 @@
 //
 // Some calls wait until the device is idle, with a lock of the context held: cuMemFree, cuMemFreeHost and cuModuleLoadDataEx. No kernel
 // that is launched after cuFuncLoad begins before all that ran at that time is done. Where a kernel waits for a peer whose own kernel is
-// launched later by this process, nothing moves any more. Allocations, streams, events, copies and memsets wait for nothing.
-// (Driver 580.159 on an H100; TestGPUWaits in package cuda tries each call.)
+// launched later by this process, nothing moves any more. Allocations, events, copies and memsets wait for nothing. A new stream does at
+// times. (Driver 580.159 on an H100; TestGPUWaits in package cuda tries each call.)
 //
 // Invariants:
 //
