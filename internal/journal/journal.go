@@ -27,7 +27,7 @@ func (j *Journal) Write(b []byte) (int, error) {
 	return j.text.Write(b)
 }
 
-// String returns all that has been written.
+// String returns the whole text written so far.
 func (j *Journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -2,6 +2,7 @@ package devmem
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/colligo-go/colligo"
@@ -20,7 +21,8 @@ type Reader struct {
 	check  *Checker // used with the order's lock held
 	mu     sync.Mutex
 	page   *cuda.Host
-	over   *cuda.Host // the page, after Close
+	over   *cuda.Host            // the page, after Close
+	staged map[cuda.Pointer]bool // memory that Stage has taken and Unstage has yet to free
 }
 
 // NewReader pins the memory of a reader.
@@ -29,7 +31,7 @@ func NewReader(t cuda.Thread, o *streamorder.Order, c *Checker) (*Reader, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{device: t.Device, order: o, check: c, page: page}, nil
+	return &Reader{device: t.Device, order: o, check: c, page: page, staged: map[cuda.Pointer]bool{}}, nil
 }
 
 // Read shows a tensor piece by piece until see returns false. It holds the caller until the device has come so far. On a
@@ -84,12 +86,15 @@ func (r *Reader) Close() {
 	}
 }
 
-// Free gives the page back after Close; r may be nil. It takes no lock, for a caller of Unstage that has it may wait for the caller of Free.
+// Free gives back, after Close, the page and what is staged; r may be nil. It takes no lock: Close has ended all use of the reader.
 func (r *Reader) Free(t cuda.Thread) error {
 	if r == nil || r.over == nil {
 		return nil
 	}
-	page := r.over
-	r.over = nil
-	return t.FreeHost(page)
+	errs := []error{t.FreeHost(r.over)}
+	for at := range r.staged {
+		errs = append(errs, t.Free(at))
+	}
+	r.over, r.staged = nil, nil
+	return errors.Join(errs...)
 }

@@ -21,6 +21,7 @@ func (r *Reader) Stage(ctx context.Context, b []byte, d colligo.DType) (x collig
 		if err != nil {
 			return err
 		}
+		r.staged[at] = true
 		x = colligo.OnDevice(r.device.Place(), uintptr(at), len(b)/d.Size(), d)
 		for to, rest := at, b; len(rest) > 0; {
 			n := copy(r.page.Bytes, rest)
@@ -53,6 +54,7 @@ func (r *Reader) Unstage(ctx context.Context, x colligo.Tensor, b []byte) error 
 
 // give frees memory. The driver waits for the device then.
 func (r *Reader) give(t cuda.Thread, at cuda.Pointer) error {
+	delete(r.staged, at)
 	r.order.Lock()
 	defer r.order.Unlock()
 	return r.order.Tenant.Alone(t, func() error { return t.Free(at) })
