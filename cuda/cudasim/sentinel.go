@@ -63,8 +63,7 @@ func (b *Block) LoadSentinel(addr uint64, data []byte, sentinel [lineBytes]byte)
 	return true
 }
 
-// AwaitClear reads n lines that the block has cleared until it finds the sentinel in them. They have come to memory then, before all later
-// stores of the block.
+// AwaitClear waits until n lines that the block has cleared have come to memory. They are there before all later stores of the block.
 //
 //go:norace
 func (b *Block) AwaitClear(addr uint64, n int) {

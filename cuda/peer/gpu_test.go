@@ -130,6 +130,31 @@ func gpuRank(r *rank) error {
 	return r.replayed(5000)
 }
 
+// TestGPUBroadcasts has thousands of broadcasts follow one another by the sentinel protocol, in one step each and in several. A rank that
+// clears a slot too late loses what comes into it next, and its broadcast never ends.
+func TestGPUBroadcasts(t *testing.T) {
+	d, n := gpus(t)
+	onRanks(t, d, 2, n, gpuHalf, Options{}, func(r *rank) error {
+		if err := r.g.SetTimeout(20 * time.Second); err != nil {
+			return err
+		}
+		for _, bytes := range []int{2 << 20, 16 << 20, 64 << 20} {
+			own, root := values(colligo.Uint8, colligo.KindSum, r.g.Rank(), bytes), values(colligo.Uint8, colligo.KindSum, 0, bytes)
+			x := r.tensor(0, colligo.Uint8, 0, bytes)
+			err := r.try(fmt.Sprintf("broadcasts of %d bytes", bytes), x, own, x, root, func() (err error) {
+				for n := 0; n < 3000 && err == nil; n++ {
+					err = r.g.Broadcast(r.ctx, x, 0)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // pairs is mail where there is somebody to send to.
 func (r *rank) pairs(n int) error {
 	if r.g.Size() == 1 {

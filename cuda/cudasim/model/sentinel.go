@@ -73,7 +73,7 @@ func (x *connections) take(w *connection, n uint32) (chunks [][]byte) {
 	return chunks
 }
 
-// clear reads the lines that take has cleared, unless that wait is left out. Then it goes on to the next step.
+// clear waits for the lines that take has cleared, unless that wait is left out. Then it goes on to the next step.
 func (x *connections) clear(w *connection, n uint32) {
 	for u := range n {
 		if !x.aborted && x.without != WaitForClear {

@@ -108,6 +108,13 @@ DEVICE u32 watchWord(u64 p) {
 
 DEVICE void postWord(u64 p, u32 v) { asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 
+// wordInMemory returns a word as memory has it, after all that this thread has stored there before. A load may find it on the way.
+DEVICE u32 wordInMemory(u64 p) {
+	u32 v;
+	asm volatile("atom.relaxed.sys.global.or.b32 %0, [%1], 0;" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
 // releaseWord stores a word after all accesses that this thread knows of. acquireWord loads a word before all later accesses.
 DEVICE void releaseWord(u64 p, u32 v) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 

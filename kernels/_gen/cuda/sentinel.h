@@ -8,8 +8,10 @@
 // stores them in slot j mod slots of the next rank's memory, where the warp of the same index takes them. The number of the
 // next step is kept in counts from one operation to the next.
 //
-// Clearing. A warp clears step j in two parts. It stores the sentinel in the step's lines, and then reads them until they
-// are empty. Lines that it has read back have come to memory. So a store by a rank that knows of the clearing comes later.
+// Clearing. A warp clears step j in two parts. It stores the sentinel in the step's lines, and then has an atomic operation that
+// changes nothing return a word of each line. Atomic operations take place in memory, and those of a thread at one address in their
+// order with its stores. So the sentinels are in memory then, and a store by a rank that knows of the clearing comes later. To read the
+// sentinels is not enough. Two ranks on one device lost lines of a later step so, in one of a thousand broadcasts of 16 MiB.
 //
 // Why a slot is empty. Before a sender stores step j, it knows that the step which had the slot before has been cleared:
 //   All-reduce. A warp puts step j after it has cleared step j-1. The rank before had put step j-1 after it cleared step j-2.
@@ -94,7 +96,9 @@ struct Connection {
 	Watch watch;
 	bool on = true; // the warp was not aborted
 
-	__attribute__((device, always_inline)) Connection(const SentinelArgs &a, u32 (&numbers)[sentinelWarps], u32 block)
+	// Where begins is set, it gets in the first warp the number with which the warp with this lane's index begins. The first warp loads it
+	// before any warp goes on. In numbers it would be too late: another warp may have cleared its first step, whose data was there already.
+	__attribute__((device, always_inline)) Connection(const SentinelArgs &a, u32 (&numbers)[sentinelWarps], u32 block, u32 *begins = 0)
 		: a(a), numbers(numbers), span(a.blocks * sentinelWarps * slotChunks * chunkBytes), watch{a.group.abort} {
 		u32 w = sentinelWarp(block);
 		u64 mine = (u64)w * slotChunks * chunkBytes + 16 * lane();
@@ -108,10 +112,10 @@ struct Connection {
 		awaitBefore();
 		number = watchWord(count);
 		slot = watchWord(count + 4);
+		if (begins && first()) *begins = has() ? watchWord(count + 8 * lane()) : 0;
 		publish();
 		sync();
-		creditedFor = ~published();
-		postCredit();
+		greet();
 	}
 	// first reports whether this is the warp that returns credits, has whether this lane has a warp to return credit for.
 	__attribute__((device, always_inline)) bool first() { return thread() < 32; }
@@ -159,17 +163,21 @@ struct Connection {
 		}
 		return on;
 	}
-	// clear reads the chunks that take has cleared until they are empty. Then it goes on to the next step.
+	// clear waits until the chunks that take has cleared are empty in memory. Then it goes on to the next step.
 	__attribute__((device, always_inline)) void clear(u32 chunks) {
 		bool all;
 		do {
-			Line v[slotChunks];
-			lookAll(v, chunks);
+			u32 w[slotChunks];
+#pragma unroll
+			for (u32 u = 0; u < slotChunks; u++) {
+				if (u >= chunks) break;
+				w[u] = wordInMemory(here + (u64)slot * span + chunkBytes * u);
+			}
 			all = true;
 #pragma unroll
 			for (u32 u = 0; u < slotChunks; u++) {
 				if (u >= chunks) break;
-				all = all && empty(v[u]);
+				all = all && w[u] == a.sentinel[0];
 			}
 		} while (!allLanes(all) && again(from));
 		step();
@@ -179,12 +187,18 @@ struct Connection {
 		slot = slot + 1 == a.slots ? 0 : slot + 1;
 	}
 
-	// publish tells the first warp which step this warp has reached. With postCredit the first warp returns the credits of
-	// all warps. The sender's awaitCredit waits until the next rank has returned credit n.
+	// publish tells the first warp which step this warp has reached. With greet, and then with postCredit, the first warp returns the
+	// credits of all warps. The sender's awaitCredit waits until the next rank has returned credit n.
 	__attribute__((device, always_inline)) void publish() {
 		if (lane() == 0) (volatile u32 &)numbers[thread() / 32] = number;
 	}
 	__attribute__((device, always_inline)) u32 published() { return has() ? (volatile u32 &)numbers[lane()] : 0; }
+	__attribute__((device, always_inline)) void greet() {
+		if (!first()) return;
+		together();
+		creditedFor = published();
+		if (has()) postWord(prevCredits, creditedFor);
+	}
 	__attribute__((device, always_inline)) void postCredit() {
 		if (!first()) return;
 		together();
@@ -192,11 +206,12 @@ struct Connection {
 		if (has() && n != creditedFor) postWord(prevCredits, n);
 		creditedFor = n;
 	}
-	// creditAll returns credits until all warps of the block have done so many steps since begin, which is an earlier published().
-	__attribute__((device, always_inline)) void creditAll(u32 begin, u32 steps) {
+	// creditAll returns credits until all warps of the block have done so many steps. The warp with this lane's index began with number
+	// begins.
+	__attribute__((device, always_inline)) void creditAll(u32 begins, u32 steps) {
 		if (!first()) return;
 		do postCredit();
-		while (!allLanes(!has() || creditedFor - begin == steps) && again(from));
+		while (!allLanes(!has() || creditedFor - begins == steps) && again(from));
 	}
 	__attribute__((device, always_inline)) bool awaitCredit(u32 n) {
 		while (!allLanes((i32)(watchWord(credits) - n) >= 0) && again(to));
@@ -219,10 +234,11 @@ struct Connection {
 //   5. The first warp of a block returns credit until all warps of the block are done.
 //   6. All ranks but the last wait for the final credit.
 DEVICE void sentinelBroadcast(const SentinelArgs &a, u32 (&numbers)[sentinelWarps], u32 block, u32 blocks) {
-	Connection b(a, numbers, block);
+	u32 begins = 0;
+	Connection b(a, numbers, block, &begins);
 	Iterations x(a.bytes, block, blocks);
 	bool root = a.ends & 1, last = a.ends & 2;
-	u32 begin = b.number, creditedFirst = b.creditedFor;
+	u32 begin = b.number;
 #pragma unroll 1
 	for (u32 iteration = 0; b.on && iteration < x.count; iteration++) {
 		u32 chunks = x.has(iteration);
@@ -253,7 +269,7 @@ DEVICE void sentinelBroadcast(const SentinelArgs &a, u32 (&numbers)[sentinelWarp
 		b.publish();
 		b.postCredit();
 	}
-	if (b.on && !root) b.creditAll(creditedFirst, x.count); // 5.
+	if (b.on && !root) b.creditAll(begins, x.count); // 5.
 	if (b.on && !last) b.awaitCredit(b.number); // 6.
 	b.leave();
 }
