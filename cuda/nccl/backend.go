@@ -145,6 +145,7 @@ func (b *ncclBackend) open(ctx context.Context, d colligo.Device, first func(con
 	}
 	b.Order = streamorder.New(b.device, b.rank, b.size, b)
 	b.Order.Usual = !b.options.HighPriority
+	b.Order.Commands = 3 // the library's kernel, and what orders it after kernels on other streams
 	b.check = devmem.NewChecker(driver, b.device)
 	return streamorder.OnDevice(b.device, func(t cuda.Thread) error { return b.openOn(ctx, t, first) })
 }

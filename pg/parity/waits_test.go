@@ -74,6 +74,29 @@ func TestNCCLTimeout(t *testing.T) {
 	})
 }
 
+// TestManyCallsTimeOut has rank 0 call operations that rank 1 does not, one after the other. A device takes some hundreds of them. The call
+// after those waits for room, with no operation before it that the host waits for, and hears of the timeout, too.
+func TestManyCallsTimeOut(t *testing.T) {
+	beside(t)
+	eachWith(t, 2, options{waits: true}, func(r *rank) {
+		r.summed()
+		r.meet("summed")
+		if r.Rank() == 1 {
+			<-r.failed()
+			require.ErrorIs(r.t, r.Err(), colligo.ErrTimeout)
+			return
+		}
+		require.NoError(r.t, r.SetTimeout(time.Second))
+		x := full(r, 10, float32(1))
+		var err error
+		for n := 0; err == nil && n < 2000; n++ {
+			err = r.AllReduce(r.ctx, x, colligo.Sum)
+		}
+		require.ErrorIs(r.t, err, colligo.ErrTimeout)
+		require.ErrorContains(r.t, err, "rank 1")
+	})
+}
+
 // TestInvalidNCCLBlockingWaitEnv refuses what is no truth value, and names variable and value.
 func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
 	runs(t, byItself)

@@ -59,6 +59,7 @@ func (o *Order) End(ctx context.Context) (backend.Pending, error) {
 // endOn enqueues a block that is not empty, with the order's lock held.
 func (o *Order) endOn(t cuda.Thread, x *block) (backend.Pending, error) {
 	q, s := x.queue(), Of(x.ctx)
+	o.calls = q
 	var w *timer
 	var err error
 	if x.async {
@@ -87,7 +88,7 @@ func (o *Order) endOn(t cuda.Thread, x *block) (backend.Pending, error) {
 			n = 0
 		}
 	}
-	return nil, o.Throttle(t, s, opCommands*len(x.calls))
+	return nil, o.Throttle(t, s, o.Commands*len(x.calls))
 }
 
 // enqueueBlock puts the calls on stream s. Where a send may have to wait for its receiver, sends have a stream of their own

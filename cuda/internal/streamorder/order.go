@@ -38,6 +38,8 @@ type Order struct {
 	// Watched and Settled are told when the watchdog records its event behind a queue, and when that event has happened. Both
 	// may be nil, and are called with the order's lock held.
 	Watched, Settled func(Queue)
+	// Commands is about how many commands a call enqueues. New sets it to 2: a graph of one kernel counts as two.
+	Commands int
 	// Usual gives the streams the priority of the program's own, instead of the highest. It is set before Open.
 	Usual bool
 
@@ -47,8 +49,10 @@ type Order struct {
 	device     *cuda.Device
 	carrier    Carrier
 	rank, size int
+	began      time.Time // from which watch.blocked counts
 
 	mu       sync.Mutex
+	calls    Queue             // of the call that has begun last
 	async    [NumQueues]Stream // of asynchronous operations
 	made     []*Stream
 	tails    [NumQueues]tail
@@ -69,7 +73,7 @@ type Order struct {
 
 // New returns the order of a rank's operations on a device. Open makes its streams and events.
 func New(d *cuda.Device, rank, size int, c Carrier) *Order {
-	o := &Order{device: d, carrier: c, rank: rank, size: size, done: make(chan struct{})}
+	o := &Order{Commands: 2, device: d, carrier: c, rank: rank, size: size, began: time.Now(), done: make(chan struct{})}
 	o.Tenant = tenants.New(d, o)
 	return o
 }

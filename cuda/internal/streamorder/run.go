@@ -13,9 +13,6 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// opCommands is about how many commands an operation enqueues: a graph of one kernel counts as two.
-const opCommands = 2
-
 // Run enqueues an operation:
 //
 //  1. On a thread of the device, with the order's lock held, nothing is enqueued any more once the group has failed.
@@ -46,6 +43,7 @@ func (o *Order) Run(ctx context.Context, c *backend.Call) (backend.Pending, erro
 // runOn has steps 3 to 7 of Run, without its defers: with so many returns Go would defer by a list on the heap.
 func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (backend.Pending, error) {
 	q, s := QueueOf(c.Coll), Of(ctx)
+	o.calls = q
 	if err := o.carrier.Check(t, c, s); err != nil { // (3)
 		return nil, err
 	}
@@ -75,7 +73,7 @@ func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (back
 	if err := o.markCall(t, q, s, 1); err != nil {
 		return nil, err
 	}
-	return nil, o.Throttle(t, s, opCommands)
+	return nil, o.Throttle(t, s, o.Commands)
 }
 
 // tail is the end of a queue: the stream of its last operation. Its events are recorded and awaited in one go, so that they can be used

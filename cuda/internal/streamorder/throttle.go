@@ -51,7 +51,7 @@ func (m *events) free(t cuda.Thread) error {
 func (o *Order) put(t cuda.Thread, m *events, s cuda.Stream) (slot int, err error) {
 	i := m.next
 	if m.generations[i] > 0 {
-		if err := await(t, m.all[i]); err != nil {
+		if err := o.await(t, m.all[i]); err != nil {
 			return i, err
 		}
 	}
@@ -78,16 +78,22 @@ func (o *Order) Throttle(t cuda.Thread, s cuda.Stream, commands int) error {
 	return err
 }
 
-// await blocks until an event has happened. After a failure it happens soon, for kernels and streams no longer wait.
-func await(t cuda.Thread, e cuda.Event) error {
+// await blocks until an event has happened. After a failure it happens soon, for kernels and streams no longer wait. The watchdog hears
+// since when it blocks: an operation before the event is not done for so long. The caller holds o.mu.
+func (o *Order) await(t cuda.Thread, e cuda.Event) error {
 	before, err := t.ExchangeCaptureMode(cuda.CaptureRelaxed)
 	if err != nil {
 		return err
 	}
 	done, err := t.EventDone(e)
-	for n := 0; !done && err == nil; n++ {
-		Pause(n)
-		done, err = t.EventDone(e)
+	if !done && err == nil {
+		blocked := &o.watches[o.calls].blocked
+		blocked.Store(int64(time.Since(o.began)))
+		for n := 0; !done && err == nil; n++ {
+			Pause(n)
+			done, err = t.EventDone(e)
+		}
+		blocked.Store(0)
 	}
 	_, err2 := t.ExchangeCaptureMode(before)
 	return cmp.Or(err, err2)

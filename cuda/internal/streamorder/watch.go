@@ -2,6 +2,7 @@ package streamorder
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -9,10 +10,11 @@ import (
 
 // watch is the watchdog's view of a queue: one event that is recorded after the last of its operations and awaited.
 type watch struct {
-	event cuda.Event
-	open  bool
-	since time.Time
-	ran   uint64 // operations at the last record
+	event   cuda.Event
+	open    bool
+	since   time.Time
+	ran     uint64       // operations at the last record
+	blocked atomic.Int64 // since when a call of the queue waits for operations before it, from Order.began on; 0 if none does
 }
 
 // Watch calls look from time to time on a thread of the device, until it returns an error or Shut is called. It is for the
@@ -66,6 +68,8 @@ func (o *Order) LookAt(t cuda.Thread, q Queue) (open time.Duration, err error) {
 	if !o.mu.TryLock() { // a call that enqueues may wait for the throttle
 		if w.open {
 			open = time.Since(w.since)
+		} else if blocked := time.Duration(w.blocked.Load()); blocked > 0 {
+			open = time.Since(o.began) - blocked
 		}
 		return open, nil
 	}
