@@ -171,7 +171,7 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 
 // broadcast_sentinel hands data on from the root round the ring up to the last rank. sentinel.h has the steps.
 KERNEL void broadcast_sentinel(SentinelArgs a) {
-	SHARED u32 numbers[sentinelWarps];
+	SHARED Numbers numbers;
 	sentinelBroadcast(a, numbers, block(), blocks());
 }
 
@@ -206,7 +206,7 @@ KERNEL void rendezvous(SendRecvArgs a) {
 //   2. Other blocks carry the message that is received.
 //   3. In the first launch the last block waits for the message that this launch leaves, and has the second launch carry it.
 KERNEL void sendrecv(SendRecvArgs a) {
-	SHARED u32 numbers[sentinelWarps];
+	SHARED Numbers numbers;
 	awaitBefore();
 	u32 now = watchWord(a.carried + 4 * a.second), last = blocks() - 1;
 	if (block() < a.blocks) { // 1.

@@ -12,7 +12,7 @@
 //   5. Step 2n-2: take the last sum and keep it.
 // In each step the slot is cleared between fold and put. sentinel.h proves that the next rank's slot is empty.
 KERNEL void all_reduce_sentinel(SentinelArgs a) {
-	SHARED u32 numbers[sentinelWarps];
+	SHARED Numbers numbers;
 	Connection b(a, numbers, block());
 	Iterations x(a.part, block(), blocks());
 	u32 n = a.group.size;

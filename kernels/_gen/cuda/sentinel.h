@@ -82,41 +82,49 @@ struct Iterations {
 	}
 };
 
+// Numbers are of steps, for each warp of a block, in shared memory.
+struct Numbers {
+	u32 begin[sentinelWarps]; // of the operation's first step
+	u32 next[sentinelWarps];  // all steps before it are cleared
+};
+
 // Connection is a warp's ring connection: from the rank before, through this rank, to the next rank. All lanes of the warp call
 // its functions together.
 struct Connection {
 	const SentinelArgs &a;
-	u32 (&numbers)[sentinelWarps]; // in shared memory, for each warp of the block: all steps before this number are cleared
-	u64 here, next;                // address of this lane's first line of slot 0, in this rank's memory and in the next rank's
-	u64 count, credits;            // address of the next step's number and slot, and of the credit that the next rank returns
-	u64 prevCredits;               // in the first warp: address at the rank before of the credit of the warp with this lane's index
-	u32 number, slot, span;        // of the next step; span is the bytes from slot to slot
-	u32 creditedFor;               // in the first warp: the credit last returned for the warp with this lane's index
-	u32 from, to;                  // the ranks before and after this one
+	Numbers &numbers;
+	u64 here, next;         // address of this lane's first line of slot 0, in this rank's memory and in the next rank's
+	u32 index;              // of the warp in the operation
+	u32 number, slot, span; // of the next step; span is the bytes from slot to slot
+	u32 creditedFor;        // in the first warp: the credit last returned for the warp with this lane's index
 	Watch watch;
 	bool on = true; // the warp was not aborted
 
-	// Where begins is set, it gets in the first warp the number with which the warp with this lane's index begins. The first warp loads it
-	// before any warp goes on. In numbers it would be too late: another warp may have cleared its first step, whose data was there already.
-	__attribute__((device, always_inline)) Connection(const SentinelArgs &a, u32 (&numbers)[sentinelWarps], u32 block, u32 *begins = 0)
-		: a(a), numbers(numbers), span(a.blocks * sentinelWarps * slotChunks * chunkBytes), watch{a.group.abort} {
-		u32 w = sentinelWarp(block);
-		u64 mine = (u64)w * slotChunks * chunkBytes + 16 * lane();
+	__attribute__((device, always_inline)) Connection(const SentinelArgs &a, Numbers &numbers, u32 block)
+		: a(a), numbers(numbers), index(sentinelWarp(block)), span(a.blocks * sentinelWarps * slotChunks * chunkBytes), watch{a.group.abort} {
+		u64 mine = (u64)index * slotChunks * chunkBytes + 16 * lane();
 		here = a.memory + mine;
 		next = a.next + mine;
-		count = a.counts + 8 * w;
-		credits = a.credits + 4 * w;
-		prevCredits = a.prevCredits + 4 * (w + lane());
-		from = peerAt(a.group, a.before);
-		to = peerAt(a.group, a.after);
 		awaitBefore();
-		number = watchWord(count);
-		slot = watchWord(count + 4);
-		if (begins && first()) *begins = has() ? watchWord(count + 8 * lane()) : 0;
+		number = watchWord(count());
+		slot = watchWord(count() + 4);
+		if (lane() == 0) (volatile u32 &)numbers.begin[thread() / 32] = number;
 		publish();
 		sync();
 		greet();
 	}
+	// Registers are scarce, so addresses and ranks are computed where they are used. The number and the slot of the next step are kept at
+	// count(), and the next rank returns credit at credits().
+	__attribute__((device, always_inline)) u64 count() { return a.counts + 8 * index; }
+	__attribute__((device, always_inline)) u64 credits() { return a.credits + 4 * index; }
+	// prevCredits is for the first warp: where the rank before gets credit for the warp with this lane's index.
+	__attribute__((device, always_inline)) u64 prevCredits() {
+		afresh(index);
+		return a.prevCredits + 4 * (index + lane());
+	}
+	// from and to are the ranks before and after this one.
+	__attribute__((device, always_inline)) u32 from() { return peerAt(a.group, a.before); }
+	__attribute__((device, always_inline)) u32 to() { return peerAt(a.group, a.after); }
 	// first reports whether this is the warp that returns credits, has whether this lane has a warp to return credit for.
 	__attribute__((device, always_inline)) bool first() { return thread() < 32; }
 	__attribute__((device, always_inline)) bool has() { return lane() < threads() / 32; }
@@ -145,7 +153,7 @@ struct Connection {
 	}
 	// take waits for the chunks of this step and begins to clear them. It polls the last chunk first, and so reads less. It returns on.
 	__attribute__((device, always_inline)) bool take(Line (&v)[slotChunks], u32 chunks) {
-		while (allLanes(empty(look(chunks - 1))) && again(from));
+		while (allLanes(empty(look(chunks - 1))) && again(from()));
 		bool all;
 		do {
 			lookAll(v, chunks);
@@ -155,7 +163,7 @@ struct Connection {
 				if (u >= chunks) break;
 				all = all && !empty(v[u]);
 			}
-		} while (on && !allLanes(all) && again(from));
+		} while (on && !allLanes(all) && again(from()));
 #pragma unroll
 		for (u32 u = 0; u < slotChunks; u++) {
 			if (u >= chunks || !on) break;
@@ -179,7 +187,7 @@ struct Connection {
 				if (u >= chunks) break;
 				all = all && w[u] == a.sentinel[0];
 			}
-		} while (!allLanes(all) && again(from));
+		} while (!allLanes(all) && again(from()));
 		step();
 	}
 	__attribute__((device, always_inline)) void step() {
@@ -190,37 +198,37 @@ struct Connection {
 	// publish tells the first warp which step this warp has reached. With greet, and then with postCredit, the first warp returns the
 	// credits of all warps. The sender's awaitCredit waits until the next rank has returned credit n.
 	__attribute__((device, always_inline)) void publish() {
-		if (lane() == 0) (volatile u32 &)numbers[thread() / 32] = number;
+		if (lane() == 0) (volatile u32 &)numbers.next[thread() / 32] = number;
 	}
-	__attribute__((device, always_inline)) u32 published() { return has() ? (volatile u32 &)numbers[lane()] : 0; }
+	__attribute__((device, always_inline)) u32 published() { return has() ? (volatile u32 &)numbers.next[lane()] : 0; }
 	__attribute__((device, always_inline)) void greet() {
 		if (!first()) return;
 		together();
 		creditedFor = published();
-		if (has()) postWord(prevCredits, creditedFor);
+		if (has()) postWord(prevCredits(), creditedFor);
 	}
 	__attribute__((device, always_inline)) void postCredit() {
 		if (!first()) return;
 		together();
 		u32 n = published();
-		if (has() && n != creditedFor) postWord(prevCredits, n);
+		if (has() && n != creditedFor) postWord(prevCredits(), n);
 		creditedFor = n;
 	}
-	// creditAll returns credits until all warps of the block have done so many steps. The warp with this lane's index began with number
-	// begins.
-	__attribute__((device, always_inline)) void creditAll(u32 begins, u32 steps) {
+	// creditAll returns credits until all warps of the block have done so many steps. It counts from numbers.begin. For when the first warp
+	// looks at numbers.next for the first time, another warp may have cleared a step, whose data came before the kernel.
+	__attribute__((device, always_inline)) void creditAll(u32 steps) {
 		if (!first()) return;
 		do postCredit();
-		while (!allLanes(!has() || creditedFor - begins == steps) && again(from));
+		while (!allLanes(!has() || creditedFor - (volatile u32 &)numbers.begin[lane()] == steps) && again(from()));
 	}
 	__attribute__((device, always_inline)) bool awaitCredit(u32 n) {
-		while (!allLanes((i32)(watchWord(credits) - n) >= 0) && again(to));
+		while (!allLanes((i32)(watchWord(credits()) - n) >= 0) && again(to()));
 		return on;
 	}
 	__attribute__((device, always_inline)) void leave() {
 		if (lane() != 0 || !on) return;
-		postWord(count, number);
-		postWord(count + 4, slot);
+		postWord(count(), number);
+		postWord(count() + 4, slot);
 	}
 };
 
@@ -233,9 +241,8 @@ struct Connection {
 // At the end:
 //   5. The first warp of a block returns credit until all warps of the block are done.
 //   6. All ranks but the last wait for the final credit.
-DEVICE void sentinelBroadcast(const SentinelArgs &a, u32 (&numbers)[sentinelWarps], u32 block, u32 blocks) {
-	u32 begins = 0;
-	Connection b(a, numbers, block, &begins);
+DEVICE void sentinelBroadcast(const SentinelArgs &a, Numbers &numbers, u32 block, u32 blocks) {
+	Connection b(a, numbers, block);
 	Iterations x(a.bytes, block, blocks);
 	bool root = a.ends & 1, last = a.ends & 2;
 	u32 begin = b.number;
@@ -269,7 +276,7 @@ DEVICE void sentinelBroadcast(const SentinelArgs &a, u32 (&numbers)[sentinelWarp
 		b.publish();
 		b.postCredit();
 	}
-	if (b.on && !root) b.creditAll(begins, x.count); // 5.
+	if (b.on && !root) b.creditAll(x.count); // 5.
 	if (b.on && !last) b.awaitCredit(b.number); // 6.
 	b.leave();
 }
