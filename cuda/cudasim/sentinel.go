@@ -19,8 +19,8 @@ func (b *Block) StoreSentinel(addr uint64, data []byte) {
 	b.stored(m, at, n, validated)
 }
 
-// Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has read
-// them, or the block has passed a fence.
+// Clear stores the sentinel in n lines, by volatile stores. No other actor knows that they have come to memory until AwaitClear has waited
+// for them, or the block has passed a fence.
 //
 //go:norace
 func (b *Block) Clear(addr uint64, n int, sentinel [lineBytes]byte) {

@@ -49,7 +49,7 @@ type Order struct {
 	device     *cuda.Device
 	carrier    Carrier
 	rank, size int
-	began      time.Time // from which watch.blocked counts
+	began      time.Time // from which room.since counts
 
 	mu       sync.Mutex
 	calls    Queue             // of the call that has begun last
@@ -62,6 +62,7 @@ type Order struct {
 	timers   timers
 	block    block
 	watches  [NumQueues]watch
+	room     room
 	progress [NumQueues]progress
 	closing  bool         // under mu and asking
 	late     []cuda.Event // behind what Drain could not wait for

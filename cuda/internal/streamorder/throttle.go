@@ -87,13 +87,13 @@ func (o *Order) await(t cuda.Thread, e cuda.Event) error {
 	}
 	done, err := t.EventDone(e)
 	if !done && err == nil {
-		blocked := &o.watches[o.calls].blocked
-		blocked.Store(int64(time.Since(o.began)))
+		o.room.queue.Store(int32(o.calls))
+		o.room.since.Store(int64(time.Since(o.began)))
 		for n := 0; !done && err == nil; n++ {
 			Pause(n)
 			done, err = t.EventDone(e)
 		}
-		blocked.Store(0)
+		o.room.since.Store(0)
 	}
 	_, err2 := t.ExchangeCaptureMode(before)
 	return cmp.Or(err, err2)

@@ -10,11 +10,16 @@ import (
 
 // watch is the watchdog's view of a queue: one event that is recorded after the last of its operations and awaited.
 type watch struct {
-	event   cuda.Event
-	open    bool
-	since   time.Time
-	ran     uint64       // operations at the last record
-	blocked atomic.Int64 // since when a call of the queue waits for operations before it, from Order.began on; 0 if none does
+	event cuda.Event
+	open  bool
+	since time.Time
+	ran   uint64 // operations at the last record
+}
+
+// room is a call that waits in the throttle, as the watchdog sees it.
+type room struct {
+	queue atomic.Int32
+	since atomic.Int64 // from Order.began on; 0 if no call waits
 }
 
 // Watch calls look from time to time on a thread of the device, until it returns an error or Shut is called. It is for the
@@ -65,13 +70,8 @@ func (o *Order) CheckTimeout(t cuda.Thread, limit time.Duration, late func(q Que
 // unfinished.
 func (o *Order) LookAt(t cuda.Thread, q Queue) (open time.Duration, err error) {
 	w := &o.watches[q]
-	if !o.mu.TryLock() { // a call that enqueues may wait for the throttle
-		if w.open {
-			open = time.Since(w.since)
-		} else if blocked := time.Duration(w.blocked.Load()); blocked > 0 {
-			open = time.Since(o.began) - blocked
-		}
-		return open, nil
+	if !o.mu.TryLock() {
+		return o.lookBeside(t, q)
 	}
 	defer o.mu.Unlock()
 	if w.open {
@@ -95,4 +95,25 @@ func (o *Order) LookAt(t cuda.Thread, q Queue) (open time.Duration, err error) {
 		o.Watched(q)
 	}
 	return 0, nil
+}
+
+// lookBeside is LookAt while a call keeps the order's lock. A call that waits for room is not in the driver, so the event can be asked. Any
+// other call may be there with the driver's lock.
+func (o *Order) lookBeside(t cuda.Thread, q Queue) (open time.Duration, err error) {
+	w := &o.watches[q]
+	since := time.Duration(o.room.since.Load())
+	if w.open && since > 0 {
+		done, err := t.EventDone(w.event)
+		if !done || err != nil {
+			return time.Since(w.since), err
+		}
+		w.since = time.Now() // what came after the event counts from here, until the lock is free
+	}
+	if since > 0 && Queue(o.room.queue.Load()) == q {
+		return time.Since(o.began) - since, nil
+	}
+	if w.open {
+		open = time.Since(w.since)
+	}
+	return open, nil
 }

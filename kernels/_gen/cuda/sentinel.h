@@ -132,7 +132,9 @@ struct Connection {
 	__attribute__((device, always_inline)) bool again(u32 peer) { return on = allLanes(lane() != 0 || watch.again(peer)); }
 
 	__attribute__((device, always_inline)) bool empty(Line v) { return isLine(v, a.sentinel); }
-	__attribute__((device, always_inline)) Line look(u32 u) { return lookLine(here + (u64)slot * span + chunkBytes * u); }
+	// at is where this lane's line of chunk u of this step lies.
+	__attribute__((device, always_inline)) u64 at(u32 u) { return here + (u64)slot * span + chunkBytes * u; }
+	__attribute__((device, always_inline)) Line look(u32 u) { return lookLine(at(u)); }
 
 	// lookAll loads all chunks of the step before it uses one.
 	__attribute__((device, always_inline)) void lookAll(Line (&v)[slotChunks], u32 chunks) {
@@ -167,7 +169,7 @@ struct Connection {
 #pragma unroll
 		for (u32 u = 0; u < slotChunks; u++) {
 			if (u >= chunks || !on) break;
-			putLine(here + (u64)slot * span + chunkBytes * u, Line{{a.sentinel[0], a.sentinel[1], a.sentinel[2], a.sentinel[3]}});
+			putLine(at(u), Line{{a.sentinel[0], a.sentinel[1], a.sentinel[2], a.sentinel[3]}});
 		}
 		return on;
 	}
@@ -179,7 +181,7 @@ struct Connection {
 #pragma unroll
 			for (u32 u = 0; u < slotChunks; u++) {
 				if (u >= chunks) break;
-				w[u] = wordInMemory(here + (u64)slot * span + chunkBytes * u);
+				w[u] = wordInMemory(at(u));
 			}
 			all = true;
 #pragma unroll
