@@ -29,3 +29,4 @@ for name, tensor in model.state_dict().items():
     dist.all_gather(sums, own)
     print(f"{name} equal on all ranks: {all(torch.equal(s, own) for s in sums)}", flush=True)
 dist.barrier()
+dist.destroy_process_group()
