@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg"
@@ -34,6 +37,11 @@ const limitVariable = "COLLIGO_TEST_FILE_LIMIT"
 func TestMain(m *testing.M) {
 	role, child := os.LookupEnv(roleVariable)
 	if !child {
+		// Ranks have no descriptors of whoever runs the tests: some may have few.
+		if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil && err != unix.ENOSYS && err != unix.EINVAL {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		os.Exit(m.Run())
 	}
 	if err := rank(context.Background(), role); err != nil {
