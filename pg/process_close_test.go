@@ -134,7 +134,7 @@ func TestCloseAfterDeath(t *testing.T) {
 				require.Empty(t, j.procs[rank].next("done").Err)
 				began := time.Now()
 				j.procs[rank].ends()
-				require.Less(t, time.Since(began), soon)
+				require.Less(t, time.Since(began), soon())
 			}
 			j.tidy()
 		})

@@ -25,9 +25,6 @@ var (
 	outsider       = map[int]int{2: 0, 0: 3} // the rank that is in no subgroup, by the victim
 )
 
-// beyond is how much longer than its limit a call may take to name the rank that is missing.
-const beyond = time.Second
-
 func init() { roles["forms"] = forms }
 
 // formingColumn is a part of the table.
@@ -172,14 +169,11 @@ func sufferForming(t *testing.T, transport string, victim int, row, fault string
 		longest = max(longest, outcome(t, p, victim, row, fault, began))
 	}
 	if fault == "killed" {
-		require.Less(t, longest, soon, "a rank's death is known at once")
+		require.Less(t, longest, soon(), "a rank's death is known at once")
 	}
-	most := margin
-	if *everyFault { // then nothing else keeps the machine busy
-		most = beyond
-	}
+	most := lateness()
 	if *everyFault && row == "regroup" { // which closes a group as well
-		most = 2 * beyond
+		most += beyond
 	}
 	require.Less(t, longest, limit+most)
 	return longest

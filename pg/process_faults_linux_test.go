@@ -1,7 +1,6 @@
 package pg_test
 
 import (
-	"flag"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,6 @@ import (
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/trace"
 )
-
-var everyFault = flag.Bool("pg.faults", false, "run every cell of the table of faults, and print it")
 
 // The columns and rows of the table.
 var (
@@ -140,9 +137,9 @@ func suffer(t *testing.T, program, transport, call, fault string) (longest time.
 		took := r.When.Sub(at)
 		t.Logf("rank %d after %v: %s", rank, took.Round(time.Millisecond), r.Err)
 		longest = max(longest, took)
-		require.Less(t, took, limit+margin)
+		require.Less(t, took, limit+lateness())
 		if differs {
-			require.Less(t, took, soon, "it takes some 40 ms; a message that has not come may come until its limit")
+			require.Less(t, took, soon(), "it takes some 40 ms; a message that has not come may come until its limit")
 		}
 		if fault == "stopped" {
 			require.Contains(t, silent(t, r.Err), victim, "beside it a rank that is held up when it is asked")

@@ -103,7 +103,7 @@ func TestTooManyFiles(t *testing.T) {
 						r := p.next("init")
 						t.Logf("rank %d after %v: %s", rank, r.When.Sub(began).Round(time.Millisecond), r.Err)
 						require.Contains(t, r.Err, "too many open files")
-						require.Less(t, r.When.Sub(began), soon)
+						require.Less(t, r.When.Sub(began), soon())
 						p.exits()
 					}
 				})
@@ -126,7 +126,7 @@ func TestKilledForming(t *testing.T) {
 		r := job.procs[rank].next("init")
 		t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Err)
 		require.Contains(t, r.Err, "rank 1")
-		require.Less(t, r.When.Sub(killed), soon)
+		require.Less(t, r.When.Sub(killed), soon())
 		job.procs[rank].exits()
 	}
 }
@@ -183,7 +183,7 @@ func TestFirstKilledWhileForming(t *testing.T) {
 					t.Logf("rank %d after %v: %s", rank+1, r.When.Sub(killed).Round(time.Millisecond), r.Err)
 					require.Contains(t, r.Err, "rank 0")
 					require.Contains(t, r.Is, "lost")
-					require.Less(t, r.When.Sub(killed), soon)
+					require.Less(t, r.When.Sub(killed), soon())
 					p.ends()
 				}
 			})
@@ -211,7 +211,7 @@ func TestFirstKilledWhileShrinking(t *testing.T) {
 					t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Err)
 					require.Contains(t, r.Err, "rank 0 of the default group, which serves the store, is lost")
 					require.Contains(t, r.Is, "lost")
-					require.Less(t, r.When.Sub(killed), soon)
+					require.Less(t, r.When.Sub(killed), soon())
 					p.ends()
 				}
 			})

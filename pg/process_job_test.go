@@ -3,6 +3,7 @@ package pg_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -22,11 +23,30 @@ import (
 // patience is how long a test waits for anything of a process. It is also the limit of what such a test does not wait out.
 const patience = 60 * time.Second
 
-// Waits by the clock, on a machine that may be busy with other tests.
+// margin is how much longer than its limit a call may take to name the rank that is missing. On a machine with nothing else to do it is
+// beyond.
 const (
-	soon   = patience / 2     // for what is known long before a limit of patience
-	margin = 10 * time.Second // for what is known when a limit has passed, beyond the limit
+	margin = 10 * time.Second
+	beyond = time.Second
 )
+
+var everyFault = flag.Bool("pg.faults", false, "run every cell of the tables of faults, print them, and hold limits to within a second")
+
+// lateness is how much longer than its limit a call may take here.
+func lateness() time.Duration {
+	if *everyFault {
+		return beyond
+	}
+	return margin
+}
+
+// soon is within what time that is known here which is known at once, long before a limit of patience.
+func soon() time.Duration {
+	if *everyFault {
+		return 5 * beyond
+	}
+	return patience / 2
+}
 
 // job is the processes of one group.
 type job struct {

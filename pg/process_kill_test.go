@@ -47,7 +47,7 @@ func kill(t *testing.T, victim int, o order) {
 		took := r.When.Sub(killed)
 		t.Logf("rank %d after %v: %s", rank, took.Round(time.Millisecond), r.Err)
 		require.Contains(t, r.Is, "lost", r.Err)
-		require.Less(t, took, soon)
+		require.Less(t, took, soon())
 		namesOnly(t, r.Err, victim)
 		p.ends()
 	}

@@ -50,7 +50,7 @@ func TestKilledBeforeLinking(t *testing.T) {
 				t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Err)
 				require.Regexp(t, fmt.Sprintf(`rank %d \(process .*\) is lost: its connection with the store has ended`, victim), r.Err)
 				require.Contains(t, r.Is, "lost")
-				require.Less(t, r.When.Sub(killed), soon)
+				require.Less(t, r.When.Sub(killed), soon())
 				p.exits()
 			}
 		})

@@ -74,7 +74,7 @@ func stayAway(t *testing.T, absent int, c config, says string) {
 	for _, p := range job.procs {
 		r := p.next("init")
 		t.Logf("after %v: %s", r.When.Sub(began).Round(time.Millisecond), r.Err)
-		require.Less(t, r.When.Sub(began), c.ConnectTimeout+margin)
+		require.Less(t, r.When.Sub(began), c.ConnectTimeout+lateness())
 		require.Contains(t, r.Is, "timeout")
 		require.Contains(t, r.Err, says)
 		require.Empty(t, r.Left)

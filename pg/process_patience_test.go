@@ -65,7 +65,7 @@ func TestSaysThatThereIsNoStore(t *testing.T) {
 		"nobody": {nil, "refused", "refused", 1, 11 * time.Second, 11*time.Second + margin},
 		"silent": {func(c net.Conn) { io.Copy(io.Discard, c) }, "accepted the connection but does not answer as a store",
 			"accepted the connection but does not answer as a store", 1, 11 * time.Second, 11*time.Second + margin},
-		"another": {func(c net.Conn) { io.WriteString(c, "SSH-2.0-example\r\n") }, "", `no store: it answered \"SSH-\"`, 0, patience, soon},
+		"another": {func(c net.Conn) { io.WriteString(c, "SSH-2.0-example\r\n") }, "", `no store: it answered \"SSH-\"`, 0, patience, soon()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestConnectTimeoutOfEnvironment(t *testing.T) {
 	began := time.Now()
 	_, err := pg.Init(t.Context(), pg.Config{Init: "tcp://" + freeport.Address(t, "127.0.0.1"), Rank: 1, Size: 2})
 	require.ErrorContains(t, err, "cannot be reached")
-	require.Less(t, time.Since(began), soon) // the usual limit is minutes
+	require.Less(t, time.Since(began), soon()) // the usual limit is minutes
 	t.Setenv("COLLIGO_CONNECT_TIMEOUT_SEC", "soon")
 	_, err = pg.Init(t.Context(), pg.Config{Size: 1})
 	require.ErrorContains(t, err, `environment variable COLLIGO_CONNECT_TIMEOUT_SEC is "soon"`)

@@ -67,7 +67,7 @@ func TestShrinkProcesses(t *testing.T) {
 					r := p.next("smaller")
 					t.Logf("rank %d after %v: %s", rank, r.When.Sub(killed).Round(time.Millisecond), r.Text)
 					require.Contains(t, r.Text, fmt.Sprintf("of %d over %s", len(left), transport))
-					require.Less(t, r.When.Sub(killed), soon)
+					require.Less(t, r.When.Sub(killed), soon())
 				}
 			}
 			for _, p := range left {

@@ -45,7 +45,7 @@ func TestSkipTheLast(t *testing.T) {
 					require.NotEmpty(t, called.Err+closed.Err)
 					require.Contains(t, append(called.Is, closed.Is...), "mismatch")
 					require.Contains(t, called.Err+closed.Err, "rank 3 closes the group after collective #2")
-					require.Less(t, closed.When.Sub(began), soon)
+					require.Less(t, closed.When.Sub(began), soon())
 					p.exits()
 				}
 			})

@@ -112,7 +112,7 @@ func soak(t *testing.T, transport string, size, lost int, apart time.Duration) {
 	for rank, p := range left {
 		r := p.next("smaller")
 		require.Empty(t, r.Err, "rank %d, lost %v", rank, victims)
-		require.Less(t, r.When.Sub(killed), soon)
+		require.Less(t, r.When.Sub(killed), soon())
 	}
 	for _, p := range left {
 		require.Empty(t, p.next("done").Err)

@@ -36,11 +36,7 @@ func TestFirstStopped(t *testing.T) {
 				took := r.When.Sub(began[rank+1])
 				t.Logf("%s after %v: %s", p.name, took.Round(time.Millisecond), r.Err)
 				require.Contains(t, r.Err, "rank 0")
-				most := margin
-				if *everyFault { // then nothing else keeps the machine busy
-					most = beyond
-				}
-				require.Less(t, took, limit+most)
+				require.Less(t, took, limit+lateness())
 				p.exits()
 			}
 		})

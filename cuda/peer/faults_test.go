@@ -257,7 +257,11 @@ func (c *cell) run(t *testing.T) (longest time.Duration) {
 		}
 		require.Contains(t, text, fmt.Sprintf("rank %d", faultyVictim))
 		require.Regexp(t, `(all_reduce|broadcast|reduce|all_gather|reduce_scatter|all_to_all|gather|scatter|barrier|send|recv).* #?\d|waits for rank [12]|rank 1: peer lost`, err.Error())
-		require.Less(t, took, faultyLimit+10*time.Second)
+		most := 10 * time.Second
+		if *everyFault { // then the machine has nothing else to do
+			most = time.Second
+		}
+		require.Less(t, took, faultyLimit+most)
 		if c.differs() {
 			require.Less(t, took, c.limit()/2, "it takes some 40 ms; a message that has not come may come until its limit")
 		}

@@ -1,5 +1,5 @@
-// Package testload says how many tests of a package run at a time. Package testing runs as many as there are processors, which is too few
-// where tests wait.
+// Package testload is for tests that wait, and for a machine that is busy. It says how many tests of a package run at a time. Package testing
+// runs as many as there are processors, which is too few where tests wait. And it holds a time that the machine may stretch.
 //
 // Invariants:
 //
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 )
 
 // AtLeast has so many tests run at a time on fewer processors, unless -parallel says how many. It is for packages whose tests wait for time
@@ -27,5 +28,18 @@ func AtLeast(tests int) {
 	}
 	if err := f.Value.Set(fmt.Sprint(tests)); err != nil {
 		panic(err)
+	}
+}
+
+// Soonest calls f, which returns how long something took, until that is less than a bound. After so many tries it fails t. A busy machine
+// may hold up one try, but hardly all of them.
+func Soonest(t testing.TB, tries int, bound time.Duration, f func() time.Duration) {
+	t.Helper()
+	soonest := f()
+	for ; tries > 1 && soonest >= bound; tries-- {
+		soonest = min(soonest, f())
+	}
+	if soonest >= bound {
+		t.Fatalf("it took %v or more in each try, not less than %v", soonest, bound)
 	}
 }

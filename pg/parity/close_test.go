@@ -76,7 +76,9 @@ func TestAbortInDestroyPG(t *testing.T) {
 		w := r.AllReduceAsync(r.ctx, x, colligo.Sum) // closing does not wait for somebody to wait for it, and ends it
 		if r.letsEnd(w) {
 			r.refused()
+			return
 		}
+		require.Error(r.t, r.AllReduce(r.ctx, x, colligo.Sum))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/colligo-go/colligo/internal/testload"
 	"github.com/colligo-go/colligo/transport"
 	"github.com/colligo-go/colligo/transport/internal/stream"
 	"github.com/colligo-go/colligo/transport/transporttest"
@@ -54,11 +55,7 @@ func observed(c *transport.Config) (notes chan string, losses chan loss) {
 // wait for the dead. A busy machine may hold it up for as long, but hardly several times.
 func TestDeath(t *testing.T) {
 	transporttest.NoLeaks(t)
-	soonest := closeLimit
-	for i := 0; i < 5 && soonest >= closeLimit/2; i++ {
-		soonest = min(soonest, death(t))
-	}
-	require.Less(t, soonest, closeLimit/2)
+	testload.Soonest(t, 5, closeLimit/2, func() time.Duration { return death(t) })
 }
 
 // death returns how long Close has taken.
@@ -101,6 +98,11 @@ func death(t *testing.T) (took time.Duration) {
 // TestStopped stops a peer: it is not lost, notes to it do not wait, and Close ends.
 func TestStopped(t *testing.T) {
 	transporttest.NoLeaks(t)
+	testload.Soonest(t, 3, 3*closeLimit, func() time.Duration { return stopped(t) })
+}
+
+// stopped returns how long Close has taken.
+func stopped(t *testing.T) time.Duration {
 	var losses chan loss
 	m, child := withChild(t, "echo", func(c *transport.Config) { _, losses = observed(c) })
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
@@ -115,7 +117,7 @@ func TestStopped(t *testing.T) {
 	require.Empty(t, losses)
 	start := time.Now()
 	require.NoError(t, m.Close())
-	require.Less(t, time.Since(start), closeLimit+20*time.Second)
+	return time.Since(start)
 }
 
 // TestLaneEnds ends one connection under a group that is well otherwise. The link waits for a while, as the control channel

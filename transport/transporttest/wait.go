@@ -8,19 +8,23 @@ import (
 
 // waitDeadline sees that Wait returns when until has passed, and that it sleeps meanwhile.
 func waitDeadline(t *testing.T, open Opener) {
-	const rest = 100 * time.Millisecond
+	const rest, most = 100 * time.Millisecond, 2100 * time.Millisecond
 	m := open(t, 2, nil)[0]
-	start := time.Now()
-	idle := 0
-	for time.Since(start) < rest {
-		idle++
-		m.Wait(idle, start.Add(rest))
+	soonest := limit
+	for i := 0; i < 5 && soonest > most; i++ { // a busy machine may hold up one try
+		start := time.Now()
+		idle := 0
+		for time.Since(start) < rest {
+			idle++
+			m.Wait(idle, start.Add(rest))
+		}
+		if idle > 20_000 {
+			t.Errorf("Wait returned %d times in %v with nothing to do; it should sleep", idle, rest)
+		}
+		soonest = min(soonest, time.Since(start))
 	}
-	if took := time.Since(start); took > rest+limit/2 {
-		t.Errorf("waited %v for a deadline after %v", took, rest)
-	}
-	if idle > 20_000 {
-		t.Errorf("Wait returned %d times in %v with nothing to do; it should sleep", idle, rest)
+	if soonest > most {
+		t.Errorf("waited %v or more for a deadline after %v", soonest, rest)
 	}
 	m.Wait(1<<20, time.Now().Add(-time.Second))
 }
