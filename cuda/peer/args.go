@@ -50,5 +50,5 @@ func (x *launcher) prepare(abort uint64) {
 	}
 	a.rendezvous = ptx.SentinelArgs{Group: g, Sentinel: x.heap.Sentinel, Slots: symheap.RendezvousSlots, Blocks: uint32(l.RendezvousBlocks)}
 	a.sendRecv = ptx.SendRecvArgs{Out: a.rendezvous, In: a.rendezvous, Carried: g.State + 16}
-	a.eager.Abort = abort
+	a.eager.State, a.eager.Abort = g.State, abort
 }

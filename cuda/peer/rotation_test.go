@@ -356,15 +356,8 @@ func (r *rank) awaitFailure() error {
 
 // busyFor checks that the stream does not end in so much time.
 func (r *rank) busyFor(d time.Duration) error {
-	t, err := r.device.Enter()
-	if err != nil {
-		return err
-	}
-	defer t.Leave()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if done, err := t.StreamDone(r.stream); done || err != nil {
-			return errors.Join(errors.New("the broadcast has ended, but nobody has begun it"), err)
-		}
+	if ended, err := r.endsWithin(d); ended || err != nil {
+		return errors.Join(errors.New("the broadcast has ended, but nobody has begun it"), err)
 	}
 	return nil
 }

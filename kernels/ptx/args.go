@@ -39,6 +39,12 @@ func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
 // StateBytes is described with FlagBytes.
 func StateBytes(blocks int) int { return 64 + blocks*MaxRanks*4 }
 
+// AbortedAt is where the word lies in a rank's counters that an aborted loop sets to Aborted. Kernels that find it so send nothing.
+const (
+	AbortedAt = 4
+	Aborted   = 1 << 31
+)
+
 // LL128Chunk is the bytes of a warp chunk of LL128, which has LL128Data bytes of data.
 const (
 	LL128Chunk = 512
@@ -216,8 +222,8 @@ const (
 
 // EagerArgs has messages by eager buffers. The messages that are sent come before those that are received.
 type EagerArgs struct {
-	Abort    uint64 // as in GroupArgs
-	Messages [MostMessages]Message
+	State, Abort uint64 // as in GroupArgs
+	Messages     [MostMessages]Message
 }
 
 // MostMessages is the number of messages in a launch. Unused messages have no Parts.

@@ -27,13 +27,10 @@ func (f folder) direct(l *cudasim.Launch) {
 				t.signalBoth(0, count)
 				continue
 			}
-			t.await(0, j-1, count)
-			if j == 1 && !t.aborted {
-				t.check(a)
+			if !t.await(0, j-1, count) || j == 1 && !t.check(a) {
+				return
 			}
-			if !t.aborted {
-				f.foldOut(t, a, start(0, j-1), j-1, length(0, j-1))
-			}
+			f.foldOut(t, a, start(0, j-1), j-1, length(0, j-1))
 			t.signalBoth(j, count)
 		}
 		if n != 0 {
@@ -65,14 +62,12 @@ func (t *tiles) postMarks(a *ptx.DirectArgs) {
 	}
 }
 
-// check compares the peers' marks, and aborts the block if one differs.
-func (t *tiles) check(a *ptx.DirectArgs) {
+// check compares the peers' marks. It aborts the block and returns false if one differs.
+func (t *tiles) check(a *ptx.DirectArgs) bool {
 	for d := 1; d < t.size(); d++ {
-		q := t.rankAt(d)
-		if t.LoadVolatile32(t.mark(a, 0, q)) != a.Mark {
-			t.aborted = true
-			t.StoreVolatile32(t.g.Abort+4*uint64(1+ptx.MaxRanks+q), 1)
-			t.StoreVolatile32(t.g.Abort, 1)
+		if q := t.rankAt(d); t.LoadVolatile32(t.mark(a, 0, q)) != a.Mark {
+			t.refuse(q)
 		}
 	}
+	return t.on()
 }

@@ -22,7 +22,8 @@ func (m eager) exchange(l *cudasim.Launch) {
 	a := cudasim.Args[ptx.EagerArgs](l)
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
-		of := &member{Block: b, g: &ptx.GroupArgs{Abort: a.Abort}, grid: l.Grid}
+		of := &member{Block: b, g: &ptx.GroupArgs{State: a.State, Abort: a.Abort}, grid: l.Grid}
+		of.begin()
 		for n := uint32(b.Index); ; n += l.Grid {
 			x := newEagerSlot(of, a, n)
 			switch {

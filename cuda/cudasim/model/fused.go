@@ -30,9 +30,11 @@ func runFused(l *cudasim.Launch, w Wait, fold func(a *ptx.FusedArgs, own, come [
 		for i, word := range a.Sentinel {
 			binary.LittleEndian.PutUint32(x.sentinel[4*i:], word)
 		}
-		if uint32(b.Index) < x.grid {
+		switch {
+		case x.aborted:
+		case uint32(b.Index) < x.grid:
 			x.run()
-		} else {
+		default:
 			x.signal()
 		}
 	})

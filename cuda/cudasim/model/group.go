@@ -36,7 +36,17 @@ const orderWord = 32
 func newMember(b *cudasim.Block, g *ptx.GroupArgs, grid uint32) member {
 	m := member{Block: b, g: g, grid: grid}
 	m.inOrder()
+	m.begin()
 	return m
+}
+
+// begin looks whether a kernel before this one was aborted. It then sends nothing either (watch.h).
+func (m *member) begin() { m.aborted = m.LoadVolatile32(m.g.State+ptx.AbortedAt) != 0 }
+
+// stop marks the block as aborted, and the kernels behind this one.
+func (m *member) stop() {
+	m.aborted = true
+	m.StoreVolatile32(m.g.State+ptx.AbortedAt, ptx.Aborted)
 }
 
 func (m *member) inOrder() {
@@ -70,7 +80,8 @@ func (m *member) wait(peer int, condition func() bool) {
 // until polls until the condition holds or the group is aborted. It returns false if aborted.
 func (m *member) until(condition func() bool) bool {
 	for !condition() {
-		if m.aborted = m.LoadVolatile32(m.g.Abort) != 0; m.aborted {
+		if m.LoadVolatile32(m.g.Abort) != 0 {
+			m.stop()
 			return false
 		}
 		m.Yield()

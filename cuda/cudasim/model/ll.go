@@ -27,8 +27,8 @@ func asLL(l *cudasim.Launch, g *ptx.GroupArgs, f func(*llBlock)) {
 
 // arrive counts the block. The last block counts the operation.
 func (p *llBlock) arrive() {
-	if p.Add32(p.g.State+4, 1) == p.grid-1 {
-		p.StoreVolatile32(p.g.State+4, 0)
+	if p.Add32(p.g.State+24, 1) == p.grid-1 {
+		p.StoreVolatile32(p.g.State+24, 0)
 		p.StoreVolatile32(p.g.State, p.flag)
 	}
 }
@@ -38,8 +38,11 @@ func (p *llBlock) slot(base uint64, from, to int) uint64 {
 	return base + (uint64(p.flag&1)*uint64(p.g.Size-1)+slotOf(from, to))*uint64(p.g.LLSlot)
 }
 
-// put stores lines by LL from the i-th on, in planes that are span bytes apart.
+// put stores lines by LL from the i-th on, in planes that are span bytes apart. Like every store for a peer it is left out after an abort.
 func (p *llBlock) put(slot, span, i uint64, b []byte) {
+	if p.aborted {
+		return
+	}
 	planes := make([]byte, len(b))
 	lo, hi := planes[:len(b)/2], planes[len(b)/2:]
 	for k := 0; k < len(b); k += line {

@@ -64,6 +64,13 @@ func (r *ll128Block) writeChunks(p, i uint64, b []byte, all uint64) {
 	r.write(p+ptx.LL128Data*i, b, within(ptx.LL128Data*i, uint64(len(b)), all))
 }
 
+// put stores warp chunks from the i-th on in a slot, unless the block was aborted.
+func (r *ll128Block) put(slot, i uint64, b []byte, number uint32) {
+	if !r.aborted {
+		r.StoreLL128(slot+ptx.LL128Chunk*i, b, number)
+	}
+}
+
 // take waits for n warp chunks from rank peer.
 func (r *ll128Block) take(slot, i, n uint64, peer int, number uint32) []byte {
 	b := make([]byte, n*ptx.LL128Data)
@@ -113,7 +120,7 @@ func (f folder) ll128(l *cudasim.Launch) {
 			t := ll128Step{i, n, i % room, r.flag + uint32(i/room), r.readChunks(a.In, i, n, a.Bytes)}
 			f.takeLL128(r, a, &before)
 			for d := 1; d < r.size(); d++ {
-				r.StoreLL128(r.slot(a.LL128[d], int(r.g.Rank), r.rankAt(d), t.number)+ptx.LL128Chunk*t.at, t.mine, t.number)
+				r.put(r.slot(a.LL128[d], int(r.g.Rank), r.rankAt(d), t.number), t.at, t.mine, t.number)
 			}
 			before = t
 		})
@@ -140,7 +147,7 @@ func (f folder) ll128TwoShot(l *cudasim.Launch) {
 		for d := 1; d < r.size(); d++ {
 			from, all := part(r.rankAt(d))
 			r.chunks(ll128Chunks(all), func(i, n uint64) {
-				r.StoreLL128(r.slot(a.LL128[d], int(r.g.Rank), r.rankAt(d), r.flag)+ptx.LL128Chunk*i, r.readChunks(a.In+from, i, n, all), r.flag)
+				r.put(r.slot(a.LL128[d], int(r.g.Rank), r.rankAt(d), r.flag), i, r.readChunks(a.In+from, i, n, all), r.flag)
 			})
 		}
 		r.arrive()
@@ -148,7 +155,7 @@ func (f folder) ll128TwoShot(l *cudasim.Launch) {
 		r.chunks(ll128Chunks(all), func(i, n uint64) {
 			sum := f.gatherLL128(r, a.LL128[0], i, n, r.readChunks(a.In+from, i, n, all), a.Divisor, r.flag)
 			for d := 1; d < r.size(); d++ {
-				r.StoreLL128(r.slot(a.LL128[d], int(r.g.Rank), r.rankAt(d), r.flag)+results+ptx.LL128Chunk*i, sum, r.flag)
+				r.put(r.slot(a.LL128[d], int(r.g.Rank), r.rankAt(d), r.flag)+results, i, sum, r.flag)
 			}
 			r.writeChunks(a.Out+from, i, sum, all)
 		})

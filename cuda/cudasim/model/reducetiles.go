@@ -48,14 +48,18 @@ func (f folder) tiles(l *cudasim.Launch) {
 				}
 			}
 			if j >= 1 && j-1 < n {
-				t.await(0, j-1, count)
+				if !t.await(0, j-1, count) {
+					return
+				}
 				f.foldTile(t, true, a.Out+start(0, j-1), a.In+start(0, j-1), j-1, length(0, j-1), a.Divisor)
 			}
 			if j <= n {
 				t.signalBoth(j, count)
 			}
 			if j >= 2 {
-				t.await(1, j-2, count)
+				if !t.await(1, j-2, count) {
+					return
+				}
 				for d := 1; d < t.size(); d++ {
 					t.pull(a.Out+start(d, j-2), t.incoming(1, d, j-2), length(d, j-2))
 				}
@@ -94,10 +98,13 @@ func (f folder) scatterTiles(l *cudasim.Launch) {
 	})
 }
 
-// pushParts pushes tile j of each peer's part when the other team has folded tile j-2.
+// pushParts pushes tile j of each peer's part when the other team has folded tile j-2, unless that team was aborted.
 func (t *tiles) pushParts(a *ptx.ReduceScatterArgs, j uint32, count func(int) uint32) {
 	if j >= 2 {
 		t.AwaitProgress(1, j-1)
+	}
+	if !t.on() {
+		return
 	}
 	at := t.at(j, a.Tile)
 	for d := 1; d < t.size(); d++ {

@@ -67,7 +67,7 @@ func (s *slots) mayEnd(d int) {
 }
 
 func (s *slots) used(d int, j uint32) {
-	if j+s.quiet < s.n {
+	if j+s.quiet < s.n && s.on() {
 		s.post(1, d, j+2)
 	}
 }
@@ -93,12 +93,14 @@ func exchangeRotation(l *cudasim.Launch) {
 }
 
 // sendRotation sends to one peer after the other, and waits until all tiles but the quiet ones are used.
-//  1. Wait until the tile's slot is free, copy the tile into it, and announce it.
+//  1. Wait until the tile's slot is free, copy the tile into it, and announce it. An aborted block does neither.
 //  2. Wait until all peers have used their tiles but the quiet ones.
 func (s *slots) sendRotation(a *ptx.ExchangeArgs, n uint32) {
 	for to := 1; to < s.size(); to++ {
 		for j := range n {
-			s.reach(1, to, s.mayGo(j))
+			if s.reach(1, to, s.mayGo(j)); !s.on() {
+				continue
+			}
 			at := s.at(j, a.Tile)
 			s.push(s.out(to, j), a.Send[to]+at, within(at, uint64(a.Tile), a.SendBytes[1]))
 			s.post(0, to, j+1)
@@ -144,12 +146,15 @@ func exchangeDirect(l *cudasim.Launch) {
 		for d := 1; d < t.size(); d++ {
 			t.reach(0, d, 1)
 		}
-		for d := 1; d < t.size() && !t.aborted; d++ {
+		for d := 1; d < t.size() && t.on(); d++ {
 			t.checkOne(m, d)
+		}
+		if !t.on() {
+			return
 		}
 		for d := range t.size() {
 			from, to, all := a.Send[d], a.Recv[d], a.SendBytes[d]
-			if t.aborted || from == to {
+			if from == to {
 				continue
 			}
 			t.mine(lines(all), func(i, n uint64) {
@@ -190,7 +195,7 @@ func broadcastChain(l *cudasim.Launch) {
 				t.reach(0, before, j+1)
 			}
 			s.forward(a, j)
-			if after != 0 && !t.aborted {
+			if after != 0 && t.on() {
 				t.post(0, after, j+1)
 			}
 			if before != 0 && !direct {
@@ -216,7 +221,7 @@ func (s *slots) mayGive(a *ptx.ChainArgs, m marks, j uint32) {
 		return
 	}
 	s.reach(1, after, s.mayGo(j))
-	if direct && !s.aborted {
+	if direct && s.on() {
 		s.checkOne(m, after)
 	}
 }
@@ -225,7 +230,7 @@ func (s *slots) mayGive(a *ptx.ChainArgs, m marks, j uint32) {
 func (s *slots) forward(a *ptx.ChainArgs, j uint32) {
 	at, before, after := s.at(j, a.Tile), int(a.Before), int(a.After)
 	n := within(at, uint64(a.Tile), a.Bytes)
-	if s.aborted || n == 0 {
+	if !s.on() || n == 0 {
 		return
 	}
 	from := a.In + at
@@ -259,8 +264,6 @@ func (t *tiles) postMark(m marks, d int) {
 func (t *tiles) checkOne(m marks, d int) {
 	q := t.rankAt(d)
 	if t.LoadVolatile32(t.g.Flags[0]+m.at+4*uint64(t.Index*ptx.MaxRanks+q)) != m.mark {
-		t.aborted = true
-		t.StoreVolatile32(t.g.Abort+4*uint64(1+ptx.MaxRanks+q), 1)
-		t.StoreVolatile32(t.g.Abort, 1)
+		t.refuse(q)
 	}
 }

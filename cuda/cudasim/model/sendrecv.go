@@ -20,16 +20,20 @@ func (w sendRecv) rendezvous(l *cudasim.Launch) {
 	l.Each(func(b *cudasim.Block) {
 		b.AwaitBefore()
 		m := &member{Block: b, g: &a.Out.Group}
+		m.begin()
 		w.announce(m, a)
 		m.StoreVolatile32(a.Carried, w.await(m, a, both))
 		m.StoreVolatile32(a.Carried+4, 0)
 	})
 }
 
-// announce tells the peer that this rank is ready, and what it sends.
+// announce tells the peer that this rank is ready, and what it sends. Behind an aborted kernel it tells nothing.
 func (w sendRecv) announce(m *member, a *ptx.SendRecvArgs) {
 	x := &a.Sent
 	at, tags := 4*uint64(x.First), x.Tags+8*uint64(x.First)
+	if m.aborted {
+		return
+	}
 	m.StoreVolatile32(a.PeerClearToSend, ptx.ClearToSendRecv)
 	if w.without != WaitForSlot {
 		m.wait(int(x.Peer), func() bool { return m.LoadAcquire32(x.Free+at) == 1 })
@@ -92,6 +96,7 @@ func (w sendRecv) carry(l *cudasim.Launch) {
 			}
 		case a.Second == 0 && now != 0 && now != both:
 			m := &member{Block: b, g: &a.Out.Group}
+			m.begin()
 			m.StoreVolatile32(a.Carried+4, w.await(m, a, both-now))
 		}
 	})

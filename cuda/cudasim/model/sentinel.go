@@ -30,6 +30,7 @@ type connection struct{ index, number, slot uint32 }
 func newConnections(b *cudasim.Block, a *ptx.SentinelArgs, index int, grid uint32, w Wait) *connections {
 	b.AwaitBefore()
 	x := &connections{member: member{Block: b, g: &a.Group, grid: grid}, a: a, index: index, without: w}
+	x.begin()
 	for i, word := range a.Sentinel {
 		binary.LittleEndian.PutUint32(x.sentinel[4*i:], word)
 	}

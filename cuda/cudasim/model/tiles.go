@@ -10,23 +10,46 @@ const tileDepth = 4
 // tiles is a block of a tile kernel.
 type tiles struct {
 	member
-	base [ptx.MaxRanks]uint32 // by peer index: tiles of the pair before this operation
+	base   [ptx.MaxRanks]uint32 // by peer index: tiles of the pair before this operation
+	broken *bool                // of the block: one of its teams was aborted
 }
 
 // asTiles runs f for all blocks of a launch.
 func asTiles(l *cudasim.Launch, g *ptx.GroupArgs, f func(*tiles)) { asTeams(l, g, 1, f) }
 
-// asTeams makes a model kernel of f, whose blocks consist of some teams.
+// asTeams makes a model kernel of f, whose blocks consist of some teams. Behind an aborted kernel it does nothing.
 func asTeams(l *cudasim.Launch, g *ptx.GroupArgs, teams int, f func(*tiles)) {
+	behind, broken := make([]bool, l.Grid), make([]bool, l.Grid) // by block: a kernel before this one was aborted; this block was
 	l.Teams(teams, func(b *cudasim.Block) {
 		b.AwaitBefore()
-		t := &tiles{member: newMember(b, g, l.Grid)}
+		t := &tiles{member: newMember(b, g, l.Grid), broken: &broken[b.Index]}
+		behind[b.Index] = behind[b.Index] || t.aborted
 		for d := range t.size() {
 			t.base[d] = t.LoadVolatile32(t.counter(d))
 		}
 		t.Sync()
-		f(t)
+		if !behind[b.Index] {
+			f(t)
+		}
 	})
+}
+
+// on reports whether no team of the block was aborted. Otherwise none announces anything.
+func (t *tiles) on() bool { return !*t.broken }
+
+func (t *tiles) wait(peer int, condition func() bool) {
+	t.member.wait(peer, condition)
+	if t.aborted {
+		*t.broken = true
+	}
+}
+
+// refuse aborts the block because the mark of rank q differs.
+func (t *tiles) refuse(q int) {
+	t.stop()
+	*t.broken = true
+	t.StoreVolatile32(t.g.Abort+4*uint64(1+ptx.MaxRanks+q), 1)
+	t.StoreVolatile32(t.g.Abort, 1)
 }
 
 func (t *tiles) counter(d int) uint64 {
@@ -52,7 +75,8 @@ func (t *tiles) flag(where, phase, from int) uint64 {
 	return t.g.Flags[where] + 4*uint64((t.Index*2+phase)*ptx.MaxRanks+from)
 }
 
-// signal announces tile j to each peer that has more than j tiles by count. await waits for the peers' tiles j.
+// signal announces tile j to each peer that has more than j tiles by count. await waits for the peers' tiles j. It returns false if the
+// block was aborted.
 func (t *tiles) signal(phase int, j uint32, count func(d int) uint32) {
 	for d := 1; d < t.size(); d++ {
 		if j < count(d) {
@@ -64,7 +88,7 @@ func (t *tiles) signal(phase int, j uint32, count func(d int) uint32) {
 	}
 }
 
-func (t *tiles) await(phase int, j uint32, count func(d int) uint32) {
+func (t *tiles) await(phase int, j uint32, count func(d int) uint32) bool {
 	for d := 1; d < t.size(); d++ {
 		if j < count(d) {
 			q := t.rankAt(d)
@@ -73,6 +97,7 @@ func (t *tiles) await(phase int, j uint32, count func(d int) uint32) {
 			})
 		}
 	}
+	return t.on()
 }
 
 // signalBoth announces tile j of phase 0 and tile j-1 of phase 1.
@@ -142,7 +167,9 @@ func exchangeTiles(l *cudasim.Launch) {
 			if j == 0 {
 				continue
 			}
-			t.await(0, j-1, count)
+			if !t.await(0, j-1, count) {
+				return
+			}
 			for d := 1; d < t.size(); d++ {
 				at := t.at(j-1, tile)
 				t.pull(a.Recv[d]+at, t.incoming(0, d, j-1), within(at, uint64(tile), a.RecvBytes[d]))

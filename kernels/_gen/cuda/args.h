@@ -5,6 +5,7 @@
 
 constexpr int maxRanks = 8;
 constexpr int depth = 4; // tiles of one pair in flight
+constexpr u32 abortedAt = 4; // where in a rank's counters the word lies that an aborted loop sets (watch.h)
 
 // Arrays with an entry for each rank of the group are indexed by peer index. Entry d belongs to rank (rank + d) mod size,
 // and entry 0 to this rank. So every rank starts with another peer.
@@ -175,7 +176,7 @@ struct Message {
 };
 
 struct EagerArgs {
-	u64 abort; // as in GroupArgs
+	u64 state, abort; // as in GroupArgs
 	Message messages[mostMessages];
 };
 
@@ -362,9 +363,10 @@ OFFSET(Message, peer, 72);
 OFFSET(Message, parts, 76);
 OFFSET(Message, receives, 80);
 SIZE(Message, 88);
-OFFSET(EagerArgs, abort, 0);
-OFFSET(EagerArgs, messages, 8);
-SIZE(EagerArgs, 712);
+OFFSET(EagerArgs, state, 0);
+OFFSET(EagerArgs, abort, 8);
+OFFSET(EagerArgs, messages, 16);
+SIZE(EagerArgs, 720);
 OFFSET(SendRecvArgs, out, 0);
 OFFSET(SendRecvArgs, in, 336);
 OFFSET(SendRecvArgs, sent, 672);

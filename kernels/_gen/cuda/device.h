@@ -12,8 +12,11 @@ using i64 = long;
 
 #define DEVICE static inline __attribute__((device, always_inline))
 #define SHARED __attribute__((shared))
-#define KERNEL_OF(threads) extern "C" __attribute__((global, launch_bounds(threads)))
-#define KERNEL KERNEL_OF(512)
+#define KERNEL extern "C" __attribute__((global, launch_bounds(512)))
+
+// KERNEL_OF says how many blocks of a kernel fit on a multiprocessor. Where nothing says so, the driver's compiler may spill registers to make
+// room for one more.
+#define KERNEL_OF(threads, blocks) extern "C" __attribute__((global, launch_bounds(threads, blocks)))
 
 DEVICE u32 thread() { return __nvvm_read_ptx_sreg_tid_x(); }
 DEVICE u32 threads() { return __nvvm_read_ptx_sreg_ntid_x(); }
@@ -99,10 +102,20 @@ template <class Raw> DEVICE void putElement(u64 p, Raw r) {
 	if constexpr (sizeof(r) == 8) asm volatile("st.global.u64 [%0], %1;" ::"l"(p), "l"(r) : "memory");
 }
 
-// watchWord and postWord are for words that a peer or the host reads or writes at the same time.
+// watchWord, watchPair, watchLine and postWord are for words that a peer or the host reads or writes at the same time.
 DEVICE u32 watchWord(u64 p) {
 	u32 v;
 	asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+	return v;
+}
+
+DEVICE void watchPair(u64 p, u32 &first, u32 &second) {
+	asm volatile("ld.volatile.global.v2.u32 {%0,%1}, [%2];" : "=r"(first), "=r"(second) : "l"(p) : "memory");
+}
+
+DEVICE Line watchLine(u64 p) {
+	Line v;
+	asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p) : "memory");
 	return v;
 }
 

@@ -13,11 +13,11 @@
 KERNEL void all_reduce_direct(DirectArgs a) {
 	SHARED Tiles::Store store;
 	SHARED ByPeerIndex slots, outs;
-	SHARED u32 broken;
 	const GroupArgs &g = a.group;
 	outs.fill(a.outs);
 	Tiles t(g, store);
-	Marks marks{a.marks, a.mark, broken};
+	if (!t.begins) return;
+	Marks marks{a.marks, a.mark};
 	u32 tile = a.tile, n = tilesOf(a.part, tile);
 	auto count = [n](u32) { return n; };
 	auto start = [&](u32 d, u32 j) { return peerAt(g, d) * a.part + tileAt(j, tile); };
@@ -33,11 +33,9 @@ KERNEL void all_reduce_direct(DirectArgs a) {
 		}
 		t.wait(0, j - 1, count); // 3.
 		if (j == 1) marks.check(t);
-		if (t.watch.aborted) broken = 1;
-		sync();
-		if (broken != 0) t.watch.aborted = true; // this block waits for nothing any more
+		if (!t.on()) return;
 		// 4.
-		u64 at = start(0, j - 1), bytes = t.watch.aborted ? 0 : length(0, j - 1);
+		u64 at = start(0, j - 1), bytes = length(0, j - 1);
 		foldTile(t, slots.at, a.in + at, j - 1, bytes, a.divisor, [&](u64 i, Line sum) {
 			u64 left = bytes - 16 * i;
 #pragma unroll 1

@@ -6,31 +6,35 @@
 // Why a slot of phase 0 is free: by the proof of tiles.h, from phase 0 alone.
 // A rank leaves when the last tile of phase 1 of every peer has arrived.
 //
-// With its first tile each block posts its mark. If a peer's mark differs, the ranks mean different memory. The block then writes no
-// output any more, posts the peer's rank in the abort words, and aborts this rank's kernels.
+// With its first tile each block posts its mark. If a peer's mark differs, the ranks mean different memory. The block then posts the
+// peer's rank in the abort words, and aborts this rank's kernels and itself.
 #pragma once
 #include "tiles.h"
 
 struct Marks {
 	u64 marks;
 	u32 mark;
-	u32 &broken; // in shared memory
 
 	__attribute__((device, always_inline)) u64 at(u64 flags, u32 from) { return flags + marks + 4 * ((u64)block() * maxRanks + from); }
 
-	// tell comes before the signal of tile 0, check after the wait for tile 0. A barrier must follow each of them.
+	// tell comes before the signal of tile 0, and check after the wait for tile 0. Ask Tiles::on after check.
 	__attribute__((device, always_inline)) void tell(Tiles &t) {
 		u32 d = thread();
-		if (d == 0) broken = 0;
 		if (d != 0 && d < t.g.size) storeWord(at(t.flags[d], t.g.rank), mark);
 	}
 	__attribute__((device, always_inline)) void check(Tiles &t) {
 		u32 d = thread();
-		if (d == 0 || d >= t.g.size || t.watch.aborted) return;
+		if (d != 0 && d < t.g.size) compare(t, d);
+		sync();
+	}
+	// compare aborts this thread, and this rank's kernels, if the mark of the rank with peer index d differs. A thread that was aborted before
+	// has not waited for the mark.
+	__attribute__((device, always_inline)) void compare(Tiles &t, u32 d) {
 		u32 q = peerAt(t.g, d);
-		if (watchWord(at(t.flags[0], q)) == mark) return;
-		broken = 1;
+		if (t.watch.aborted() || watchWord(at(t.flags[0], q)) == mark) return;
 		postWord(t.g.abort + 4 * (1 + maxRanks + q), 1);
 		postWord(t.g.abort, 1);
+		t.watch.stop();
+		(volatile u32 &)t.broken = 1;
 	}
 };

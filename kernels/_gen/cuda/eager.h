@@ -18,7 +18,10 @@ struct EagerSlot {
 	u64 data, arrived, free, tags; // addresses of its slot and the slot's words
 	Watch watch;
 
-	__attribute__((device, always_inline)) EagerSlot(const EagerArgs &a) : watch{a.abort} { awaitBefore(); }
+	__attribute__((device, always_inline)) EagerSlot(const EagerArgs &a) : watch{a.state, a.abort} {
+		awaitBefore();
+		if (thread() == 0) watch.begin(); // which alone waits
+	}
 
 	// take finds the n-th part of all messages. It returns false if there are fewer parts.
 	__attribute__((device, always_inline)) bool take(const EagerArgs &a, u32 n) {
@@ -50,7 +53,7 @@ struct EagerSlot {
 	template <class F> __attribute__((device, always_inline)) bool await(u32 &on, F ready) {
 		if (thread() == 0) {
 			while (!ready() && watch.again(of.peer));
-			on = !watch.aborted;
+			on = !watch.aborted();
 		}
 		sync();
 		return on;

@@ -51,9 +51,10 @@ struct FusedKernel {
 	u64 mine, step; // offset of this warp's first span in a slice, and from span to span
 	u32 from, to;   // the ranks before and after this one
 	Watch watch;
-	bool on = true; // the warp was not aborted
+	bool on; // neither the warp was aborted nor, before the slice at hand, another one of the block
 
-	__attribute__((device, always_inline)) FusedKernel(const FusedArgs &a, ByPeerIndex &ins, ByPeerIndex &outs) : a(a), ins(ins), outs(outs), watch{a.group.abort} {
+	__attribute__((device, always_inline)) FusedKernel(const FusedArgs &a, ByPeerIndex &ins, ByPeerIndex &outs)
+		: a(a), ins(ins), outs(outs), watch{a.group.state, a.group.abort} {
 		per = (u32)((a.part + a.slice - 1) / a.slice);
 		count = a.steps * per;
 		own = a.chain == 0 ? per : a.chain == chainRoot ? count : 0;
@@ -65,9 +66,11 @@ struct FusedKernel {
 		to = peerAt(a.group, 1);
 		ins.fill(a.ins);
 		outs.fill(a.outs);
-		sync();
 		awaitBefore();
+		agree(thread() != 0 || watch.left() == 0);
 	}
+	// agree is a barrier, by which the block goes on or stops as one.
+	__attribute__((device, always_inline)) bool agree(bool goes) { return on = __nvvm_bar0_and(goes) != 0; }
 
 	// slice returns the k-th slice that this rank sends, or with taken = 1 the k-th that it takes.
 	__attribute__((device, always_inline)) Slice slice(u32 k, u32 taken) {
@@ -87,7 +90,7 @@ struct FusedKernel {
 	//   1. Before the first slice: send the head of the first own slice.
 	//   2. Take the slice from its slot.
 	//   3. Send the head of the slice that leaves next.
-	//   4. Release the count of slices that this block has finished.
+	//   4. Release the count of slices that this block has finished, if no warp of it was aborted.
 	template <class F> __attribute__((device, always_inline)) void run(F fold) {
 		u32 ahead = own != 0 ? 1 : 0;
 		if (ahead != 0) send(0); // 1.
@@ -95,8 +98,8 @@ struct FusedKernel {
 		for (u32 k = 0; k < count; k++) {
 			if (takes) take(k, fold); // 2.
 			if (sends && k + ahead < count) send(k + ahead); // 3.
-			sync(); // 4.
-			if (thread() == 0 && on) releaseWord(a.counts + 4 * block(), k + 1);
+			if (!agree(on)) return; // 4.
+			if (thread() == 0) releaseWord(a.counts + 4 * block(), k + 1);
 		}
 	}
 
@@ -155,13 +158,13 @@ struct FusedKernel {
 	// await waits for a warp's lines. It polls the last ones first, for they come last. It returns on.
 	__attribute__((device, always_inline)) bool await(Line (&v)[slotChunks], u64 in, u64 o, u64 bytes) {
 		bool all;
-		do all = line(o, slotChunks - 1) >= bytes || !isLine(lookLine(in + line(o, slotChunks - 1)), a.sentinel);
+		do all = line(o, slotChunks - 1) >= bytes || !isLine(watchLine(in + line(o, slotChunks - 1)), a.sentinel);
 		while (!allLanes(all) && again(from));
 		do {
 			all = true;
 #pragma unroll
 			for (u32 u = 0; u < slotChunks; u++)
-				if (line(o, u) < bytes) v[u] = lookLine(in + line(o, u));
+				if (line(o, u) < bytes) v[u] = watchLine(in + line(o, u));
 #pragma unroll
 			for (u32 u = 0; u < slotChunks; u++) all = all && (line(o, u) >= bytes || !isLine(v[u], a.sentinel));
 		} while (on && !allLanes(all) && again(from));
@@ -195,7 +198,10 @@ struct FusedKernel {
 			} else if (gone < count && (gone < own || taken > gone - own) && free(gone)) { // 3.
 				if (copied(slice(gone, 0))) post(a.go + 4 * (gone % 2), 1);
 				gone++;
-			} else if ((++watch.spins & 65535) == 0 && !allLanes(watchWord(a.group.abort) == 0)) return;
+			} else if ((++watch.spins & 65535) == 0 && !allLanes(watchWord(a.group.abort) == 0)) {
+				watch.stop();
+				return;
+			}
 		}
 		// 4.
 		for (u32 b = lane(); b + 1 < blocks(); b += 32) postWord(a.counts + 4 * b, 0);
@@ -206,6 +212,7 @@ struct FusedKernel {
 template <class F> DEVICE void fused(const FusedArgs &a, F fold) {
 	SHARED ByPeerIndex ins, outs;
 	FusedKernel f(a, ins, outs);
+	if (!f.on) return;
 	if (block() + 1 < blocks()) f.run(fold);
 	else if (thread() < 32) f.signal();
 }

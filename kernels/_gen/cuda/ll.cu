@@ -33,7 +33,7 @@ DEVICE Line gather(LL &p, u64 span, u64 i, Line mine, u32 divisor) {
 //   1. Load the thread's first line while the operation's number is on its way.
 //   2. Send every line to every peer.
 //   3. For each line: wait for every peer's line, fold all, write the result.
-KERNEL_OF(256) void all_reduce_ll(AllReduceArgs a) {
+KERNEL_OF(256, 1) void all_reduce_ll(AllReduceArgs a) {
 	const GroupArgs &g = a.group;
 	LL p(g);
 	u64 lines = linesOf(a.bytes), span = g.llSlot / 2;
@@ -57,7 +57,7 @@ KERNEL_OF(256) void all_reduce_ll(AllReduceArgs a) {
 //   1. Send each peer the lines of its part.
 //   2. For each line of the own part: wait for every peer's line, fold all, send the result to every peer and keep it.
 //   3. Wait for the results of all other parts and keep them.
-KERNEL_OF(256) void all_reduce_ll_two_shot(AllReduceArgs a) {
+KERNEL_OF(256, 1) void all_reduce_ll_two_shot(AllReduceArgs a) {
 	SHARED ByPeerIndex peers;
 	const GroupArgs &g = a.group;
 	peers.fill(g.ll);
@@ -97,7 +97,7 @@ KERNEL_OF(256) void all_reduce_ll_two_shot(AllReduceArgs a) {
 //   1. Load the thread's first line to send and its first own line while the operation's number is on its way.
 //   2. Send each peer the lines of its part.
 //   3. For each line of the own part: wait for every peer's line, fold all, write the result.
-KERNEL_OF(256) void reduce_scatter_ll(ReduceScatterArgs a) {
+KERNEL_OF(256, 1) void reduce_scatter_ll(ReduceScatterArgs a) {
 	SHARED ByPeerIndex peers, offset, bytes;
 	const GroupArgs &g = a.group;
 	peers.fill(g.ll);
@@ -129,7 +129,7 @@ KERNEL_OF(256) void reduce_scatter_ll(ReduceScatterArgs a) {
 // reduce_scatter_ll_even reduces and scatters parts of one length, by LL.
 //   1. Send each peer its part.
 //   2. For each line of the own part: wait for every peer's line, fold all, write the result.
-KERNEL_OF(256) void reduce_scatter_ll_even(EvenArgs a) {
+KERNEL_OF(256, 1) void reduce_scatter_ll_even(EvenArgs a) {
 	const GroupArgs &g = a.group;
 	LL p(g);
 	Line mine = sendEven(p, a); // 1.

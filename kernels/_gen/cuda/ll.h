@@ -5,7 +5,8 @@
 // LL memory of a rank has two halves, each with one slot for each peer. Operations alternate between the halves by their
 // number. Every operation sends at least one LL line to every peer and waits for one from each. So a rank that enters
 // operation f has seen all peers enter f-1. They had left f-2, and the rank may overwrite the half of f-2. Only LL lines are
-// ever stored there, for data could look like a flag. LL memory starts as zeros, and 0 is no operation's number.
+// ever stored there, for data could look like a flag. LL memory starts as zeros, and 0 is no operation's number. A thread that was
+// aborted puts nothing.
 //
 // Sixteen bytes of data become two LL lines, in two planes of the slot, so that a warp stores whole sectors.
 #pragma once
@@ -19,9 +20,9 @@ struct LL {
 	// The operation's number is one more than the counter in device memory, which the last block counts up. A replayed graph
 	// counts on. 0 is skipped, to 2, so that the halves still alternate. The constructor loads the counter and number() uses
 	// it, so a thread can load its first line in between.
-	__attribute__((device, always_inline)) LL(const GroupArgs &g) : g(g), watch{g.abort} {
+	__attribute__((device, always_inline)) LL(const GroupArgs &g) : g(g), watch{g.state, g.abort} {
 		awaitBefore();
-		flag = watchWord(g.state);
+		watchPair(g.state, flag, watch.spins);
 	}
 	__attribute__((device, always_inline)) void number() {
 		if (++flag == 0) flag = 2;
@@ -32,11 +33,11 @@ struct LL {
 	// wait for all that was sent; none is needed, for the block looks at its count only in finish.
 	__attribute__((device, always_inline)) void arrive() {
 		if (__nvvm_bar0_and((int)flag) != 0 && thread() == 0)
-			asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(g.state + 4) : "memory");
+			asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(g.state + 24) : "memory");
 	}
 	__attribute__((device, always_inline)) void finish() {
 		if (thread() != 0 || before != blocks() - 1) return;
-		postWord(g.state + 4, 0);
+		postWord(g.state + 24, 0);
 		postWord(g.state, flag);
 	}
 
@@ -47,15 +48,19 @@ struct LL {
 
 	// put stores 16 bytes of data as LL line i of both planes, which are span bytes apart.
 	__attribute__((device, always_inline)) void put(u64 slot, u64 span, u64 i, Line v) {
+		if (!watch.aborted()) storeBoth(slot, span, i, v);
+	}
+	__attribute__((device, always_inline)) void storeBoth(u64 slot, u64 span, u64 i, Line v) {
 		store(slot + 16 * i, v.w[0], v.w[1]);
 		store(slot + span + 16 * i, v.w[2], v.w[3]);
 	}
 	// putAll stores the same line for every peer.
 	__attribute__((device, always_inline)) void putAll(u64 span, u64 i, Line v) {
+		if (watch.aborted()) return;
 #pragma unroll
 		for (u32 d = 1; d < maxRanks; d++) {
 			if (d >= g.size) break; // a taken branch costs, so leave the loop and do not test every rank that there could be
-			put(slot(g.ll[d], g.rank, peerAt(g, d)), span, i, v);
+			storeBoth(slot(g.ll[d], g.rank, peerAt(g, d)), span, i, v);
 		}
 	}
 	__attribute__((device, always_inline)) void store(u64 p, u32 a, u32 b) {
@@ -68,7 +73,7 @@ struct LL {
 		Line lo, hi;
 		__attribute__((device, always_inline)) Line line() { return Line{{lo.w[0], lo.w[2], hi.w[0], hi.w[2]}}; }
 	};
-	__attribute__((device, always_inline)) Pair look(u64 slot, u64 span, u64 i) { return Pair{load(slot + 16 * i), load(slot + span + 16 * i)}; }
+	__attribute__((device, always_inline)) Pair look(u64 slot, u64 span, u64 i) { return Pair{watchLine(slot + 16 * i), watchLine(slot + span + 16 * i)}; }
 	__attribute__((device, always_inline)) bool there(Pair p) {
 		return ((p.lo.w[1] ^ flag) | (p.lo.w[3] ^ flag) | (p.hi.w[1] ^ flag) | (p.hi.w[3] ^ flag)) == 0;
 	}
@@ -95,11 +100,6 @@ struct LL {
 				if (!there(v[k])) missing = k < g.rank ? k : k + 1;
 			}
 		} while (missing < maxRanks && watch.again(missing));
-	}
-	__attribute__((device, always_inline)) Line load(u64 p) {
-		Line v;
-		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p) : "memory");
-		return v;
 	}
 };
 

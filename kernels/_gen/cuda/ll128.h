@@ -8,7 +8,7 @@
 //
 // LL128 memory of a rank has two halves, each with one slot for each peer. Operations alternate between the halves by their
 // number. A half is free for the reason given in ll.h: every rank sends to every other, or shows the same (ll128chain.h). Only
-// LL128 lines are ever stored there, so flags lie where flags lay before.
+// LL128 lines are ever stored there, so flags lie where flags lay before. A warp that was aborted puts nothing.
 //
 // Data that does not fit into a slot goes in rounds. The rounds have numbers as if they were operations. In every round the same
 // warps have the same places in the slot. In the last round every warp has a chunk; chunks behind the tensor's end are empty.
@@ -96,12 +96,15 @@ struct LL128 {
 	u64 slotBytes;
 	u32 flag, last, before = 0; // flag is the number of the first round, last that of the last
 	Watch watch;
+	bool on; // neither the warp was aborted nor a kernel before this one
 
 	// The operation's number is counted as in ll.h, by two words of its own, and arrive may come at any time. Where the numbers
 	// of the rounds would pass 0, they begin anew, in the half where they would have begun.
-	__attribute__((device, always_inline)) LL128(const GroupArgs &g, u64 slotBytes, u32 rounds = 1) : g(g), slotBytes(slotBytes), watch{g.abort} {
+	__attribute__((device, always_inline)) LL128(const GroupArgs &g, u64 slotBytes, u32 rounds = 1) : g(g), slotBytes(slotBytes), watch{g.state, g.abort} {
 		awaitBefore();
-		flag = watchWord(g.state + 8) + 1;
+		Line words = watchLine(g.state);
+		flag = words.w[2] + 1;
+		on = allLanes(words.w[abortedAt / 4] == 0);
 		if (flag == 0 || flag + rounds - 1 < flag) flag = 2 + (flag & 1);
 		last = flag + rounds - 1;
 	}
@@ -120,8 +123,9 @@ struct LL128 {
 	__attribute__((device, always_inline)) u64 half(u64 base, u32 number) { return base + (number & 1) * (g.size - 1) * slotBytes; }
 	__attribute__((device, always_inline)) u64 slot(u64 base, u32 from, u32 to, u32 number) { return half(base, number) + slotOf(from, to) * slotBytes; }
 
-	// put stores a chunk as chunk i of a slot. All lanes call it together.
+	// put stores a chunk as chunk i of a slot, if the warp is on. All lanes call it together.
 	__attribute__((device, always_inline)) void put(u64 slot, u64 i, Line v, u32 number) {
+		if (!on) return;
 		if (holdsFlag()) v.w[2] = v.w[3] = number;
 		together();
 		asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(slot + ll128ChunkBytes * i + 16 * lane()), "r"(v.w[0]), "r"(v.w[1]),
@@ -131,21 +135,16 @@ struct LL128 {
 
 	// look loads this lane's part of chunk i once, and there reports whether it has arrived.
 	__attribute__((device, always_inline)) Line look(u64 slot, u64 i) {
-		Line v;
 		together();
-		asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-					 : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3])
-					 : "l"(slot + ll128ChunkBytes * i + 16 * lane())
-					 : "memory");
-		return v;
+		return watchLine(slot + ll128ChunkBytes * i + 16 * lane());
 	}
 	__attribute__((device, always_inline)) bool there(Line v, u32 number) { return !holdsFlag() || ((v.w[2] ^ number) | (v.w[3] ^ number)) == 0; }
 
-	// again reports to all lanes alike whether to poll once more. missing is the rank that this lane waits for, or maxRanks.
+	// again reports to all lanes alike whether to poll once more, and sets on. missing is the rank that this lane waits for, or maxRanks.
 	__attribute__((device, always_inline)) bool again(u32 missing) {
 		bool more = true;
 		if (missing < maxRanks) more = watch.again(missing);
-		return allLanes(more);
+		return on = allLanes(on && more);
 	}
 
 	// take waits for chunk i from rank peer.

@@ -77,19 +77,19 @@ KERNEL void broadcast_ll128(LL128ChainArgs a) {
 	auto from = [&](u32 d, u32 number) { return r.slot(peers.at[0], peerAt(g, d), g.rank, number); };
 	auto found = [&](u32 d, u32 i, u32 number) { return awaitCredit(r, from(d, number), i, peerAt(g, d), number); };
 	auto stranger = [&](u32 d) { return d != before && d != after; };
-	bool on = true, greets = w == step - 1, twice = n.rounds % 2 == 0; // on: the warp was not aborted
-	if (greets) // 1.
+	bool &on = r.on, greets = w == step - 1, twice = n.rounds % 2 == 0;
+	if (on && greets) // 1.
 #pragma unroll 1
 		for (u32 d = 1; d < g.size; d++)
 			if (stranger(d)) postCredit(at(d, r.flag), 0, r.flag);
 	// 2.
-	if (before != 0 && w < n.all) postCredit(at(before, r.flag), w, r.flag);
+	if (on && before != 0 && w < n.all) postCredit(at(before, r.flag), w, r.flag);
 #pragma unroll 1
 	for (u32 first = 0, number = r.flag; on && first + w < n.all; first += n.room, number++) {
 		u32 end = (u32)smaller(first + n.room, n.all);
 		u64 in = from(before, number), out = at(after, number);
 		// 3.
-		if (after != 0 && number != r.flag) on = found(after, w, number - 1);
+		if (after != 0 && number != r.flag) found(after, w, number - 1);
 		// 4.
 #pragma unroll 1
 		for (u32 i = first + w; on && i < end; i += U * step) {
@@ -108,7 +108,6 @@ KERNEL void broadcast_ll128(LL128ChainArgs a) {
 						done++;
 					}
 			} while (done < some && r.again(lane() == 0 ? peerAt(g, before) : maxRanks));
-			on = done == some;
 		}
 		// 5.
 		if (on && before != 0 && number != r.last) postCredit(at(before, number + 1), w, number + 1);
@@ -116,13 +115,13 @@ KERNEL void broadcast_ll128(LL128ChainArgs a) {
 		if (greets && twice && number == r.flag)
 #pragma unroll 1
 			for (u32 d = 1; d < g.size; d++)
-				if (stranger(d) && (on = on && found(d, 0, number))) postCredit(at(d, r.last), 0, r.last);
+				if (stranger(d) && on && found(d, 0, number)) postCredit(at(d, r.last), 0, r.last);
 	}
 	// 7.
-	if (on && after != 0 && w < n.all) on = found(after, w, r.last);
+	if (on && after != 0 && w < n.all) found(after, w, r.last);
 	if (on && greets)
 #pragma unroll 1
 		for (u32 d = 1; d < g.size; d++)
-			if (stranger(d)) on = on && found(d, 0, twice ? r.last : r.flag);
+			if (on && stranger(d)) found(d, 0, twice ? r.last : r.flag);
 	r.finish();
 }

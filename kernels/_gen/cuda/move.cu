@@ -42,7 +42,7 @@ KERNEL void fill(FillArgs a) {
 //   1. Load the thread's first line while the operation's number is on its way.
 //   2. Send every line to its peer. Copy the lines that stay on this rank.
 //   3. Wait for every line of every peer, and write it.
-KERNEL void exchange_ll(ExchangeArgs a) {
+KERNEL_OF(512, 3) void exchange_ll(ExchangeArgs a) {
 	SHARED ByPeerIndex peers, send, sendBytes, recv, recvBytes;
 	const GroupArgs &g = a.group;
 	peers.fill(g.ll);
@@ -144,12 +144,14 @@ KERNEL void exchange_tiles(ExchangeArgs a) {
 	recv.fill(a.recv);
 	recvBytes.fill(a.recvBytes);
 	Tiles t(g, store);
+	if (!t.begins) return;
 	own(a.send[0], a.recv[0], a.sendBytes[0], 0); // 1.
 	u32 tile = a.tile, most = 0;
 	auto count = [&](u32 d) { return d == 0 ? 0 : tilesOf(larger(sendBytes.at[d], recvBytes.at[d]), tile); };
 	for (u32 d = 1; d < g.size; d++) most = (u32)larger(most, count(d));
 	for (u32 j = 0; most != 0 && j < most + 1; j++) {
 		if (j < most) { // 2.
+			if (!t.on()) break;
 			u64 at = tileAt(j, tile);
 			t.push(0, j, tile, [&](u32 d) { return send.at[d] + at; }, [&](u32 d) { return within(at, tile, sendBytes.at[d]); });
 			t.signal(0, j, count);

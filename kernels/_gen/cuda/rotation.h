@@ -25,15 +25,13 @@
 // in the next operation.
 // Why nothing is stored at a rank that has left. The receiver waits for every tile. The sender waits for number 1 and, before it
 // ends, for the last number that says that a tile is used.
+// A block that was aborted stores in no slot, and posts no number of either phase.
 #pragma once
 #include "direct.h"
 #include "own.h"
 #include "team.h"
 
 constexpr u32 deepest = 8; // the most tiles of a pair that are sent and not yet used
-
-// TWO_BLOCKS kernels always fit on a multiprocessor with two blocks.
-#define TWO_BLOCKS extern "C" __attribute__((global, launch_bounds(512, 2)))
 
 // enter posts number 1 to the rank with peer index d. The operations that it declares over ended before this kernel began, so it
 // needs no fence.
@@ -137,7 +135,7 @@ template <bool once> DEVICE void carry(u64 from, u64 to, u64 also, u32 bytes, u3
 //   3. Tell every peer that this rank is in the operation.
 //   4. While the first peer's tiles come, copy the own part.
 //   5. Wait for a tile, copy it to the output, and post that it has been used, if it is not quiet.
-TWO_BLOCKS void exchange_rotation(ExchangeArgs a) {
+KERNEL_OF(512, 2) void exchange_rotation(ExchangeArgs a) {
 	SHARED Tiles::Store store;
 	SHARED ByPeerIndex send, recv;
 	SHARED Slots::Store slotStore;
@@ -150,6 +148,7 @@ TWO_BLOCKS void exchange_rotation(ExchangeArgs a) {
 	u32 tile = a.tile, n = tilesOf(bytes, tile), peers = g.size - 1, half = threads() / 64 * 32;
 	Slots slots(g, slotStore, tile, a.pieces, n);
 	Tiles t(g, store);
+	if (!t.begins) return;
 	if (thread() < half) {
 		Team team{thread(), half, 1, movedCounts[0]};
 		team.run(
@@ -159,11 +158,12 @@ TWO_BLOCKS void exchange_rotation(ExchangeArgs a) {
 			},
 			[](u32, u32, u32) {},
 			[&](u32 s, u32 first, u32 step) {
+				if (!t.on()) return;
 				u32 to = 1 + s / n, j = s % n;
 				carry<false>(send.at[to] + tileAt(j, tile), slots.outgoing(t, to, j), 0, (u32)within(tileAt(j, tile), tile, bytes), first, step);
 			},
 			[&](u32 s, u32 part) {
-				if (part == 0) post(t, 0, 1 + s / n, s % n + 1);
+				if (part == 0 && t.on()) post(t, 0, 1 + s / n, s % n + 1);
 			});
 		u32 d = thread();
 		if (n != 0 && d != 0 && d < g.size) reach(t, 1, d, slots.mayEnd()); // 2.
@@ -184,7 +184,7 @@ TWO_BLOCKS void exchange_rotation(ExchangeArgs a) {
 				carry<true>(slots.incoming(t, from, j), recv.at[from] + tileAt(j, tile), 0, (u32)within(tileAt(j, tile), tile, bytes), first, step);
 			},
 			[&](u32 s, u32 part) {
-				if (part == 0 && slots.says(s % n)) post(t, 1, peers - s / n, s % n + 2);
+				if (part == 0 && slots.says(s % n) && t.on()) post(t, 1, peers - s / n, s % n + 2);
 			});
 	}
 	t.finish([n](u32 d) { return d == 0 ? 0u : n; });
@@ -199,22 +199,21 @@ TWO_BLOCKS void exchange_rotation(ExchangeArgs a) {
 KERNEL void exchange_direct(DirectExchangeArgs a) {
 	SHARED Tiles::Store store;
 	SHARED ByPeerIndex send, sendBytes, recv;
-	SHARED u32 broken;
 	const GroupArgs &g = a.group;
 	send.fill(a.send);
 	sendBytes.fill(a.sendBytes);
 	recv.fill(a.recv);
 	Tiles t(g, store);
-	Marks marks{a.marks, a.mark, broken};
+	if (!t.begins) return;
+	Marks marks{a.marks, a.mark};
 	auto once = [](u32 d) { return d == 0 ? 0u : 1u; };
 	marks.tell(t);
 	t.signal(0, 0, once); // 1.
 	own(a.send[0], a.recv[0], a.sendBytes[0], 0);
 	t.wait(0, 0, once);
 	marks.check(t); // 2.
-	if (t.watch.aborted) broken = 1;
-	sync();
-	for (u32 d = 1; d < g.size && broken == 0; d++) { // 3.
+	if (!t.on()) return;
+	for (u32 d = 1; d < g.size; d++) { // 3.
 		u64 from = send.at[d], to = recv.at[d];
 		eachLine(sendBytes.at[d], worker(), workers(), [&](u64 at, u64 left) { return readUser(from + at, left); },
 				 [&](u64 at, u64 left, Line v) { writeUser(to + at, v, left); });
@@ -227,8 +226,8 @@ KERNEL void exchange_direct(DirectExchangeArgs a) {
 
 // broadcast_chain has each rank take tile after tile from the rank before it and hand it on to the rank after it. The root has no rank
 // before it, the last rank none after it. The tiles go through slots, or with direct from output to output. With direct, number 1
-// says that the output may be written, and no number says that a tile was used. A rank that was aborted, or whose mark differs,
-// hands nothing on and announces nothing. Else the rank after it would take tiles that never came for its result.
+// says that the output may be written, and no number says that a tile was used. A mark of the rank after that differs aborts the
+// block, too.
 //   1. Tell the rank before that this rank is in the operation, with direct by the mark, too.
 //   2. Set the two flag words that a chain does not need.
 //   For each tile:
@@ -238,16 +237,17 @@ KERNEL void exchange_direct(DirectExchangeArgs a) {
 //   5. Announce the tile to the rank after. Post to the rank before that it has been used.
 //   At the end:
 //   6. Wait until the rank after has used all tiles but the quiet ones.
-TWO_BLOCKS void broadcast_chain(ChainArgs a) {
+KERNEL_OF(512, 2) void broadcast_chain(ChainArgs a) {
 	SHARED Tiles::Store store;
 	SHARED Slots::Store slotStore;
-	SHARED u32 broken, movedCounts;
+	SHARED u32 movedCounts;
 	const GroupArgs &g = a.group;
-	if (thread() == 0) broken = movedCounts = 0;
+	if (thread() == 0) movedCounts = 0;
 	u32 tile = a.tile, n = tilesOf(a.bytes, tile), before = a.before, after = a.after;
 	Slots slots(g, slotStore, tile, a.pieces, n);
 	Tiles t(g, store);
-	Marks marks{a.marks, a.mark, broken};
+	if (!t.begins) return;
+	Marks marks{a.marks, a.mark};
 	bool direct = a.direct != 0, keep = before != 0 && !direct;
 	if (thread() == threads() - 1 && before != 0 && n != 0) { // 1.
 		if (direct) {
@@ -263,25 +263,20 @@ TWO_BLOCKS void broadcast_chain(ChainArgs a) {
 		[&](u32 j, u32 part) { // 3. thread 0 waits for the rank after, thread 1 for the rank before
 			if (part == 0 ? after != 0 && (j == 0 || !direct) : before != 0)
 				reach(t, part == 0, part == 0 ? after : before, part == 0 ? slots.mayGo(j) : j + 1);
-			if (part == 0 && after != 0 && direct && j == 0 && !t.watch.aborted && watchWord(marks.at(t.flags[0], peerAt(g, after))) != a.mark) {
-				broken = 1;
-				postWord(g.abort + 4 * (1 + maxRanks + peerAt(g, after)), 1);
-				postWord(g.abort, 1);
-			}
-			if (t.watch.aborted) broken = 1;
+			if (part == 0 && after != 0 && direct && j == 0) marks.compare(t, after);
 		},
 		[](u32, u32, u32) {},
 		[&](u32 j, u32 first, u32 step) {
 			// 4.
 			u64 at = tileAt(j, tile), out = keep ? a.out + at : 0;
-			u64 next = after == 0 || broken != 0 ? 0 : direct ? a.next + at : slots.outgoing(t, after, j);
+			u64 next = after == 0 || !t.on() ? 0 : direct ? a.next + at : slots.outgoing(t, after, j);
 			u64 from = before == 0 ? a.in + at : direct ? a.out + at : slots.incoming(t, before, j);
 			u64 to = next != 0 ? next : out, also = next != 0 ? out : 0;
 			if (to != 0) carry<true>(from, to, also, (u32)within(at, tile, a.bytes), first, step);
 		},
 		[&](u32 j, u32 part) {
 			// 5.
-			if (part == 0 ? after != 0 && broken == 0 : keep && slots.says(j)) post(t, part, part == 0 ? after : before, j + 1 + part);
+			if (t.on() && (part == 0 ? after != 0 : keep && slots.says(j))) post(t, part, part == 0 ? after : before, j + 1 + part);
 		});
 	if (thread() == 0 && after != 0 && !direct && n != 0) reach(t, 1, after, slots.mayEnd()); // 6.
 	t.finish([&](u32 d) { return d != 0 && (d == before || d == after) ? n : 0u; });

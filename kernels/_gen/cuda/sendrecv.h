@@ -24,18 +24,19 @@ struct Rendezvous {
 	const SendRecvArgs &a;
 	Watch watch;
 
-	__attribute__((device, always_inline)) Rendezvous(const SendRecvArgs &a) : a(a), watch{a.out.group.abort} {}
+	__attribute__((device, always_inline)) Rendezvous(const SendRecvArgs &a) : a(a), watch{a.out.group.state, a.out.group.abort} { watch.begin(); }
 
-	// announce tells the peer that this rank is ready, and what it sends:
+	// announce tells the peer that this rank is ready, and what it sends, unless a kernel before this one was aborted:
 	//   1. Set the peer's clearToSend.
 	//   2. Wait until the eager slot is free, and put the rendezvous message into it.
 	__attribute__((device, always_inline)) void announce() {
 		const Message &m = a.sent;
 		u64 free = m.free + 4 * m.first, tags = m.tags + 8 * m.first;
+		if (watch.aborted()) return;
 		postWord(a.peerClearToSend, clearToSendRecv); // 1.
 		// 2.
 		while (acquireWord(free) != 1 && watch.again(m.peer));
-		if (watch.aborted) return;
+		if (watch.aborted()) return;
 		postWord(free, 0);
 		postWord(tags, mostCode - m.code);
 		postWord(tags + 4, m.label);
@@ -56,7 +57,7 @@ struct Rendezvous {
 			clearToSend = (wanted & sends) ? acquireWord(a.clearToSend) : 0;
 			if (clearToSend - 1 < clearToSendRecv) found |= sends; // a group that has failed sets another value
 		} while ((found == 0 || (found != wanted && clearToSend == clearToSendRecv)) && watch.again(m.peer));
-		if (watch.aborted) return 0;
+		if (watch.aborted()) return 0;
 		// 2.
 		if (found & sends) postWord(a.clearToSend, 0);
 		if (found & receives) {

@@ -43,14 +43,9 @@ constexpr u32 slotChunks = 4; // warp chunks of a slot
 constexpr u32 sentinelWarps = 16; // warps of a block, at most
 constexpr u32 chunkBytes = 512;
 
-// putLine stores a line for which a peer polls, lookLine polls once, and isLine compares.
+// putLine stores a line for which a peer polls with watchLine, and isLine compares.
 DEVICE void putLine(u64 p, Line v) {
 	asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3]) : "memory");
-}
-DEVICE Line lookLine(u64 p) {
-	Line v;
-	asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.w[0]), "=r"(v.w[1]), "=r"(v.w[2]), "=r"(v.w[3]) : "l"(p) : "memory");
-	return v;
 }
 DEVICE bool isLine(Line v, const u32 (&of)[4]) { return ((v.w[0] ^ of[0]) | (v.w[1] ^ of[1]) | (v.w[2] ^ of[2]) | (v.w[3] ^ of[3])) == 0; }
 
@@ -98,19 +93,20 @@ struct Connection {
 	u32 number, slot, span; // of the next step; span is the bytes from slot to slot
 	u32 creditedFor;        // in the first warp: the credit last returned for the warp with this lane's index
 	Watch watch;
-	bool on = true; // the warp was not aborted
+	bool on; // neither the warp was aborted nor a kernel before this one
 
 	__attribute__((device, always_inline)) Connection(const SentinelArgs &a, Numbers &numbers, u32 block)
-		: a(a), numbers(numbers), index(sentinelWarp(block)), span(a.blocks * sentinelWarps * slotChunks * chunkBytes), watch{a.group.abort} {
+		: a(a), numbers(numbers), index(sentinelWarp(block)), span(a.blocks * sentinelWarps * slotChunks * chunkBytes), watch{a.group.state, a.group.abort} {
 		u64 mine = (u64)index * slotChunks * chunkBytes + 16 * lane();
 		here = a.memory + mine;
 		next = a.next + mine;
 		awaitBefore();
 		number = watchWord(count());
 		slot = watchWord(count() + 4);
+		u32 left = thread() == 0 ? watch.left() : 0;
 		if (lane() == 0) (volatile u32 &)numbers.begin[thread() / 32] = number;
 		publish();
-		sync();
+		on = __nvvm_bar0_and(left == 0) != 0;
 		greet();
 	}
 	// Registers are scarce, so addresses and ranks are computed where they are used. The number and the slot of the next step are kept at
@@ -134,7 +130,7 @@ struct Connection {
 	__attribute__((device, always_inline)) bool empty(Line v) { return isLine(v, a.sentinel); }
 	// at is where this lane's line of chunk u of this step lies.
 	__attribute__((device, always_inline)) u64 at(u32 u) { return here + (u64)slot * span + chunkBytes * u; }
-	__attribute__((device, always_inline)) Line look(u32 u) { return lookLine(at(u)); }
+	__attribute__((device, always_inline)) Line look(u32 u) { return watchLine(at(u)); }
 
 	// lookAll loads all chunks of the step before it uses one.
 	__attribute__((device, always_inline)) void lookAll(Line (&v)[slotChunks], u32 chunks) {
@@ -204,7 +200,7 @@ struct Connection {
 	}
 	__attribute__((device, always_inline)) u32 published() { return has() ? (volatile u32 &)numbers.next[lane()] : 0; }
 	__attribute__((device, always_inline)) void greet() {
-		if (!first()) return;
+		if (!first() || !on) return;
 		together();
 		creditedFor = published();
 		if (has()) postWord(prevCredits(), creditedFor);
@@ -247,7 +243,6 @@ DEVICE void sentinelBroadcast(const SentinelArgs &a, Numbers &numbers, u32 block
 	Connection b(a, numbers, block);
 	Iterations x(a.bytes, block, blocks);
 	bool root = a.ends & 1, last = a.ends & 2;
-	u32 begin = b.number;
 #pragma unroll 1
 	for (u32 iteration = 0; b.on && iteration < x.count; iteration++) {
 		u32 chunks = x.has(iteration);
@@ -260,7 +255,7 @@ DEVICE void sentinelBroadcast(const SentinelArgs &a, Numbers &numbers, u32 block
 			}
 		} else if (!b.take(v, chunks)) break;
 		if (!last) { // 2.
-			if (iteration != 0 && !b.awaitCredit(iteration < a.slots ? begin : b.number - a.slots + 1)) break;
+			if (iteration != 0 && !b.awaitCredit(iteration < a.slots ? b.number - iteration : b.number - a.slots + 1)) break; // at least the begin
 			b.put(v, chunks);
 		}
 		if (root) {

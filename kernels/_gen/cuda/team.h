@@ -5,8 +5,8 @@
 // wordOf returns the address of the flag word in which this rank tells the rank with peer index d its number of a phase.
 DEVICE u64 wordOf(Tiles &t, u32 phase, u32 d) { return t.flags[d] + 4 * (((u64)block() * 2 + phase) * maxRanks + t.g.rank); }
 
-// post tells the rank with peer index d a number of this operation. reach waits for that rank's number. One thread of a team calls
-// them.
+// post tells the rank with peer index d a number of this operation. reach waits for that rank's number. If it was aborted, it sets
+// Tiles::broken, so that the block's teams send and post nothing more. One thread of a team calls them.
 DEVICE void post(Tiles &t, u32 phase, u32 d, u32 n) {
 	releaseWord(wordOf(t, phase, d), t.base[d] + n);
 }
@@ -14,6 +14,7 @@ DEVICE void reach(Tiles &t, u32 phase, u32 d, u32 n) {
 	u32 q = peerAt(t.g, d);
 	u64 at = t.flags[0] + 4 * (((u64)block() * 2 + phase) * maxRanks + q);
 	while ((i32)(acquireWord(at) - (t.base[d] + n)) < 0 && t.watch.again(q));
+	if (t.watch.aborted()) (volatile u32 &)t.broken = 1;
 }
 
 DEVICE void barSync(u32 barrier, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }

@@ -18,6 +18,7 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 	SHARED ByPeerIndex slots;
 	const GroupArgs &g = a.group;
 	Tiles t(g, store);
+	if (!t.begins) return;
 	u32 tile = a.tile, n = tilesOf(a.part, tile);
 	auto count = [n](u32) { return n; };
 	auto start = [&](u32 d, u32 j) { return peerAt(g, d) * a.part + tileAt(j, tile); };
@@ -27,6 +28,7 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 		if (j < n) t.push(0, j, tile, [&](u32 d) { return a.in + start(d, j); }, [&](u32 d) { return length(d, j); });
 		if (j >= 1 && j - 1 < n) { // 2.
 			t.wait(0, j - 1, count);
+			if (!t.on()) break;
 			u64 at = start(0, j - 1), bytes = length(0, j - 1);
 			foldTile(t, slots.at, a.in + at, j - 1, bytes, a.divisor, [&](u64 i, Line sum) {
 				writeUser(a.out + at + 16 * i, sum, bytes - 16 * i);
@@ -47,7 +49,8 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 //
 // Why a slot is free. The team that pushes tile j has seen its own block fold tile j-2. So every peer had sent its tile j-2, after it
 // had folded tile j-4, whose slot tile j takes. The argument of tiles.h about the end of an operation and the begin of the next
-// holds here, too. A rank that was aborted announces nothing.
+// holds here, too. The folding team sets broken when it was aborted, before it counts the tile. So the pushing team
+// neither pushes nor announces what follows.
 //   The pushing team, for each tile:
 //   1. Wait until the own block has folded tile j-2.
 //   2. Push tile j of every part to the part's owner.
@@ -55,16 +58,16 @@ KERNEL void all_reduce_tiles(AllReduceArgs a) {
 //   The folding team, for each tile:
 //   4. Wait for tile j of every peer.
 //   5. Fold the own part's tile j and write the result.
-KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
+KERNEL_OF(512, 1) void reduce_scatter_tiles(ReduceScatterArgs a) {
 	SHARED Tiles::Store store;
 	SHARED ByPeerIndex offset, bytes, slots[2]; // slots of even tiles and of odd ones
-	SHARED u32 movedCounts[2], broken;
+	SHARED u32 movedCounts[2];
 	const GroupArgs &g = a.group;
 	offset.fill(a.offset);
 	bytes.fill(a.bytes);
 	if (thread() < 2) movedCounts[thread()] = 0;
-	if (thread() == 0) broken = 0;
 	Tiles t(g, store);
+	if (!t.begins) return;
 	u32 tile = a.tile, most = 0, own = tilesOf(bytes.at[0], tile), half = threads() / 64 * 32;
 	auto count = [&](u32 d) { return d == 0 ? 0 : tilesOf(larger(bytes.at[d], bytes.at[0]), tile); };
 	auto peer = [&](u32 d, u32 j) { return d != 0 && d < g.size && j < count(d); };
@@ -79,11 +82,12 @@ KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 			},
 			[](u32, u32, u32) {},
 			[&](u32 j, u32 first, u32 step) {
+				if (!t.on()) return;
 				u64 at = tileAt(j, tile); // 2.
 				t.push(0, j, tile, [&](u32 d) { return a.in + offset.at[d] + at; }, [&](u32 d) { return within(at, tile, bytes.at[d]); }, first, step);
 			},
 			[&](u32 j, u32 d) {
-				if (!peer(d, j) || loadShared(broken) != 0) return; // 3.
+				if (!peer(d, j) || !t.on()) return; // 3.
 				if (j == 0) postWord(wordOf(t, 1, d), t.base[d]);
 				post(t, 0, d, j + 1);
 			});
@@ -94,7 +98,6 @@ KERNEL void reduce_scatter_tiles(ReduceScatterArgs a) {
 			[&](u32 j, u32 d) {
 				if (!peer(d, j)) return; // 4.
 				reach(t, 0, d, j + 1);
-				if (t.watch.aborted) (volatile u32 &)broken = 1;
 				slots[j % 2].at[peerAt(g, d)] = t.incoming(0, d, j);
 			},
 			[](u32, u32, u32) {},

@@ -18,6 +18,8 @@
 //   used tile j-4 of phase 1 in step j-2. So the slot of tile j-5 is free.
 // The same holds from one operation to the next. The first tile of a peer that arrives says that the peer has finished the operation
 // before. Until then at most two tiles are sent.
+//
+// A block that was aborted announces no tile, for its results lack a rank's input. It pushes no tile for whose slot it has not waited.
 #pragma once
 #include "watch.h"
 
@@ -26,20 +28,27 @@ struct Tiles {
 	u64 (&memory)[maxRanks]; // by peer index, in shared memory
 	u64 (&flags)[maxRanks];  // by peer index
 	u32 (&base)[maxRanks];   // by peer index: tiles of the pair before this operation
+	u32 &broken;             // in shared memory: not 0 if a thread of the block was aborted
+	bool begins = true;      // no kernel before this one was aborted
 	Watch watch;
 
 	struct Store {
 		ByPeerIndex memory, flags;
-		u32 base[maxRanks];
+		u32 base[maxRanks], broken;
 	};
+	// The first threads of the constructor load the counters, and the last one the word of watch.h: it has a warp of its own, mostly.
 	__attribute__((device, always_inline)) Tiles(const GroupArgs &g, Store &s)
-		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), watch{g.abort} {
+		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), broken(s.broken), watch{g.state, g.abort} {
 		s.memory.fill(g.tiles);
 		s.flags.fill(g.flags);
 		awaitBefore();
+		if (thread() == threads() - 1) begins = (broken = watch.left()) == 0;
 		if (thread() < g.size) base[thread()] = watchWord(counter(thread()));
-		sync();
+		begins = __nvvm_bar0_and(begins) != 0;
 	}
+	// on reports whether no thread of the block was aborted. All threads get the same answer between the barrier of a wait and the next
+	// barrier. A barrier that gives them the answer takes longer: up to 7 % of an exchange of 8 MiB on an H100.
+	__attribute__((device, always_inline)) bool on() { return (volatile u32 &)broken == 0; }
 	__attribute__((device, always_inline)) u64 counter(u32 d) { return g.state + 64 + 4 * ((u64)block() * maxRanks + d); }
 
 	// slot returns where tile j lies in the memory of the rank with peer index where. The other rank of the pair has peer
@@ -51,7 +60,8 @@ struct Tiles {
 	__attribute__((device, always_inline)) u64 outgoing(u32 phase, u32 d, u32 j) { return slot(d, phase, g.size - d, d, j); }
 	__attribute__((device, always_inline)) u64 incoming(u32 phase, u32 d, u32 j) { return slot(0, phase, d, d, j); }
 
-	// signal announces tile j to each peer that has more than j tiles by count. wait waits for the peers' tiles j.
+	// signal announces tile j to each peer that has more than j tiles by count. wait waits for the peers' tiles j. Ask on whether all have
+	// come.
 	template <class C> __attribute__((device, always_inline)) void signal(u32 phase, u32 j, C count) {
 		sync();
 		u32 d = thread();
@@ -77,6 +87,7 @@ struct Tiles {
 			u32 q = peerAt(g, d);
 			u64 at = flags[0] + 4 * (((u64)block() * 2 + phase) * maxRanks + q);
 			while ((i32)(acquireWord(at) - (base[d] + j + 1)) < 0 && watch.again(q));
+			if (watch.aborted()) (volatile u32 &)broken = 1;
 		}
 		sync();
 	}

@@ -1,0 +1,226 @@
+package peer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/plan"
+)
+
+// halted is a collective in which rank 1 is stopped before another rank begins. The abort reaches the other ranks later. Until then each
+// ends the collective with the right result, or it goes on waiting. It must not take for its result what rank 1 has not done.
+type halted struct {
+	coll      plan.Coll
+	algorithm Algorithm
+	size      int
+	late      int  // the rank that begins when rank 1 has stopped; the others begin before
+	behind    bool // rank 1 has enqueued a second collective behind the first
+	count     int  // elements of a part
+}
+
+func (h halted) String() string {
+	return fmt.Sprintf("%v/%s/ranks=%d/late=%d/behind=%v/%d", h.coll, h.algorithm, h.size, h.late, h.behind, h.count)
+}
+
+// haltable is the algorithms of each collective whose kernels wait for peers.
+var haltable = map[plan.Coll][]Algorithm{
+	plan.AllReduce:     {LL, LLTwoShot, LL128, LL128TwoShot, Tiles, Direct, Sentinel, CopyRing, Fused},
+	plan.AllGather:     {LL, Tiles, Rotation, Direct, CopyRing, Fused},
+	plan.ReduceScatter: {LL, Tiles},
+	plan.Broadcast:     {LL, LL128, Tiles, Chain, Direct, Sentinel, Fused},
+}
+
+// A block has many tiles of manyTiles elements, and one of fewTiles.
+const (
+	manyTiles = 20_000
+	fewTiles  = 700
+)
+
+// TestStopSilently stops a rank in each collective by each algorithm.
+func TestStopSilently(t *testing.T) {
+	t.Parallel()
+	for coll, all := range haltable {
+		for _, algorithm := range all {
+			for _, size := range fewer(3, 2) {
+				for late := 0; late < size; late += 2 {
+					for _, h := range []halted{{count: manyTiles}, {count: manyTiles, behind: true}, {count: fewTiles, behind: true}} {
+						if h.count == fewTiles && (algorithm == CopyRing || algorithm == Fused) {
+							continue // which are for long tensors
+						}
+						h.coll, h.algorithm, h.size, h.late = coll, algorithm, size, late
+						t.Run(h.String(), func(t *testing.T) {
+							t.Parallel()
+							h.run(t, abortable(t, size).Driver(), size)
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestGPUStopSilently stops a rank of two. The kernel of the other one is on the same device where there is only one.
+func TestGPUStopSilently(t *testing.T) {
+	d, n := gpus(t)
+	for coll, algorithms := range map[plan.Coll][]Algorithm{
+		plan.AllReduce: {LLTwoShot, LL128TwoShot, Tiles, Direct, Sentinel},
+		plan.AllGather: {Tiles, Rotation, Direct},
+		plan.Broadcast: {LL128, Chain},
+	} {
+		for _, algorithm := range algorithms {
+			for _, behind := range []bool{false, true} {
+				h := halted{coll: coll, algorithm: algorithm, size: 2, behind: behind, count: manyTiles}
+				t.Run(h.String(), func(t *testing.T) { h.run(t, d, n) })
+			}
+		}
+	}
+}
+
+func (h halted) options() Options {
+	o := small(h.algorithm)
+	if slices.Contains([]Algorithm{Direct, Rotation, Chain}, h.algorithm) {
+		o = rotated(2)
+	}
+	return o
+}
+
+func (h halted) run(t *testing.T, d *cuda.Driver, devices int) {
+	stopped := make(chan struct{})
+	var looks sync.WaitGroup
+	looks.Add(h.size - 1)
+	onRanks(t, d, h.size, devices, simHalf, h.options(), func(r *rank) error {
+		x, err := h.begin(r)
+		if r.g.Rank() == 1 {
+			err = first(err, func() error { return x.calls[0]() }, func() error { return x.stop(h.behind) })
+			close(stopped)
+			return errors.Join(err, r.awaitFailure())
+		}
+		err = first(err, func() error { return x.join(r.g.Rank() == h.late, stopped) })
+		looks.Done()
+		if r.g.Rank() == h.late {
+			looks.Wait()
+			r.g.Abort(errors.New("no more of this"))
+		}
+		return errors.Join(err, r.awaitFailure())
+	})
+}
+
+// haltedRank is a rank of such a collective: its two calls, and the result of the first.
+type haltedRank struct {
+	*rank
+	calls [2]func() error
+	out   colligo.Tensor
+	want  []byte
+}
+
+// begin calls the collective on zeros, and then lays out the input of both calls.
+func (h halted) begin(r *rank) (*haltedRank, error) {
+	x := &haltedRank{rank: r}
+	if h.algorithm.Registered() {
+		if err := r.registerAll(); err != nil {
+			return nil, err
+		}
+	}
+	for i := range x.calls {
+		if err := h.lay(x, i); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// lay makes the i-th call, in memory of its own. Its first use is on zeros.
+func (h halted) lay(x *haltedRank, i int) error {
+	n := h.count
+	d, me, from := colligo.Float32, x.g.Rank(), i*(h.size*n+256)
+	in, out := x.tensor(0, d, from, n), x.tensor(1, d, from, n)
+	own := func(q int) []byte { return values(d, colligo.KindSum, q+i*h.size, n) }
+	data, want := own(me), own(0)
+	switch h.coll {
+	case plan.AllReduce:
+		out = in
+		x.calls[i] = func() error { return x.g.AllReduce(x.ctx, in, colligo.Sum) }
+	case plan.Broadcast:
+		out = in
+		x.calls[i] = func() error { return x.g.Broadcast(x.ctx, in, 0) }
+	case plan.AllGather:
+		out, want = x.tensor(1, d, from, h.size*n), nil
+		for q := range h.size {
+			want = append(want, own(q)...)
+		}
+		x.calls[i] = func() error { return x.g.AllGatherIntoTensor(x.ctx, out, in) }
+	case plan.ReduceScatter:
+		in, data = x.tensor(0, d, from, h.size*n), bytes.Repeat(own(me), h.size)
+		x.calls[i] = func() error { return x.g.ReduceScatterTensor(x.ctx, out, in, colligo.Sum) }
+	}
+	if i == 0 {
+		x.out, x.want = out, want
+		if h.coll == plan.AllReduce || h.coll == plan.ReduceScatter {
+			var err error
+			if x.want, err = reduced(d, colligo.Sum, h.size, n); err != nil {
+				return err
+			}
+		}
+	}
+	return first(x.put(out, make([]byte, out.Size())), func() error { return x.put(in, make([]byte, in.Size())) }, x.calls[i], x.synchronize, func() error { return x.put(in, data) })
+}
+
+// stop has a rank that has made the first call stopped, as by an abort of which no other rank hears. The second call may come before.
+func (x *haltedRank) stop(behind bool) error {
+	b, err := x.backend()
+	if err != nil {
+		return err
+	}
+	if behind {
+		if err := x.calls[1](); err != nil {
+			return err
+		}
+	}
+	b.Failure.Raise()
+	b.release()
+	if err := x.synchronize(); err != nil {
+		return err
+	}
+	return b.watchdog.misplaced() // its kernels have not looked at marks that they had not waited for
+}
+
+// join makes the first call, of a late rank when rank 1 has stopped, and looks at the result.
+func (x *haltedRank) join(late bool, stopped <-chan struct{}) error {
+	if late {
+		<-stopped
+	}
+	if err := x.calls[0](); err != nil {
+		return err
+	}
+	<-stopped
+	return x.look()
+}
+
+// look waits a little for the end of the call. If it ends, its result must be right.
+func (x *haltedRank) look() error {
+	ended, err := x.endsWithin(200 * time.Millisecond)
+	if err != nil || !ended {
+		return err
+	}
+	return x.expect("a result without rank 1", x.out, x.want)
+}
+
+// endsWithin reports whether the stream ends in so much time.
+func (r *rank) endsWithin(d time.Duration) (ended bool, err error) {
+	t, err := r.device.Enter()
+	if err != nil {
+		return false, err
+	}
+	defer t.Leave()
+	for end := time.Now().Add(d); !ended && err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		ended, err = t.StreamDone(r.stream)
+	}
+	return ended, err
+}
