@@ -6,6 +6,7 @@ import (
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // Abort ends all waiting on the device. After a peaceful end of the group Close lets pending operations end first. Abort does
@@ -36,8 +37,9 @@ func (b *backend) hurry() {
 	b.release()
 }
 
-// release sets the flags that streams wait for until nothing waits. No sender and no receiver is misled: after a failure
-// no result counts.
+// release sets the flags that streams wait for until nothing waits. The streams then go on with data that never came. So release first
+// marks this rank as aborted, and no kernel behind those waits sends anything, the last meeting of a copy-engine ring among them. Each flag is
+// written as a word, for a stream that waits for a word is then behind the mark as well.
 func (b *backend) release() {
 	_ = streamorder.OnDevice(b.device, b.releaseOn) // where it fails the device is lost, and with it whatever waited there
 }
@@ -46,6 +48,7 @@ func (b *backend) release() {
 // also resets the flags that it has waited for. After a while releaseOn sets them only now and then.
 func (b *backend) releaseOn(t cuda.Thread) error {
 	words, n := b.heap.Address(b.layout.Words), b.layout.NumWords()+b.layout.NumTags()
+	aborted := b.heap.Address(b.layout.State + ptx.AbortedAt)
 	for limit := time.Now().Add(streamorder.Patience); !b.Quiet(t); {
 		if time.Now().After(limit) {
 			select {
@@ -55,7 +58,10 @@ func (b *backend) releaseOn(t cuda.Thread) error {
 			}
 		}
 		c := streamorder.On(t)
-		c.Set32(words, mostCode, n, b.Setup.Stream)
+		c.Write32(b.Setup.Stream, aborted, ptx.Aborted)
+		for i := range n {
+			c.Write32(b.Setup.Stream, words+cuda.Pointer(4*i), mostCode)
+		}
 		c.Synchronize(b.Setup.Stream)
 		if c.Err != nil {
 			return c.Err

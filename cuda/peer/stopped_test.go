@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -81,6 +83,58 @@ func TestGPUStopSilently(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCopyRingStopsSilently stops rank 1 of a ring while rank 0 copies nothing. The streams of rank 1 then pass on slices that never came, and
+// rank 2 takes them for those of rank 0. Then rank 0 copies. None must end, for no kernel of rank 1 comes to the last meeting.
+func TestCopyRingStopsSilently(t *testing.T) {
+	t.Parallel()
+	h := halted{coll: plan.AllGather, algorithm: CopyRing, size: 3, count: 8 * ringUnit / 4} // two slices of a part
+	stopped := make(chan struct{})
+	var looks sync.WaitGroup
+	looks.Add(2)
+	onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, h.options(), func(r *rank) error {
+		x, err := h.begin(r)
+		switch r.g.Rank() {
+		case 0:
+			err = first(err, func() error { return x.copiesAfter(stopped) })
+			looks.Done()
+			looks.Wait()
+			r.g.Abort(errors.New("no more of this"))
+		case 1:
+			err = first(err, func() error { return x.calls[0]() })
+			time.Sleep(200 * time.Millisecond) // the ranks meet, and rank 2 takes the slices of rank 1
+			err = first(err, func() error { return x.stop(false) })
+			close(stopped)
+		default:
+			err = first(err, func() error { return x.join(false, stopped) })
+			looks.Done()
+		}
+		return errors.Join(err, r.awaitFailure())
+	})
+}
+
+// copiesAfter makes the first call, with a ring that copies nothing until rank 1 has stopped. Then it looks at the result if there is one.
+func (x *haltedRank) copiesAfter(stopped <-chan struct{}) error {
+	b, err := x.backend()
+	if err != nil {
+		return err
+	}
+	word := (*uint32)(unsafe.Pointer(&x.host.Bytes[0]))
+	atomic.StoreUint32(word, 0)
+	defer atomic.StoreUint32(word, 1)
+	t, err := x.device.Enter()
+	if err != nil {
+		return err
+	}
+	err = first(t.Wait32(b.engines.copy.Stream, x.host.Device, 1), x.calls[0])
+	t.Leave()
+	if err != nil {
+		return err
+	}
+	<-stopped
+	atomic.StoreUint32(word, 1)
+	return x.look()
 }
 
 func (h halted) options() Options {
