@@ -3,10 +3,13 @@ package peer
 import (
 	"context"
 	"errors"
+	"time"
+	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
+	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
 // engines are the streams and events of the algorithms that use copy engines. They are made at first use.
@@ -23,8 +26,42 @@ func (x *launcher) makeEngines(ctx context.Context, t cuda.Thread) error {
 		return nil
 	}
 	return x.together(ctx, func() error {
-		return streamorder.Relaxed(t, func() error { return x.engines.make(t, x.order) })
+		return streamorder.Relaxed(t, func() error {
+			if err := x.engines.make(t, x.order); err != nil || !x.serial {
+				return err
+			}
+			return x.warm(t)
+		})
 	})
+}
+
+// spareAt is where words lie among a rank's counters that nothing else uses. The first one stays 0.
+const spareAt = 36
+
+// warm has each stream carry a command of each kind, before any rank begins a ring. On an H100 rings of ranks that share the device sometimes
+// waited for each other for ever when their streams were new. It waits for the streams, but not long: another group may keep the device.
+func (x *launcher) warm(t cuda.Thread) error {
+	zero, none := x.heap.Address(x.layout.State+spareAt), &ptx.FillArgs{}
+	streams := []*streamorder.Stream{&x.engines.copy, &x.engines.signal, &x.engines.gate, &x.engines.fold}
+	c := streamorder.On(t)
+	for i, l := range streams {
+		at := zero + cuda.Pointer(4*(1+i))
+		c.Write32(l.Stream, at, 0)
+		c.Wait32(l.Stream, at, 0)
+		c.Copy(at, zero, 4, l.Stream)
+		c.Do(func() error {
+			return t.Launch(x.code.move(fillLines).Function, cuda.Grid{Blocks: 1, Threads: leastThreads}, unsafe.Pointer(none), l.Stream)
+		})
+		c.Follow(l.Stream, l.Stream, l.Event)
+	}
+	end := time.Now().Add(streamorder.Farewell)
+	for _, l := range streams {
+		for n, done := 0, false; !done && c.Err == nil && time.Now().Before(end); n++ {
+			streamorder.Pause(n)
+			done, c.Err = t.StreamDone(l.Stream)
+		}
+	}
+	return c.Err
 }
 
 func (e *engines) make(t cuda.Thread, order *streamorder.Order) error {
