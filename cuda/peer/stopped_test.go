@@ -86,7 +86,8 @@ func TestGPUStopSilently(t *testing.T) {
 }
 
 // TestCopyRingStopsSilently stops rank 1 of a ring while rank 0 copies nothing. The streams of rank 1 then pass on slices that never came, and
-// rank 2 takes them for those of rank 0. Then rank 0 copies. None must end, for no kernel of rank 1 comes to the last meeting.
+// rank 2 takes them for those of rank 0. Then rank 0 copies. The calls of ranks 0 and 2 must not end, for no kernel of rank 1 comes to the
+// last meeting.
 func TestCopyRingStopsSilently(t *testing.T) {
 	t.Parallel()
 	h := halted{coll: plan.AllGather, algorithm: CopyRing, size: 3, count: 8 * ringUnit / 4} // two slices of a part

@@ -36,7 +36,8 @@ func TilePieces(most, blocks int) int { return 2 * (most / blocks) }
 // FlagBytes and StateBytes return the lengths of a rank's flag words and counters for at most so many blocks.
 func FlagBytes(blocks int) int { return blocks * 2 * MaxRanks * 4 }
 
-// StateBytes is described with FlagBytes.
+// StateBytes is described with FlagBytes. Where the counters lie: LL has its last number at 0 and its blocks that have arrived at 24, LL128
+// at 8 and 12. The kernels of a sendrecv have 16 and 20. The tiles of each block and pair are from 64 on.
 func StateBytes(blocks int) int { return 64 + blocks*MaxRanks*4 }
 
 // AbortedAt is where the word lies in a rank's counters that an aborted loop sets to Aborted. Kernels that find it so send nothing.

@@ -10,17 +10,28 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
+// simulated returns a device of a simulated driver, which may be changed before it is used.
+func simulated(t *testing.T, change func(*cuda.Driver)) *cuda.Device {
+	t.Helper()
+	sim := cudasim.New(cudasim.Config{Devices: 1})
+	cudasim.Limit(t, sim)
+	t.Cleanup(sim.Close)
+	d := *sim.Driver()
+	if change != nil {
+		change(&d)
+	}
+	device, err := d.Device(0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, device.Close()) })
+	return device
+}
+
 // TestCommandsStop has the driver refuse one command, and looks at those after it: none is enqueued.
 func TestCommandsStop(t *testing.T) {
 	t.Parallel()
-	sim := cudasim.New(cudasim.Config{Devices: 1})
-	cudasim.Limit(t, sim)
-	defer sim.Close()
-	d := *sim.Driver()
-	d.StreamWaitValue32 = func(cuda.Stream, cuda.Pointer, uint32, cuda.WaitFlags) cuda.Result { return cuda.NotSupported }
-	device, err := d.Device(0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, device.Close()) }()
+	device := simulated(t, func(d *cuda.Driver) {
+		d.StreamWaitValue32 = func(cuda.Stream, cuda.Pointer, uint32, cuda.WaitFlags) cuda.Result { return cuda.NotSupported }
+	})
 	require.NoError(t, OnDevice(device, func(t2 cuda.Thread) error {
 		at, err := t2.Alloc(8)
 		require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/plan"
 )
@@ -49,12 +48,7 @@ func (p *notedPending) Wait(context.Context) error { p.b.note("waited for"); ret
 // operations for none.
 func TestPair(t *testing.T) {
 	t.Parallel()
-	sim := cudasim.New(cudasim.Config{Devices: 1})
-	cudasim.Limit(t, sim)
-	defer sim.Close()
-	device, err := sim.Driver().Device(0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, device.Close()) }()
+	device := simulated(t, nil)
 	var list []string
 	a := &noted{name: "a", list: &list, done: map[Queue]uint64{}, end: errors.New("first")}
 	b := &noted{name: "b", list: &list, done: map[Queue]uint64{}, end: errors.New("second")}

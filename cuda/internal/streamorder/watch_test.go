@@ -8,19 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/cuda/cudasim"
 )
 
 // TestLookBesideCall has the watchdog look at a queue while a call that waits for room keeps the order's lock. It finds that an operation
 // is over, and since when the call waits.
 func TestLookBesideCall(t *testing.T) {
 	t.Parallel()
-	sim := cudasim.New(cudasim.Config{Devices: 1})
-	cudasim.Limit(t, sim)
-	defer sim.Close()
-	device, err := sim.Driver().Device(0)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, device.Close()) }()
+	device := simulated(t, nil)
 	require.NoError(t, OnDevice(device, func(th cuda.Thread) error {
 		o := New(device, 0, 1, nil)
 		require.NoError(t, o.Open(th))

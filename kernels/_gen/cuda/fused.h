@@ -51,7 +51,7 @@ struct FusedKernel {
 	u64 mine, step; // offset of this warp's first span in a slice, and from span to span
 	u32 from, to;   // the ranks before and after this one
 	Watch watch;
-	bool on; // neither the warp was aborted nor, before the slice at hand, another one of the block
+	bool on; // false when this warp was aborted, and from the next slice on when another warp of the block was
 
 	__attribute__((device, always_inline)) FusedKernel(const FusedArgs &a, ByPeerIndex &ins, ByPeerIndex &outs)
 		: a(a), ins(ins), outs(outs), watch{a.group.state, a.group.abort} {

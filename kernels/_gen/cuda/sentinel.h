@@ -255,7 +255,7 @@ DEVICE void sentinelBroadcast(const SentinelArgs &a, Numbers &numbers, u32 block
 			}
 		} else if (!b.take(v, chunks)) break;
 		if (!last) { // 2.
-			if (iteration != 0 && !b.awaitCredit(iteration < a.slots ? b.number - iteration : b.number - a.slots + 1)) break; // at least the begin
+			if (iteration != 0 && !b.awaitCredit(iteration < a.slots ? b.number - iteration : b.number - a.slots + 1)) break; // at first for the number of the first step
 			b.put(v, chunks);
 		}
 		if (root) {

@@ -36,7 +36,7 @@ struct Tiles {
 		ByPeerIndex memory, flags;
 		u32 base[maxRanks], broken;
 	};
-	// The first threads of the constructor load the counters, and the last one the word of watch.h: it has a warp of its own, mostly.
+	// The first threads load the counters. The last thread loads the word that an aborted kernel has left, in another warp if there are several.
 	__attribute__((device, always_inline)) Tiles(const GroupArgs &g, Store &s)
 		: g(g), memory(s.memory.at), flags(s.flags.at), base(s.base), broken(s.broken), watch{g.state, g.abort} {
 		s.memory.fill(g.tiles);
