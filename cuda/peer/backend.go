@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/internal/devmem"
@@ -23,6 +24,9 @@ type backend struct {
 	watchdog watchdog
 	barred   string // why the ranks cannot reach one another's memory; empty if they can
 	opened   bool   // there may be operations to end
+
+	parting sync.Mutex
+	parted  bool // this rank writes into the peers' heaps no more, for it is about to unmap them; under parting
 }
 
 var (

@@ -37,9 +37,10 @@ func (b *backend) hurry() {
 	b.release()
 }
 
-// release sets the flags that streams wait for until nothing waits. The streams then go on with data that never came. So release first
-// marks this rank as aborted, and no kernel behind those waits sends anything, the last meeting of a copy-engine ring among them. Each flag is
-// written as a word, for a stream that waits for a word is then behind the mark as well.
+// release sets the flags that streams wait for until nothing waits. The streams then go on with data that never came. So release first marks
+// this rank as aborted, if something waits at all. Then its kernels send nothing any more, the last meeting of a copy-engine ring among them.
+// Its peers trust nothing that its streams send. Each flag is written as a word, for a stream that waits for a word is then behind the marks
+// as well.
 func (b *backend) release() {
 	_ = streamorder.OnDevice(b.device, b.releaseOn) // where it fails the device is lost, and with it whatever waited there
 }
@@ -48,7 +49,7 @@ func (b *backend) release() {
 // also resets the flags that it has waited for. After a while releaseOn sets them only now and then.
 func (b *backend) releaseOn(t cuda.Thread) error {
 	words, n := b.heap.Address(b.layout.Words), b.layout.NumWords()+b.layout.NumTags()
-	aborted := b.heap.Address(b.layout.State + ptx.AbortedAt)
+	marked := false
 	for limit := time.Now().Add(streamorder.Patience); !b.Quiet(t); {
 		if time.Now().After(limit) {
 			select {
@@ -58,7 +59,10 @@ func (b *backend) releaseOn(t cuda.Thread) error {
 			}
 		}
 		c := streamorder.On(t)
-		c.Write32(b.Setup.Stream, aborted, ptx.Aborted)
+		if !marked {
+			b.markAborted(&c)
+			marked = true
+		}
 		for i := range n {
 			c.Write32(b.Setup.Stream, words+cuda.Pointer(4*i), mostCode)
 		}
@@ -69,6 +73,19 @@ func (b *backend) releaseOn(t cuda.Thread) error {
 		time.Sleep(releasePause)
 	}
 	return nil
+}
+
+// markAborted marks this rank as aborted, in its own heap and in the peers'. It does so once. A peer that is released as well sets its trusted
+// words for its own streams, and then they must not change again.
+func (b *backend) markAborted(c *streamorder.Commands) {
+	b.parting.Lock()
+	defer b.parting.Unlock()
+	c.Write32(b.Setup.Stream, b.heap.Address(b.layout.State+ptx.AbortedAt), ptx.Aborted)
+	for q := range b.size {
+		if q != b.rank && !b.parted {
+			c.Write32(b.Setup.Stream, b.heap.PeerAddress(q, b.layout.TrustedAt(b.rank)), 0)
+		}
+	}
 }
 
 // releasePause is how long release leaves device and processor to others before it looks again.
@@ -98,11 +115,19 @@ func (b *backend) settle(t cuda.Thread) error {
 		b.Failure.Raise()
 		b.release()
 	}
+	b.part()
 	err := errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, b.Failure.Peaceful))
 	if !b.Failure.Peaceful() {
 		b.Tenant.Await(t) // the program may free memory next, and a rank of this process could not release its streams any more
 	}
 	return err
+}
+
+// part has an Abort that comes from now on leave the peers' heaps alone.
+func (b *backend) part() {
+	b.parting.Lock()
+	defer b.parting.Unlock()
+	b.parted = true
 }
 
 // giveBack frees the rank's memory on its device, and the device.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
 	"github.com/colligo-go/colligo/plan"
 )
 
@@ -111,6 +112,53 @@ func TestCopyRingStopsSilently(t *testing.T) {
 			err = first(err, func() error { return x.join(false, stopped) })
 			looks.Done()
 		}
+		return errors.Join(err, r.awaitFailure())
+	})
+}
+
+// TestMessagesStopSilently stops a sender that waits for the slot of a message which the receiver has not taken yet.
+func TestMessagesStopSilently(t *testing.T) {
+	t.Parallel()
+	for _, devices := range []int{1, 2} { // streams carry the messages of ranks that share a device, kernels all others
+		t.Run(fmt.Sprint("devices=", devices), func(t *testing.T) {
+			t.Parallel()
+			stopSender(t, abortable(t, devices).Driver(), devices)
+		})
+	}
+}
+
+// TestGPUMessagesStopSilently does so on a device that both ranks share, and on two if there are two.
+func TestGPUMessagesStopSilently(t *testing.T) {
+	d, n := gpus(t)
+	for devices := 1; devices <= min(n, 2); devices++ {
+		t.Run(fmt.Sprint("devices=", devices), func(t *testing.T) { stopSender(t, d, devices) })
+	}
+}
+
+// stopSender has rank 1 send one message more than there are slots, and then stops it. The last message must not take the place of the first
+// one, which rank 0 receives after that.
+func stopSender(t *testing.T, d *cuda.Driver, devices int) {
+	const n = 256
+	stopped := make(chan struct{})
+	onRanks(t, d, 2, devices, simHalf, small(LL), func(r *rank) error {
+		x := &haltedRank{rank: r, out: r.tensor(1, colligo.Float32, 0, n), want: values(colligo.Float32, colligo.KindSum, 0, n)}
+		message, others := r.tensor(0, colligo.Float32, 0, n), r.tensor(0, colligo.Float32, n+margin, n)
+		receive := func() error { return r.g.Recv(r.ctx, x.out, 1, 0) }
+		send := func(m colligo.Tensor) func() error { return func() error { return r.g.Send(r.ctx, m, 0, 0) } }
+		if r.g.Rank() == 0 {
+			err := first(x.put(x.out, make([]byte, 4*n)), receive, r.synchronize)
+			<-stopped
+			err = first(err, receive, x.look)
+			r.g.Abort(errors.New("no more of this"))
+			return errors.Join(err, r.awaitFailure())
+		}
+		err := first(x.put(message, x.want), func() error { return x.put(others, values(colligo.Float32, colligo.KindSum, 1, n)) },
+			send(others), r.synchronize, send(message))
+		for range symheap.EagerSlots {
+			err = first(err, send(others))
+		}
+		err = first(err, func() error { return x.stop(false) })
+		close(stopped)
 		return errors.Join(err, r.awaitFailure())
 	})
 }

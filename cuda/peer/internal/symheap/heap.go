@@ -46,7 +46,7 @@ func New(g backend.Host, driver *cuda.Driver, d *cuda.Device, l Layout) *Heap {
 	return &Heap{Layout: l, group: g, driver: driver, device: d, rank: g.Rank(), size: g.Size()}
 }
 
-// Alloc allocates the heap and fills it as an idle heap is: zeros, and all slots of eager buffers free.
+// Alloc allocates the heap and fills it as an idle heap is: zeros, all slots of eager buffers free, and all peers trusted.
 func (h *Heap) Alloc(t cuda.Thread, s cuda.Stream) error {
 	var err error
 	if h.At, err = t.Alloc(h.Layout.Bytes); err != nil {
@@ -61,7 +61,10 @@ func (h *Heap) Alloc(t cuda.Thread, s cuda.Stream) error {
 		return err
 	}
 	free, n := h.Layout.eagerFree()
-	if err := t.Set32(h.At+cuda.Pointer(free), 1, n, s); err != nil {
+	if err := t.Set32(h.Address(free), 1, n, s); err != nil {
+		return err
+	}
+	if err := t.Set32(h.Address(h.Layout.TrustedAt(0)), 1, h.size, s); err != nil {
 		return err
 	}
 	return t.Synchronize(s)

@@ -135,8 +135,9 @@ func (l *Layout) arrangeSmall(next int) {
 // waited resets them. In eager buffers free begins as 1. In rings it means that the slot is free again, and begins and ends
 // as 0.
 //
-// Behind them is a clear-to-send word for each peer. The receiver of a long message sets it, and it begins and ends as 0.
-func (l *Layout) NumWords() int { return l.size * (2*(RingSlots+EagerSlots) + 1) }
+// Behind them is a clear-to-send word for each peer. The receiver of a long message sets it, and it begins and ends as 0. Last comes a
+// trusted word for each peer. It begins as 1, and the peer makes it 0 when it is aborted.
+func (l *Layout) NumWords() int { return l.size * (2*(RingSlots+EagerSlots) + 2) }
 
 // ArrivedWords returns where the arrived words begin.
 func (l *Layout) ArrivedWords() int { return l.Words }
@@ -147,6 +148,9 @@ func (l *Layout) freeWords() int { return l.Words + 4*l.size*(RingSlots+EagerSlo
 func (l *Layout) ClearToSendAt(peer int) int {
 	return l.Words + 4*(l.size*2*(RingSlots+EagerSlots)+peer)
 }
+
+// TrustedAt returns the trusted word that a peer resets on this rank.
+func (l *Layout) TrustedAt(peer int) int { return l.ClearToSendAt(l.size) + 4*peer }
 
 // RingAt returns where a slot of rings on rank to lies: data and arrived word on to, free word on the rank that fills it.
 func (l *Layout) RingAt(to, slot int) (data, arrived, free int) {

@@ -66,6 +66,7 @@ func TestWords(t *testing.T) {
 					continue
 				}
 				use(l.ClearToSendAt(q), "ready")
+				use(l.TrustedAt(q), "trusted")
 				check, label := l.EagerTags(q, 0)
 				use(check, "check")
 				use(label, "label")
