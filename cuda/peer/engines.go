@@ -20,6 +20,11 @@ type engines struct {
 	around bool                      // all slices of the last ring came from the rank before
 }
 
+// streams returns the streams.
+func (e *engines) streams() []*streamorder.Stream {
+	return []*streamorder.Stream{&e.copy, &e.signal, &e.gate, &e.fold}
+}
+
 // makeEngines makes the streams and events, on all ranks together.
 func (x *launcher) makeEngines(ctx context.Context, t cuda.Thread) error {
 	if x.engines.fold.Made {
@@ -30,7 +35,7 @@ func (x *launcher) makeEngines(ctx context.Context, t cuda.Thread) error {
 			if err := x.engines.make(t, x.order); err != nil || !x.serial {
 				return err
 			}
-			return x.warm(t)
+			return x.warm(t, x.engines.streams())
 		})
 	})
 }
@@ -38,11 +43,11 @@ func (x *launcher) makeEngines(ctx context.Context, t cuda.Thread) error {
 // spareAt is where words lie among a rank's counters that nothing else uses. The first one stays 0.
 const spareAt = 36
 
-// warm has each stream carry a command of each kind, before any rank begins a ring. On an H100 rings of ranks that share the device sometimes
-// waited for each other for ever when their streams were new. It waits for the streams, but not long: another group may keep the device.
-func (x *launcher) warm(t cuda.Thread) error {
+// warm has each of at most four streams carry a command of each kind, before any rank enqueues operations there. Streams that were new have
+// made operations of ranks that share an H100 wait for each other for ever, copy-engine rings and messages. Warm waits for the streams, but
+// not long: another group may keep the device.
+func (x *launcher) warm(t cuda.Thread, streams []*streamorder.Stream) error {
 	zero, none := x.heap.Address(x.layout.State+spareAt), &ptx.FillArgs{}
-	streams := []*streamorder.Stream{&x.engines.copy, &x.engines.signal, &x.engines.gate, &x.engines.fold}
 	c := streamorder.On(t)
 	for i, l := range streams {
 		at := zero + cuda.Pointer(4*(1+i))
@@ -71,7 +76,7 @@ func (e *engines) make(t cuda.Thread, order *streamorder.Order) error {
 		e.folded[i], err = t.NewEvent(false)
 		errs = append(errs, err)
 	}
-	for _, s := range []*streamorder.Stream{&e.copy, &e.signal, &e.gate, &e.fold} {
+	for _, s := range e.streams() {
 		errs = append(errs, order.Make(t, s))
 	}
 	return errors.Join(errs...)

@@ -149,7 +149,11 @@ func (b *backend) meetPeers(ctx context.Context, t cuda.Thread) error {
 		return b.giveUp(ctx, t)
 	}
 	if reach.Shared {
-		if err := b.MakeAsync(t); err != nil {
+		streams, err := b.MakeAsync(t)
+		if err != nil {
+			return err
+		}
+		if err := b.warm(t, streams); err != nil {
 			return err
 		}
 	}

@@ -40,12 +40,13 @@ func (o *Order) Make(t cuda.Thread, s *Stream) error {
 
 // MakeAsync makes the streams of asynchronous operations, which else the first operation of each queue makes. The driver may
 // wait for the device when it makes a stream, with a lock of the context held. So ranks that share a device call it before they enqueue.
-func (o *Order) MakeAsync(t cuda.Thread) error {
-	var errs []error
+// It returns the streams.
+func (o *Order) MakeAsync(t cuda.Thread) (streams []*Stream, err error) {
 	for q := range o.async {
-		errs = append(errs, o.Make(t, &o.async[q]))
+		err = errors.Join(err, o.Make(t, &o.async[q]))
+		streams = append(streams, &o.async[q])
 	}
-	return errors.Join(errs...)
+	return streams, err
 }
 
 // Capture reports whether a stream is captured, and by which graph. The legacy default stream never is.
