@@ -75,8 +75,8 @@ func (b *backend) releaseOn(t cuda.Thread) error {
 	return nil
 }
 
-// markAborted marks this rank as aborted, in its own heap and in the peers'. It does so once. A peer that is released as well sets its trusted
-// words for its own streams, and then they must not change again.
+// markAborted marks this rank as aborted, in its own heap and in the peers'. It does so once for each release. For a peer that is released at the
+// same time sets its trusted words again and again, so that its own streams go on.
 func (b *backend) markAborted(c *streamorder.Commands) {
 	b.parting.Lock()
 	defer b.parting.Unlock()
@@ -123,7 +123,7 @@ func (b *backend) settle(t cuda.Thread) error {
 	return err
 }
 
-// part has an Abort that comes from now on leave the peers' heaps alone.
+// part keeps a release that an Abort begins from now on from writing into the peers' heaps.
 func (b *backend) part() {
 	b.parting.Lock()
 	defer b.parting.Unlock()

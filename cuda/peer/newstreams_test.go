@@ -14,8 +14,8 @@ func TestFirstAsync(t *testing.T) {
 	firstAsync(t, simulated(t, 1).Driver())
 }
 
-// TestGPUFirstAsync does so on a device. There, streams that were new have kept a copy-engine ring from going on, in one of some twenty groups:
-// -count makes as many groups.
+// TestGPUFirstAsync does so on a device. There, streams that were new have kept the messages back for ever, in one of some 400 groups: -count makes
+// so many.
 func TestGPUFirstAsync(t *testing.T) {
 	d, _ := gpus(t)
 	firstAsync(t, d)
