@@ -307,8 +307,8 @@ func (m *messages) fillSlots(t cuda.Thread, c *seam.Call, label uint32, s cuda.S
 	return nil
 }
 
-// emptySlots has the stream copy a message from slots, and wait until the sender is trusted. A sender that is released is not, for its streams
-// may have filled the slots again before they were copied.
+// emptySlots has the stream copy a message from slots, and wait until the sender is trusted. Once the sender's streams are
+// released it is not: they may have filled the slots again before this stream copied the message.
 func (m *messages) emptySlots(t cuda.Thread, c *seam.Call, s cuda.Stream) error {
 	p, dst, code, bytes := &m.pairs[c.Peer], devmem.Address(c.Out), messageOf(c).code(), c.Count*c.DType.Size()
 	for off := 0; off == 0 || off < bytes; off += m.layout.EagerSlot {

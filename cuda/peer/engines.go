@@ -20,7 +20,7 @@ type engines struct {
 	around bool                      // all slices of the last ring came from the rank before
 }
 
-// streams returns the streams.
+// streams returns the four streams, which are made and warmed alike.
 func (e *engines) streams() []*streamorder.Stream {
 	return []*streamorder.Stream{&e.copy, &e.signal, &e.gate, &e.fold}
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/colligo-go/colligo/pg"
 )
 
-// TestFirstAsync uses the streams of asynchronous operations as soon as they are made, by ranks that share a device.
+// TestFirstAsync has ranks that share a device use the streams of asynchronous operations as soon as the streams are made. It looks at the
+// results. The simulator does not know the hang that TestGPUFirstAsync looks for.
 func TestFirstAsync(t *testing.T) {
 	t.Parallel()
 	firstAsync(t, simulated(t, 1).Driver())
 }
 
-// TestGPUFirstAsync does so on a device. There, streams that were new have kept the messages back for ever, in one of some 400 groups: -count makes
-// so many.
+// TestGPUFirstAsync does the same on a device. Without launcher.warm the messages of one group in some 400 never arrived on an H100, so the test
+// is to be run with -count=2000.
 func TestGPUFirstAsync(t *testing.T) {
 	d, _ := gpus(t)
 	firstAsync(t, d)

@@ -18,7 +18,7 @@ import (
 )
 
 // halted is a collective in which rank 1 is stopped before another rank begins. The abort reaches the other ranks later. Until then each
-// ends the collective with the right result, or it goes on waiting. It must not take for its result what rank 1 has not done.
+// other rank ends the collective with the right result, or goes on waiting. No rank may end it with a result that lacks the data of rank 1.
 type halted struct {
 	coll      plan.Coll
 	algorithm Algorithm
@@ -40,7 +40,7 @@ var haltable = map[plan.Coll][]Algorithm{
 	plan.Broadcast:     {LL, LL128, Tiles, Chain, Direct, Sentinel, Fused},
 }
 
-// A block has many tiles of manyTiles elements, and one of fewTiles.
+// A tensor of manyTiles elements gives a block many tiles, and one of fewTiles elements gives it one tile.
 const (
 	manyTiles = 20_000
 	fewTiles  = 700
@@ -69,7 +69,7 @@ func TestStopSilently(t *testing.T) {
 	}
 }
 
-// TestGPUStopSilently stops a rank of two. The kernel of the other one is on the same device where there is only one.
+// TestGPUStopSilently stops rank 1 of two ranks on real devices. On a machine with one device both ranks' kernels run there.
 func TestGPUStopSilently(t *testing.T) {
 	d, n := gpus(t)
 	for coll, algorithms := range map[plan.Coll][]Algorithm{
@@ -86,9 +86,9 @@ func TestGPUStopSilently(t *testing.T) {
 	}
 }
 
-// TestCopyRingStopsSilently stops rank 1 of a ring while rank 0 copies nothing. The streams of rank 1 then pass on slices that never came, and
-// rank 2 takes them for those of rank 0. Then rank 0 copies. The calls of ranks 0 and 2 must not end, for no kernel of rank 1 comes to the
-// last meeting.
+// TestCopyRingStopsSilently stops rank 1 of a ring while rank 0 copies no slice. The streams of rank 1 then send old memory to rank 2, in the
+// place of the slices of rank 0. After that, rank 0 copies its slices. The calls of ranks 0 and 2 must not end. For a ring ends with a
+// meeting of all ranks, and an aborted kernel of rank 1 sends nothing there.
 func TestCopyRingStopsSilently(t *testing.T) {
 	t.Parallel()
 	h := halted{coll: plan.AllGather, algorithm: CopyRing, size: 3, count: 8 * ringUnit / 4} // two slices of a part
@@ -116,7 +116,7 @@ func TestCopyRingStopsSilently(t *testing.T) {
 	})
 }
 
-// TestMessagesStopSilently stops a sender that waits for the slot of a message which the receiver has not taken yet.
+// TestMessagesStopSilently stops a sender that waits for a slot, which still has a message that the receiver has not taken.
 func TestMessagesStopSilently(t *testing.T) {
 	t.Parallel()
 	for _, devices := range []int{1, 2} { // streams carry the messages of ranks that share a device, kernels all others
@@ -127,7 +127,7 @@ func TestMessagesStopSilently(t *testing.T) {
 	}
 }
 
-// TestGPUMessagesStopSilently does so on a device that both ranks share, and on two if there are two.
+// TestGPUMessagesStopSilently stops such a sender where both ranks share a device, and where each has a device of its own if there are two.
 func TestGPUMessagesStopSilently(t *testing.T) {
 	d, n := gpus(t)
 	for devices := 1; devices <= min(n, 2); devices++ {
@@ -135,8 +135,8 @@ func TestGPUMessagesStopSilently(t *testing.T) {
 	}
 }
 
-// stopSender has rank 1 send one message more than there are slots, and then stops it. The last message must not take the place of the first
-// one, which rank 0 receives after that.
+// stopSender has rank 1 send one message more than there are slots, and then stops rank 1. After that, rank 0 receives the first message. It must
+// not get the last message instead, for which rank 1 had no slot.
 func stopSender(t *testing.T, d *cuda.Driver, devices int) {
 	const n = 256
 	stopped := make(chan struct{})
@@ -163,7 +163,7 @@ func stopSender(t *testing.T, d *cuda.Driver, devices int) {
 	})
 }
 
-// copiesAfter makes the first call, with a ring that copies nothing until rank 1 has stopped. Then it looks at the result if there is one.
+// copiesAfter makes the first call, whose copy stream waits until rank 1 has stopped. Then it looks at the result, if the call ends.
 func (x *haltedRank) copiesAfter(stopped <-chan struct{}) error {
 	b, err := x.backend()
 	if err != nil {

@@ -136,7 +136,7 @@ func (l *Layout) arrangeSmall(next int) {
 // as 0.
 //
 // Behind them is a clear-to-send word for each peer. The receiver of a long message sets it, and it begins and ends as 0. Last comes a
-// trusted word for each peer. It begins as 1, and the peer makes it 0 when it is aborted.
+// trusted word for each peer. It begins as 1, and the peer makes it 0 before it releases its streams.
 func (l *Layout) NumWords() int { return l.size * (2*(RingSlots+EagerSlots) + 2) }
 
 // ArrivedWords returns where the arrived words begin.
