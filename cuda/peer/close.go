@@ -118,7 +118,7 @@ func (b *backend) settle(t cuda.Thread) error {
 	b.part()
 	err := errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, b.Failure.Peaceful))
 	if !b.Failure.Peaceful() {
-		b.Tenant.Await(t) // the program may free memory next, and a rank of this process could not release its streams any more
+		b.Tenant.Await(t)
 	}
 	return err
 }

@@ -139,6 +139,7 @@ func (b *backend) meetPeers(ctx context.Context, t cuda.Thread) error {
 	if err != nil {
 		return err
 	}
+	b.Tenant.Join(b.heap.ProcessPeers())
 	b.code.dirty = true // the heap is zeros
 	b.linked, b.serial = reach.NVLink, b.serial || reach.Shared
 	b.multiprocessors = forCollectives(reach.Multiprocessors)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/tenants"
 	"github.com/colligo-go/colligo/kernels/ptx"
 	"github.com/colligo-go/colligo/pg"
 	"github.com/colligo-go/colligo/pg/object"
@@ -94,6 +95,27 @@ func TestMissingRankBeside(t *testing.T) {
 	o := small(CopyRing) // streams wait for its words, which the rank cannot set then
 	o.Timeout = waitedOut
 	onRanks(t, abortable(t, 1).Driver(), 2, 1, simHalf, o, (*rank).missing)
+}
+
+// TestLateReleaseBeside leaves a sum out where both ranks share a device. The rank that waits for the sum releases its streams late, after more
+// time than Close gives to other groups. Memory that the other rank freed meanwhile would keep the lock of the driver, and the late rank
+// could never release its streams. The test runs on the simulator alone. The release is held up in a table of calls of its own. On a
+// device that would be a second driver beside the other tests' one.
+func TestLateReleaseBeside(t *testing.T) {
+	t.Parallel()
+	d, releases := *abortable(t, 1).Driver(), atomic.Int32{}
+	write := d.StreamWriteValue32
+	d.StreamWriteValue32 = func(s cuda.Stream, at cuda.Pointer, value uint32) cuda.Result {
+		if value == ptx.Aborted {
+			releases.Add(1)
+			time.Sleep(3 * tenants.Limit)
+		}
+		return write(s, at, value)
+	}
+	o := small(CopyRing)
+	o.Timeout = waitedOut
+	onRanks(t, &d, 2, 1, simHalf, o, (*rank).missing)
+	require.Positive(t, releases.Load())
 }
 
 // TestCopyRingBeside captures a sum of ranks that share a device, for which the rule says copy-ring. The ring carries what is not captured.

@@ -57,7 +57,7 @@ func (b *Backend) Close() error {
 		}
 		err := b.Drain(t)
 		if !b.Failure.Peaceful() {
-			b.Tenant.Await(t) // the program may free memory next, and a rank of this process could not release its streams any more
+			b.Tenant.Await(t)
 		}
 		return err
 	})

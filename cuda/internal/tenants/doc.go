@@ -9,7 +9,8 @@
 // Invariants:
 //
 //  1. While Alone calls its function, no other tenant has anything on the device or enqueues anything, unless Alone gave up.
-//  2. Tenants never wait for one another. Alone tries again, and gives up after Limit.
+//  2. Tenants never wait for one another. Alone tries again, and gives up after Limit. After a failure Await waits longer
+//     for ranks of the same group, which the group's own goroutines release.
 //  3. A module is on a device once, as long as a tenant has it.
 //
 // The package knows no operation and no group. It enqueues nothing, and asks tenants what they have pending.

@@ -10,6 +10,10 @@ import (
 // Limit bounds how long Alone waits for other tenants. A tenant may wait for the very goroutine that has called Alone.
 const Limit = time.Second
 
+// ReleaseLimit bounds how long Await waits for other ranks of the tenant's own group. Goroutines of the group release their streams. They can
+// do that no more once memory is freed, which waits for the device with the lock of the driver.
+const ReleaseLimit = 30 * time.Second
+
 // Holder is what tenants ask one another. Its methods never wait.
 type Holder interface {
 	// Hold keeps the tenant from enqueuing. It reports false, and does nothing, while the tenant enqueues. Release undoes it.
@@ -23,7 +27,8 @@ type Holder interface {
 type Tenant struct {
 	holder Holder
 	at     *context
-	held   bool // by the caller of Alone or Lend; under context.mu
+	held   bool   // by the caller of Alone or Lend; under context.mu
+	group  string // of which the tenant is a rank, "" before Join; under context.mu
 }
 
 // context is what the tenants of one CUDA context share. It is there while a tenant is.
@@ -73,6 +78,13 @@ func (r *registry) close(c *context) {
 	if c.open--; c.open == 0 {
 		delete(r.by, c.key)
 	}
+}
+
+// Join says of which group the tenant is a rank. All ranks of the group in this process join with the same name, and no other group has it.
+func (x *Tenant) Join(group string) {
+	x.at.mu.Lock()
+	defer x.at.mu.Unlock()
+	x.group = group
 }
 
 // Enter has others mind the tenant from now on: it may have kernels that wait for peers.
@@ -135,8 +147,37 @@ func (x *Tenant) lend(yes bool) {
 	x.held = yes
 }
 
-// Await waits until no tenant has anything on the device, and gives up after Limit.
-func (x *Tenant) Await(t cuda.Thread) { _, _ = x.Within(t, Limit, func() error { return nil }) }
+// Await is for a rank whose group has failed: its program may free memory next. It waits until no tenant has anything on the device. It waits up
+// to ReleaseLimit for ranks that have joined the tenant's group, and up to Limit for other tenants. The caller does not hold the tenant.
+func (x *Tenant) Await(t cuda.Thread) {
+	nothing := func() error { return nil }
+	begun := time.Now()
+	done, _ := x.Within(t, Limit, nothing)
+	for pause := leastPause; !done && x.groupPending(t) && time.Since(begun) < ReleaseLimit; pause = longer(pause) {
+		time.Sleep(pause)
+		done, _ = x.try(t, nothing)
+	}
+}
+
+// groupPending reports whether another rank of the tenant's group has something on the device, or enqueues something at the moment.
+func (x *Tenant) groupPending(t cuda.Thread) bool {
+	c := x.at
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for y := range c.tenants {
+		if y == x || y.group == "" || y.group != x.group {
+			continue
+		}
+		quiet, hold := y.quiet(t)
+		if hold {
+			y.holder.Release()
+		}
+		if !quiet {
+			return true
+		}
+	}
+	return false
+}
 
 // Within calls f as Alone does, but gives up after a limit and does not call f then. It reports whether it has called f. The tenant enqueues
 // nothing any more, and the caller does not hold it.
@@ -158,20 +199,29 @@ func (x *Tenant) try(t cuda.Thread, f func() error) (done bool, err error) {
 		if y == x && x.held {
 			continue // f waits for the caller's own work as long as it takes
 		}
-		hold := !y.held
-		if hold && !y.holder.Hold() {
+		quiet, hold := y.quiet(t)
+		if !quiet {
 			return false, nil
 		}
-		pending := y.holder.Pending(t)
 		switch {
-		case hold && (pending || y == x): // x enqueues nothing, and f may need what x holds
+		case hold && y == x: // x enqueues nothing, and f may need what x holds
 			y.holder.Release()
 		case hold:
 			defer y.holder.Release()
 		}
-		if pending {
-			return false, nil
-		}
 	}
 	return true, f()
+}
+
+// quiet reports whether the tenant neither enqueues anything nor has something on the device. It reports whether it holds the tenant, too,
+// which is to be released then. It holds no tenant that is busy, nor one that is held.
+func (x *Tenant) quiet(t cuda.Thread) (quiet, hold bool) {
+	if hold = !x.held; hold && !x.holder.Hold() {
+		return false, false
+	}
+	if quiet = !x.holder.Pending(t); !quiet && hold {
+		x.holder.Release()
+		hold = false
+	}
+	return quiet, hold
 }

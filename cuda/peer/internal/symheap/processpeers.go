@@ -49,6 +49,9 @@ func (h *Heap) joinProcess(name string) {
 	h.processPeers = name
 }
 
+// ProcessPeers returns a name that this rank and its peers in this process have for themselves, from Meet to Leave.
+func (h *Heap) ProcessPeers() string { return h.processPeers }
+
 // Leave runs giveBack when no rank of the group is present in this process any more, after that of every rank that has left.
 func (h *Heap) Leave(giveBack func() error) error {
 	if h.processPeers == "" { // no peer has been told of the heap
