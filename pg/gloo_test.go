@@ -420,3 +420,39 @@ func TestGlooTimeout(t *testing.T) {
 		return nil
 	})
 }
+
+// TestGlooAbort ends a group within a collective, while a second collective and a receive are pending. The errors of the rank that ends the
+// group name its reason, as over every wire. The peers see connections that were closed, for Gloo has no word for a reason.
+func TestGlooAbort(t *testing.T) {
+	reason := errors.New("enough")
+	for range 6 {
+		runGloo(t, 3, nil, func(ctx context.Context, g *pg.Group) error {
+			aborts := g.Rank() == 1
+			if aborts {
+				time.AfterFunc(20*time.Millisecond, func() { g.Abort(reason) })
+			}
+			message := g.RecvAsync(ctx, colligo.Of(make([]float32, 1)), (g.Rank()+1)%3, 7)
+			v := make([]float32, 3_000_000)
+			for range 1000 {
+				works := []*pg.Work{g.AllReduceAsync(ctx, colligo.Of(v), colligo.Sum), g.AllReduceAsync(ctx, colligo.Of(v), colligo.Sum)}
+				if errors.Join(works[0].Wait(ctx), works[1].Wait(ctx)) == nil {
+					continue
+				}
+				for _, w := range append(works, message) {
+					err := w.Wait(ctx)
+					switch {
+					case err == nil && w == message:
+						return errors.New("a message came that nobody has sent")
+					case err == nil:
+					case aborts && !(errors.Is(err, pg.ErrAborted) && errors.Is(err, reason)):
+						return fmt.Errorf("the error of the rank that ends the group is %w", err)
+					case !aborts && !errors.Is(err, colligo.ErrPeerLost):
+						return fmt.Errorf("the error of a peer is %w", err)
+					}
+				}
+				return nil
+			}
+			return errors.New("nothing has failed")
+		})
+	}
+}

@@ -86,6 +86,9 @@ func (b *Backend) broken(o *op.Op, err error) bool {
 		o.More().Failure = earlier
 		return b.Group.Fail(earlier, op.SeqOf(earlier.Seq))
 	}
+	if b.abort.Load() != nil && errors.Is(err, transport.ErrClosed) {
+		return b.Group.Fail(b.Group.Err(), 0) // a failed group has ended its links itself, over which nothing completes any more
+	}
 	located := b.locate(o, err)
 	if !errors.Is(located, colligo.ErrPeerLost) {
 		o.More().Failure = located

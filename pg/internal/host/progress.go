@@ -164,7 +164,7 @@ func (b *Backend) advance(o *op.Op) bool {
 			return false
 		}
 		if err != nil {
-			b.Group.Fail(b.Group.Explain(o, o.Seq, err, false), o.Seq)
+			b.Group.Fail(b.Group.Explain(o, o.Seq, Classify(err), false), o.Seq)
 			return true
 		}
 	}
