@@ -86,7 +86,7 @@ func (s *Sim) wait(p *Process, what string, until func() bool) bool {
 	}
 	w := &waiter{process: p, what: what, until: until, done: make(chan struct{})}
 	if what != "" { // else it ends when nothing is ready, and stands in no report
-		w.pcs = callers()
+		w.pcs = callStack()
 	}
 	s.waiters = append(s.waiters, w)
 	s.kick()

@@ -98,6 +98,6 @@ func (p *Process) HostWrite(b []byte) {
 		panic("cudasim: HostWrite: " + t.why)
 	}
 	p.host.touched = true
-	w := accessor{actor: &p.host.actor, origin: &origin{name: "HostWrite", process: p.id, device: -1, pcs: callers()}, block: -1}
+	w := accessor{actor: &p.host.actor, origin: &origin{name: "HostWrite", process: p.id, device: -1, pcs: callStack()}, block: -1}
 	p.sim.touch(w, m, offset, len(b), plain, true, nil)
 }

@@ -257,7 +257,7 @@ func (c *call) checkUnmapped(m *memory) {
 		for _, g := range p.space {
 			if g.memory == m && g.kind == opened {
 				c.sim.fault(strings.TrimSuffix(fmt.Sprintf("process %d frees %v, which process %d has mapped by IPC\n%s", c.process.id, m, p.id,
-					stack(callers(), "    ")), "\n"))
+					stack(callStack(), "    ")), "\n"))
 				return
 			}
 		}
@@ -269,7 +269,7 @@ func (c *call) checkUnmapped(m *memory) {
 func (c *call) takeAway(g *mapping) {
 	p := c.process
 	t := touch{sim: c.sim, by: &p.host.actor, memory: g.memory}
-	t.access = access{&origin{name: c.function, process: p.id, device: -1, pcs: callers()}, int32(t.by.slot), t.by.epoch, -1, plain}
+	t.access = access{&origin{name: c.function, process: p.id, device: -1, pcs: callStack()}, int32(t.by.slot), t.by.epoch, -1, plain}
 	pending := func(a *access) bool {
 		if a.by == nil || a.by.process != p.id {
 			return false

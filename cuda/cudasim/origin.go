@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/internal/callers"
 )
 
 // An origin says where an operation comes from: its name, its device and stream, and the stack of the call that enqueued it.
@@ -31,11 +32,13 @@ func (o *origin) wrote() {
 	}
 }
 
-const stackDepth = 32
+// stackDepth is how many return addresses are kept, the package's own among them.
+const stackDepth = 34
 
-func callers() []uintptr {
+// callStack returns the return addresses on the goroutine's stack. A report leaves out the functions of the package itself.
+func callStack() []uintptr {
 	var pcs [stackDepth]uintptr
-	n := runtime.Callers(3, pcs[:])
+	n := callers.Fill(pcs[:])
 	return append([]uintptr(nil), pcs[:n]...)
 }
 

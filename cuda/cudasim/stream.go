@@ -65,7 +65,7 @@ func (c *call) stream(h cuda.Stream) (*stream, cuda.Result) {
 	st := c.process.streams[h]
 	if st == nil || st.gone {
 		if of, was := c.sim.destroyed[h]; was && of == c.process.id {
-			c.sim.fault(fmt.Sprintf("process %d: %s gets stream %#x, which is destroyed\n%s", c.process.id, c.function, uintptr(h), stack(callers(), "    ")))
+			c.sim.fault(fmt.Sprintf("process %d: %s gets stream %#x, which is destroyed\n%s", c.process.id, c.function, uintptr(h), stack(callStack(), "    ")))
 		}
 		return nil, cuda.InvalidHandle
 	}
@@ -166,7 +166,7 @@ func (c *call) blocking(st *stream) []*op {
 }
 
 func (c *call) origin(st *stream, what string) *origin {
-	return &origin{name: what, process: c.process.id, device: st.context.device, stream: st.handle, pcs: callers()}
+	return &origin{name: what, process: c.process.id, device: st.context.device, stream: st.handle, pcs: callStack()}
 }
 
 // enqueue puts an operation into a stream, or into the graph that the stream is captured for. A full stream blocks the

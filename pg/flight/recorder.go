@@ -7,9 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/callers"
 )
 
 // The operations and callers that a recorder usually keeps. An operation costs about 200 ns, and 50 more for each caller.
@@ -146,7 +146,7 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 	if s.large = !s.shapes(o.In, o.Out); s.large {
 		s.list(o.In, o.Out)
 	}
-	s.callers, s.skip = uint8(callers(r.callersOf(i))), int32(skip)
+	s.callers, s.skip = uint8(callers.Fill(r.callersOf(i))), int32(skip)
 	if g := r.group(o.PG); g != nil && !o.P2P {
 		raise(&g.enqueued, o.Seq)
 		if o.Started {
@@ -376,13 +376,3 @@ func (l groupList) find(number int) *group {
 
 // group returns a group by its number, nil for an unknown one.
 func (r *Recorder) group(number int) *group { return r.groups.now.Load().find(number) }
-
-// callers fills pcs with the return addresses on the stack. Some of the package's own may be before that in Add.
-//
-//go:noinline
-func callers(pcs []uintptr) int {
-	if len(pcs) == 0 {
-		return 0
-	}
-	return walk(unsafe.SliceData(pcs), len(pcs))
-}
