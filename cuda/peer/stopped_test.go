@@ -136,10 +136,11 @@ func TestGPUMessagesStopSilently(t *testing.T) {
 }
 
 // stopSender has rank 1 send one message more than there are slots, and then stops rank 1. After that, rank 0 receives the first message. It must
-// not get the last message instead, for which rank 1 had no slot.
+// not get the last message instead, for which rank 1 had no slot. One message before them moves the slots on. Rank 1 stops when rank 0 has
+// received that message, for a receive from a sender that is released does not end.
 func stopSender(t *testing.T, d *cuda.Driver, devices int) {
 	const n = 256
-	stopped := make(chan struct{})
+	moved, stopped := make(chan struct{}), make(chan struct{})
 	onRanks(t, d, 2, devices, simHalf, small(LL), func(r *rank) error {
 		x := &haltedRank{rank: r, out: r.tensor(1, colligo.Float32, 0, n), want: values(colligo.Float32, colligo.KindSum, 0, n)}
 		message, others := r.tensor(0, colligo.Float32, 0, n), r.tensor(0, colligo.Float32, n+margin, n)
@@ -147,6 +148,7 @@ func stopSender(t *testing.T, d *cuda.Driver, devices int) {
 		send := func(m colligo.Tensor) func() error { return func() error { return r.g.Send(r.ctx, m, 0, 0) } }
 		if r.g.Rank() == 0 {
 			err := first(x.put(x.out, make([]byte, 4*n)), receive, r.synchronize)
+			close(moved)
 			<-stopped
 			err = first(err, receive, x.look)
 			r.g.Abort(errors.New("no more of this"))
@@ -157,6 +159,7 @@ func stopSender(t *testing.T, d *cuda.Driver, devices int) {
 		for range symheap.EagerSlots {
 			err = first(err, send(others))
 		}
+		<-moved
 		err = first(err, func() error { return x.stop(false) })
 		close(stopped)
 		return errors.Join(err, r.awaitFailure())
