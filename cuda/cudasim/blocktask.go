@@ -73,6 +73,11 @@ func (st *blockTask) free() bool {
 	return true
 }
 
+// anywhere is false. The executor makes all coroutines, and Go lets no goroutine that is locked to a thread resume them.
+//
+//go:norace
+func (st *blockTask) anywhere() bool { return false }
+
 //go:norace
 func (st *blockTask) run(s *Sim) {
 	st.queued = false

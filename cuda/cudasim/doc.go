@@ -10,11 +10,12 @@
 // the operations that may begin and the kernel blocks that may go on. It runs that one until it is done, or yields. Kernels
 // are coroutines, so kernels of several devices that wait for one another's flags make progress together. Calls of the table
 // that have to do with operations let the executor take a few steps, or none, before they return. A call that blocks lets it
-// run until the call's condition holds. So a test with one host goroutine runs the same way each time for one seed.
+// run until the call's condition holds. Until the next step is a kernel's, the call itself takes the executor's place.
+// So a test with one host goroutine runs the same way each time for one seed.
 //
 // Invariants:
 //
-//  1. Everything of a Sim is guarded by one lock. The executor holds it for one step; waiting calls do not hold it.
+//  1. Everything of a Sim is guarded by one lock. A goroutine holds it for each step that it takes. Calls that wait for another goroutine's steps do not hold it.
 //  2. Order between operations comes from streams, events, stream writes and waits, flags, and lines that prove themselves. It
 //     also comes from operations that the host has seen completed. It never comes from the order in which the executor happened
 //     to run them. Two accesses that nothing orders, one of them a write, are a race under every seed.

@@ -16,11 +16,14 @@ type task interface {
 	parking() *uint64
 	// free reports whether the task may be put on the ready list, and marks it.
 	free() bool
+	// anywhere reports whether any goroutine may run the task.
+	anywhere() bool
 }
 
 // An executor runs tasks.
 type executor struct {
 	ready   []task
+	chosen  int // index in ready of the task whose step is next, -1 while none is chosen
 	tasks   map[*blockTask]bool
 	resting []*coroutine
 	waiters []*waiter
@@ -52,6 +55,7 @@ type waiter struct {
 }
 
 func (e *executor) init() {
+	e.chosen = -1
 	e.tasks = map[*blockTask]bool{}
 	e.kicks = make(chan struct{}, 1)
 	e.exited = make(chan struct{})
@@ -75,13 +79,13 @@ func (s *Sim) kick() {
 	}
 }
 
-// wait lets the executor run until the condition holds. It returns false if it never will: the executor found a
-// deadlock, the process was killed, or the Sim was closed.
+// wait lets the devices take steps until the condition holds. It returns false if it never will: a deadlock was
+// found, the process was killed, or the Sim was closed.
 func (s *Sim) wait(p *Process, what string, until func() bool) bool {
-	if until() {
+	if s.stepHere(p, until) {
 		return true
 	}
-	if s.closed {
+	if s.closed || p.dead {
 		return false
 	}
 	w := &waiter{process: p, what: what, until: until, done: make(chan struct{})}
@@ -94,6 +98,23 @@ func (s *Sim) wait(p *Process, what string, until func() bool) bool {
 	<-w.done
 	s.lock()
 	return !w.failed
+}
+
+// stepHere takes steps on the caller's goroutine until the condition holds, which it reports, or the next step is a kernel's. The steps are
+// the same as the executor's. A caller is often locked to a thread, and each wait for the executor is then two switches of threads. They take
+// far longer than most steps. Where operations were given up meanwhile, their context has the error that the call returns.
+func (s *Sim) stepHere(p *Process, until func() bool) bool {
+	for !until() {
+		if s.closed || p.dead || len(s.ready) == 0 || !s.choose().anywhere() {
+			return false
+		}
+		s.advance()
+		if len(s.waiters) > 0 { // the step may have met the condition of another call
+			s.settle()
+			s.kick()
+		}
+	}
+	return true
 }
 
 // Close ends the executor and what still runs. Calls that wait fail. Of the processes nothing is kept but what Races, Faults and
@@ -125,6 +146,7 @@ func (s *Sim) forget() {
 		spare.give(d)
 	}
 	s.taken, s.leaks, s.processes, s.ready, s.watched = nil, leaks, nil, nil, nil
+	s.chosen = -1
 	s.touching = touch{sim: s}
 	for _, d := range s.devices {
 		d.waiting = nil
@@ -169,14 +191,19 @@ func (s *Sim) work() time.Duration {
 			}
 			continue
 		}
-		s.step()
-		if s.steps%stepsPerLook == 0 {
-			s.lookForProgress(time.Now())
-		}
-		s.unlock()
-		s.lock()
+		s.advance()
 	}
 	return 0
+}
+
+// advance takes a step, and lets others have the lock.
+func (s *Sim) advance() {
+	s.step()
+	if s.steps%stepsPerLook == 0 {
+		s.lookForProgress(time.Now())
+	}
+	s.unlock()
+	s.lock()
 }
 
 // stepsPerLook is after how many steps the executor looks whether they are progress: tasks may yield for ever.
@@ -207,12 +234,21 @@ func (s *Sim) lookForProgress(now time.Time) (left time.Duration) {
 	return 0
 }
 
+// choose returns the task whose step is next.
+//
+//go:norace
+func (s *Sim) choose() task {
+	if s.chosen < 0 {
+		s.chosen = s.random.IntN(len(s.ready))
+	}
+	return s.ready[s.chosen]
+}
+
 //go:norace
 func (s *Sim) step() {
-	i, last := s.random.IntN(len(s.ready)), len(s.ready)-1
-	t := s.ready[i]
-	s.ready[i], s.ready[last] = s.ready[last], nil
-	s.ready = s.ready[:last]
+	t, last := s.choose(), len(s.ready)-1
+	s.ready[s.chosen], s.ready[last] = s.ready[last], nil
+	s.ready, s.chosen = s.ready[:last], -1
 	s.steps++
 	t.run(s)
 }

@@ -90,6 +90,9 @@ func (o *op) free() bool {
 	return true
 }
 
+//go:norace
+func (o *op) anywhere() bool { return true }
+
 // follow makes o wait for before. Both o's queue and its list are still the caller's.
 //
 //go:norace
