@@ -104,7 +104,7 @@ func (c *comparison) note(f Finding, t *turn) {
 // waiters says which ranks wait, and whether they gave up.
 func (c *comparison) waiters(t *turn) string {
 	for _, m := range t.called {
-		if e := t.first(m); e.Retired && e.State != flight.Completed && e.Timeout > 0 {
+		if e := t.first(m); c.hasGivenUp(m.rank, e) && e.Timeout > 0 {
 			return fmt.Sprintf("%s gave up, with a limit of %v", ranksText(t.waiting), e.Timeout)
 		}
 	}

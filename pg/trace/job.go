@@ -248,6 +248,13 @@ func (j *job) waits(rank int) *flight.Entry {
 	return nil
 }
 
+// hasGivenUp reports whether a rank has given up an operation. If its group has failed, it gives up all that is pending there. The dump may
+// have been written shortly before that.
+func (j *job) hasGivenUp(rank int, e *flight.Entry) bool {
+	_, failed := j.dumps[rank].Failures[e.Group]
+	return e.State != flight.Completed && (e.Retired || failed)
+}
+
 // whereabouts says what a rank does while others wait for it.
 func (j *job) whereabouts(rank int) string {
 	d := j.dumps[rank]
@@ -259,7 +266,7 @@ func (j *job) whereabouts(rank int) string {
 	case e == nil:
 		e = &d.Entries[len(d.Entries)-1]
 		s = fmt.Sprintf("rank %d is done with its last,", rank)
-	case e.Retired:
+	case j.hasGivenUp(rank, e):
 		s = fmt.Sprintf("rank %d gave up in", rank)
 	}
 	s += fmt.Sprintf(" %s of %s", describe(e), label(e.Group, e.Desc))
