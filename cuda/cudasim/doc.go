@@ -15,7 +15,8 @@
 //
 // Invariants:
 //
-//  1. Everything of a Sim is guarded by one lock. A goroutine holds it for each step that it takes. Calls that wait for another goroutine's steps do not hold it.
+//  1. Everything of a Sim is guarded by one lock. A goroutine holds it for each step that it takes. Calls that wait for another
+//     goroutine's steps do not hold it.
 //  2. Order between operations comes from streams, events, stream writes and waits, flags, and lines that prove themselves. It
 //     also comes from operations that the host has seen completed. It never comes from the order in which the executor happened
 //     to run them. Two accesses that nothing orders, one of them a write, are a race under every seed.

@@ -57,7 +57,7 @@ func (b *Backend) Close() error {
 		}
 		err := b.Drain(t)
 		if !b.Failure.Peaceful() {
-			b.Tenant.Await(t)
+			b.Tenant.Await(t) // it has not joined: the CPU releases the streams of this group's ranks, and calls no driver for that
 		}
 		return err
 	})

@@ -2,7 +2,6 @@ package staged
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"sync"
 	"time"
@@ -84,7 +83,8 @@ func (b *Backend) open(ctx context.Context, t cuda.Thread) (err error) {
 	if b.Reader, err = devmem.NewReader(t, b.Order, b.check); err != nil {
 		return err
 	}
-	if err := b.meet(ctx); err != nil {
+	// A rank that could not pin its memory has failed the group by now, and no rank waits for it any longer.
+	if err := backend.Barrier(ctx, b.group); err != nil {
 		return fmt.Errorf("before staging: %w", err)
 	}
 	if b.dup, err = b.group.Dup(ctx, b.limit()); err != nil {
@@ -96,18 +96,6 @@ func (b *Backend) open(ctx context.Context, t cuda.Thread) (err error) {
 	b.opened = true
 	b.Watch(b.limit(), b.look, b.group.Fail)
 	return b.group.Err()
-}
-
-// meet returns when all ranks have come so far. A rank that could not pin its memory has failed the group by then, and no rank waits for it
-// any longer. The ranks of a process get one name, by which their tenants know one another.
-func (b *Backend) meet(ctx context.Context) error {
-	own := []byte(rand.Text())
-	all := make([]byte, len(own)*b.size)
-	err := backend.AllGather(ctx, b.group, colligo.Of(all), colligo.Of(own))
-	if err == nil {
-		b.Tenant.Join(string(all[:len(own)]))
-	}
-	return err
 }
 
 // announce says why the group stages, once for the group.

@@ -286,3 +286,13 @@ func TestManyAbsent(t *testing.T) {
 	require.Len(t, p.lanes, 1+mostEmpty)
 	require.Equal(t, 1999-mostEmpty, p.hidden)
 }
+
+// TestDrawsGivenUp draws a rank's call of a failed group, from a dump that was written before the rank had ended the call. The page says the same
+// as the report.
+func TestDrawsGivenUp(t *testing.T) {
+	dumps := play(t, "group 0 default_pg 0-1\n0 all_reduce Float [8] waits\nfailed 0-1 1 rank 1 has not entered\ndated 0-1\n")
+	var page strings.Builder
+	require.NoError(t, WriteHTML(&page, dumps, Analyze(dumps)))
+	require.Contains(t, page.String(), "given up after")
+	require.NotContains(t, page.String(), "when the dump was taken")
+}

@@ -37,6 +37,7 @@ type bar struct {
 	entry             *flight.Entry
 	row               int
 	from, started, to int64 // started is -1 if it is not known
+	givenUp           bool  // the rank gave the operation up
 	known             bool  // to is when it ended, or until when the dump tells of it
 	finding           *Finding
 }
@@ -67,7 +68,8 @@ func draw(dumps map[int]*flight.Dump, r *Report) *picture {
 				order = append(order, lanes[name])
 			}
 			b := barOf(e, first+skew[rank], j.ends(rank, e, skew[rank], last)-first, found[Entry{rank, e.ID}])
-			b.known = !b.open() || e.Retired || j.dumps[rank].Taken > 0
+			b.givenUp = j.hasGivenUp(rank, e)
+			b.known = !b.open() || b.givenUp || j.dumps[rank].Taken > 0
 			lanes[name].bars = append(lanes[name].bars, b)
 		}
 		for _, l := range order {
@@ -219,7 +221,7 @@ func (b *bar) about(l *lane) string {
 	state := e.State.String()
 	switch {
 	case !b.open():
-	case e.Retired:
+	case b.givenUp:
 		state += ", given up after " + duration(b.to-b.from)
 	case b.known:
 		state += ", for " + duration(b.to-b.from) + " when the dump was taken"
