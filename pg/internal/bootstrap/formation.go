@@ -138,6 +138,9 @@ func (f *Formation) register(ctx context.Context, mine info) error {
 	}
 	for was := []byte(nil); ; {
 		got, err := f.Store.CompareSet(ctx, rankKey(f.Rank), was, b)
+		if errors.Is(err, context.DeadlineExceeded) { // a store that can answer does so at once
+			err = f.job.silent(err)
+		}
 		if err != nil {
 			return fmt.Errorf("registering in the store: %w", err)
 		}

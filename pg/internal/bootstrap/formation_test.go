@@ -213,6 +213,28 @@ func meetSilent(t *testing.T) {
 	require.Equal(t, 20*time.Millisecond+Grace/2, time.Since(began))
 }
 
+// TestRegisterSilent has the store stop answering when a rank has reached it but not registered yet. The rank names the one that serves it.
+func TestRegisterSilent(t *testing.T) { synctest.Test(t, registerSilent) }
+
+func registerSilent(t *testing.T) {
+	all, jobs := formations(t, &deafStore{store.NewHash()}, 4)
+	jobs[2].served = true
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, _, err := all[2].Agree(ctx)
+	require.EqualError(t, err,
+		"registering in the store: rank 0 of the default group, which serves the store, does not answer: context deadline exceeded")
+	require.ErrorIs(t, err, colligo.ErrTimeout)
+}
+
+// deafStore is a store that does not answer a compare and set.
+type deafStore struct{ store.Store }
+
+func (s *deafStore) CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 // silentStore is a store that does not say which keys it has, from some time on.
 type silentStore struct {
 	store.Store
