@@ -21,6 +21,7 @@ import (
 	"github.com/colligo-go/colligo/pg/pgtest"
 	"github.com/colligo-go/colligo/store"
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/sim"
 )
 
 // TestAbort ends a group from another goroutine while operations of all kinds are pending on every rank. All of them, and
@@ -251,6 +252,32 @@ func TestHeldUpTakesLate(t *testing.T) {
 		require.NoError(t, g.Broadcast(t.Context(), colligo.Of(x), 1))
 		require.NoError(t, g.SetTimeout(100*time.Millisecond))
 		require.ErrorIs(t, g.Barrier(t.Context()), colligo.ErrTimeout)
+	})
+}
+
+// TestGoodbyeAfterLoss has a peer close the group after another has died, and before the death has failed it. A message that the closed
+// group would have sent tells of the death.
+func TestGoodbyeAfterLoss(t *testing.T) {
+	var net *sim.Net
+	o := pgtest.Options{Sim: sim.Config{MaxDelay: time.Microsecond}, Net: func(n *sim.Net) { net = n }}
+	pgtest.RunWith(t, 3, o, func(t *testing.T, g *pg.Group) {
+		x := make([]float32, 1<<20)
+		switch g.Rank() {
+		case 0:
+			time.Sleep(time.Second)
+			net.Kill(0)
+		case 1:
+			send, receive := g.SendAsync(t.Context(), colligo.Of(x), 0, 0), g.RecvAsync(t.Context(), colligo.Of(x[:1]), 2, 0)
+			for _, w := range []*pg.Work{receive, send} {
+				err := w.Wait(t.Context())
+				require.ErrorIs(t, err, colligo.ErrPeerLost)
+				require.ErrorContains(t, err, "peer 0: rank 0: peer lost")
+				require.NotContains(t, err.Error(), "peer closed the group")
+			}
+		case 2:
+			time.Sleep(time.Second + 100*time.Millisecond)
+			require.NoError(t, g.Close())
+		}
 	})
 }
 

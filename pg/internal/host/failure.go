@@ -156,7 +156,7 @@ func (b *Backend) ownError(o *op.Op, cause error) error {
 	if r.Failure != nil {
 		return r.Failure
 	}
-	if r.Late != nil && (cause == r.Late || cause == b.cut.err) {
+	if r.Late != nil && (cause == r.Late || cause == b.cut.err && !follows(r.Late, cause)) {
 		return r.Late
 	}
 	var e *colligo.OpError
@@ -164,6 +164,11 @@ func (b *Backend) ownError(o *op.Op, cause error) error {
 		return cause
 	}
 	return b.Group.Explain(o, sequence(o), cause, true)
+}
+
+// follows reports whether the loss that an operation met may follow from the one that failed the group: a peer that fails says goodbye.
+func follows(loss, first error) bool {
+	return errors.Is(loss, transport.ErrGoodbye) && !errors.Is(first, transport.ErrGoodbye)
 }
 
 // Classify gives an error of a transport its sentinel.
