@@ -80,6 +80,7 @@ func TestGlooTLS(t *testing.T) {
 
 // TestGlooTLSRefused lets in neither a rank with the certificate of another authority, nor one without TLS.
 func TestGlooTLSRefused(t *testing.T) {
+	t.Parallel()
 	own, other := Certificates(t), Certificates(t)
 	for name, stranger := range map[string]map[string]string{
 		"another authority": tlsOfGloo(other, own), "trusts another authority": tlsOfGloo(own, other), "plain": nil,

@@ -231,6 +231,7 @@ func keysOf(t *testing.T, g *pg.Group, s store.Store) []string {
 
 // TestInitAgain has a rank fail to join, and then join at its second attempt.
 func TestInitAgain(t *testing.T) {
+	t.Parallel()
 	s := store.NewHash()
 	config := pg.Config{Store: s, Size: 2, Transport: "tcp", ConnectTimeout: 2 * time.Second}
 	_, err := pg.Init(t.Context(), config)

@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 		debug.SetGCPercent(400) // hundreds of groups form and leave, and little of them stays
 	}
 	if !ok {
-		testload.AtLeast(6) // tests of processes wait more than they work
+		testload.AtLeast(16) // tests of processes wait more than they work
 		os.Exit(m.Run())
 	}
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // starts the goroutine that package signal keeps

@@ -45,6 +45,7 @@ func TestNeverEnters(t *testing.T) {
 
 // TestNeverComes has ranks that do not come to Init. The others name them within the connect timeout.
 func TestNeverComes(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"tcp", "file"} {
 		for _, absent := range []int{0, 1, 3} {
 			t.Run(fmt.Sprintf("rank=%d/store=%s", absent, store), func(t *testing.T) {

@@ -263,6 +263,7 @@ func TestTwoLevelsRecord(t *testing.T) {
 // TestTwoLevelsLate leaves one rank out of a call: of the first host and of the second. The others end with an error that names it, within
 // their limit, and close.
 func TestTwoLevelsLate(t *testing.T) {
+	t.Parallel()
 	for _, late := range []int{1, 2} {
 		t.Run(fmt.Sprint("rank ", late), func(t *testing.T) {
 			t.Parallel()
@@ -295,6 +296,7 @@ func TestTwoLevelsLate(t *testing.T) {
 
 // TestTwoLevelsFail has the library meet an error in the background, which every rank hears of, and a call between the hosts fail.
 func TestTwoLevelsFail(t *testing.T) {
+	t.Parallel()
 	for name, hurt := range map[string]func(s *ncclsim.Sim){
 		"background": func(s *ncclsim.Sim) { s.Break(1, nccl.RemoteError) },
 		"call":       func(s *ncclsim.Sim) { s.Fail("ncclAllReduce", nccl.SystemError) },

@@ -9,6 +9,6 @@ import (
 
 // TestMain runs more tests at a time than there are processors, for those that are parallel wait for a time limit.
 func TestMain(m *testing.M) {
-	testload.AtLeast(6)
+	testload.AtLeast(16)
 	os.Exit(m.Run())
 }

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 		debug.SetGCPercent(400)
 	}
 	if !underRace {
-		testload.AtLeast(6)
+		testload.AtLeast(12)
 	}
 	os.Exit(m.Run())
 }

@@ -60,7 +60,7 @@ func whole() bool {
 func TestMain(m *testing.M) {
 	gputest.Prepare()
 	if !underRace {
-		testload.AtLeast(6)
+		testload.AtLeast(16)
 	}
 	code := m.Run()
 	if code == 0 && whole() {

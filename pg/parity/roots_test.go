@@ -64,6 +64,7 @@ func (r *rank) partsAt(n, root int) (all []colligo.Tensor) {
 // TestRootsDifferAgain has ranks mean different roots of a collective. They have called it with each of these roots before. All hear of
 // it, and that it is this collective, before they call anything else.
 func TestRootsDifferAgain(t *testing.T) {
+	beside(t)
 	for name, call := range rootedCalls {
 		for _, roots := range [][]int{{0, 1}, {1, 0}, {0, 1, 2}, {0, 1, 1}, {2, 1, 2}, {1, 0, 0}, {0, 0, 2, 2}} {
 			t.Run(fmt.Sprintf("call=%s/roots=%v", name, roots), func(t *testing.T) {

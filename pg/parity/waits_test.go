@@ -115,6 +115,7 @@ func TestInvalidNCCLBlockingWaitEnv(t *testing.T) {
 // TestSaysForWhatItWaits has rank 0 wait for rank 1, which joins a collective late, or sends late. Rank 0 says so after 4 seconds, once on
 // each medium, and again after 8.
 func TestSaysForWhatItWaits(t *testing.T) {
+	beside(t)
 	for _, c := range []struct{ name, said string }{
 		{"collective", `op=all_reduce seq=2 cause="rank 1 (has not entered after [4-7]s; rank 0 waits; rank 1 has nothing pending, last completed #1|` +
 			`does not answer after [4-7]s; rank 0 waits)"`}, // it may be held up when it is asked

@@ -238,6 +238,7 @@ func TestDialRetries(t *testing.T) {
 }
 
 func TestDialGivesUp(t *testing.T) {
+	t.Parallel()
 	port := freeport.Port(t, "127.0.0.1")
 	addr := net.JoinHostPort("127.0.0.1", port)
 	err := patiently(t, "refused", func(limit time.Duration) error {
@@ -261,6 +262,7 @@ func TestDialGivesUp(t *testing.T) {
 
 // TestOldServer hangs up on the ping, as a server before PyTorch 2.5 would.
 func TestOldServer(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
@@ -293,6 +295,7 @@ func TestBackoff(t *testing.T) {
 }
 
 func TestWaitForWorkers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, ServerOptions{})
 	done := make(chan error, 1)
 	go func() {

@@ -87,6 +87,7 @@ func TestTorch113Lacks(t *testing.T) {
 
 // TestDialectsApart lets a client of one dialect meet a server of the other. It ends with an error and hangs nothing.
 func TestDialectsApart(t *testing.T) {
+	t.Parallel()
 	srv := serve(t, ServerOptions{Dialect: Torch113})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

@@ -50,6 +50,7 @@ func TestTLS(t *testing.T) {
 
 // TestTLSMismatch: an untrusted server is refused at once, and plain and TLS sides do not talk to each other.
 func TestTLSMismatch(t *testing.T) {
+	t.Parallel()
 	cert, pool := certificate(t)
 	var log journal.Journal
 	secure := serve(t, ServerOptions{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, Logger: log.Log()})

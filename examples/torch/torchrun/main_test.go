@@ -53,6 +53,7 @@ func TestTorchrun(t *testing.T) {
 		size, killed int
 	}{{"go", false, 2, 1}, {"mixed", false, 3, 2}, {"mixed", true, 2, 1}} {
 		t.Run(fmt.Sprintf("%s/agent=%v", c.what, c.agent), func(t *testing.T) {
+			t.Parallel()
 			env := append(os.Environ(), "PYTHON="+python, "BIN="+bin, "TORCH="+version, fmt.Sprint("RANKS=", c.size), fmt.Sprint("KILL=", c.killed))
 			if c.agent {
 				env = append(env, "AGENT="+freeport.Port(t, "127.0.0.1"))
