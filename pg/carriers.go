@@ -302,7 +302,7 @@ func (e *events) Left(coll plan.Coll, peer int) { e.g.control.Progress.End(coll 
 func (g *Group) enter(o *op.Op) {
 	call := g.control.Progress.Slot()
 	o.Identify(call, g.id)
-	rooted, tell, to := o.Coll.Rooted(), false, -1
+	rooted, tell, to, first := o.Coll.Rooted(), false, -1, false
 	if rooted && !g.detailed() { // which compares every call
 		tell = o.Coll == plan.Broadcast && !g.control.Repeated(call)
 		to = control.RootTold(g.rank, g.size, call, !o.OnCPU())
@@ -310,7 +310,7 @@ func (g *Group) enter(o *op.Op) {
 	if o.OnCPU() {
 		g.control.Progress.Entered()
 	} else {
-		g.control.Progress.EnteredOnDevice()
+		first = g.control.Progress.EnteredOnDevice(op.Common(call))
 	}
 	if tell {
 		g.control.Announce(o.Identity(g.id))
@@ -318,7 +318,10 @@ func (g *Group) enter(o *op.Op) {
 	if to >= 0 {
 		g.control.TellRoot(uint64(o.Seq), to)
 	}
-	if rooted {
+	if first && !g.detailed() {
+		g.control.TellHistorySoon()
+	}
+	if (rooted || !o.OnCPU()) && g.control.Progress.Keeps() {
 		g.control.Kept(uint64(o.Seq))
 	}
 }

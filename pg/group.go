@@ -115,6 +115,7 @@ func (g *Group) Err() error {
 // devices; it must not be called by a hook. c10d: destroy_process_group.
 func (g *Group) Close() error {
 	g = g.orOutside()
+	g.control.TellHistory()
 	var parted error
 	if g.config.CloseBarrier == On && g.mesh.Load() != nil && !speaksTorch(g) { // there is no control channel
 		parted = g.parting.part()

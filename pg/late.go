@@ -216,12 +216,19 @@ func (e *events) compare(peer int, m *control.Message) {
 	if !ok && !g.control.Keep(peer, m) {
 		ours, ok = g.control.Progress.At(m.Seq)
 	}
-	if !ok || host.Describe(ours) == m.Call {
-		return
-	}
-	at := op.Seq(m.Seq)
 	cause := &host.Mismatch{Peer: peer, Ours: ours, Said: m.Call}
-	g.failAt(g.failure(plan.Coll(ours.Coll).String(), at.Number(), peer, cause), at, true)
+	at, what := op.Seq(m.Seq), "collective"
+	if ok {
+		what = plan.Coll(ours.Coll).String()
+	}
+	if !ok || m.Call == "" || m.Call == host.Describe(ours) {
+		history := g.control.Progress.HistoryAt(m.Seq)
+		if m.History == 0 || history == 0 || m.History == history {
+			return
+		}
+		cause.UpTo = at.Number()
+	}
+	g.failAt(g.failure(what, at.Number(), peer, cause), at, true)
 }
 
 // errLate ends the wait for an operation on a device.

@@ -155,7 +155,7 @@ func hasLeft(d *watchdog.Devices, peer int, m *control.Message) {
 	d.Leaves(peer, watchdog.Leaver{Collective: op.Seq(m.Seq).Number(), Sends: m.Sent, Recvs: m.Got})
 }
 
-// missed hears that a peer stands still in a collective. If this rank closes the group before it, the collective cannot end.
+// missed hears which collective a peer has called. If this rank closes the group before it, the collective cannot end.
 func (p *parting) missed(peer int, m *control.Message) {
 	p.mu.Lock()
 	own, ours := p.own, p.last[p.rank]

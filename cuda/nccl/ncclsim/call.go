@@ -364,7 +364,7 @@ func (s *Sim) publish(x *call) {
 			c.world.collectives[x.number] = m
 		}
 		m.parts[c.rank] = x
-		if m.come++; m.come == len(m.parts) {
+		if m.come++; m.come == len(m.parts) && alike(m.parts) {
 			if err := compute(m.parts); err != nil {
 				c.async = nccl.InvalidUsage
 			}
@@ -375,6 +375,17 @@ func (s *Sim) publish(x *call) {
 			}
 		}
 	}
+}
+
+// alike reports whether the calls of a collective fit each other, apart from their roots. NCCL compares nothing: calls that do not fit may
+// wait for each other until they are aborted. In a Sim they always wait.
+func alike(parts []*call) bool {
+	first := parts[0]
+	return !slices.ContainsFunc(parts, func(x *call) bool {
+		differs := x.kind != first.kind || x.dtype != first.dtype || x.outs != first.outs && x.kind != reduce
+		differs = differs || x.op != first.op || x.factor.given != first.factor.given
+		return differs || x.ins != first.ins && x.kind != broadcast
+	})
 }
 
 // message returns what a message's ends meet in.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/colligo-go/colligo/transport"
 )
@@ -36,6 +37,7 @@ type Channel struct {
 	config    Config
 	announced announced
 	roots     roots
+	teller    *time.Timer // of TellHistorySoon
 	mesh      atomic.Pointer[transport.Mesh]
 	handlers  map[Kind]func(peer int, m *Message)
 	queries   queries

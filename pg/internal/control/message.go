@@ -17,7 +17,7 @@ const (
 	Abort       Kind = "abort"  // the sender's group has failed
 	Query       Kind = "where"  // progress query: which operation have you entered?
 	Answer      Kind = "here"   // the answer to a progress query
-	Called      Kind = "called" // what the sender has called in an operation that stands still
+	Called      Kind = "called" // what the sender has called, for peers to compare
 	Fingerprint Kind = "print"  // what the sender calls, at debug level DETAIL
 	Dump        Kind = "dump"   // write what is recorded
 	Barrier     Kind = "gate"   // of a monitored barrier
@@ -31,6 +31,7 @@ type Message struct {
 	Token    uint64 `json:",omitempty"`      // of a query and its answer
 	Seq      uint64 `json:",omitempty"`      // of the operation: failed, entered last, or asked about
 	Call     string `json:",omitempty"`      // what was called, in words
+	History  uint64 `json:",omitempty"`      // hash of all collectives on devices up to Seq
 	Cause    string `json:",omitempty"`      // name of a sentinel, see Causes
 	Text     string `json:",omitempty"`      // the error
 	Suspects []int  `json:"Blame,omitempty"` // ranks at fault, as far as the sender can tell

@@ -23,12 +23,18 @@ type Progress struct {
 
 	pairs        sync.Mutex
 	sends, recvs pendingWith
+
+	keeps atomic.Bool // see Keeps
 }
 
 // deviceProgress is how far this rank has come with collectives on devices, by their sequence numbers.
 type deviceProgress struct {
 	entered, completed uint64
-	before             uint64 // the collective on the CPU that was entered last before them
+	before             uint64                      // the collective on the CPU that was entered last before them
+	history            uint64                      // hash of those entered
+	untold             bool                        // the next rank is to be told of it
+	n                  uint64                      // how many were entered
+	past               *[pastHistories]pastHistory // made by the first
 }
 
 // Enter notes the collective that this rank enters.
@@ -52,15 +58,43 @@ func (p *Progress) Entered() {
 	p.mu.Unlock()
 }
 
-// EnteredOnDevice ends the entering of a collective on a device.
-func (p *Progress) EnteredOnDevice() {
+// EnteredOnDevice ends the entering of a collective on a device. Kind and count are what all ranks must have in common beside its number.
+// It reports whether it is the first since the next rank was told of them.
+func (p *Progress) EnteredOnDevice(kind, count uint64) (first bool) {
 	d := &p.devices
 	if before := p.calls[(p.n-1)%remembered].Seq; before != d.entered {
 		d.before = before
 	}
 	d.entered = p.calls[p.n%remembered].Seq
+	d.history = extend(d.history, d.entered, kind, count)
+	if d.past == nil {
+		d.past = new([pastHistories]pastHistory)
+	}
+	d.past[d.n%pastHistories] = pastHistory{d.entered, d.history}
+	d.n++
+	first, d.untold = !d.untold, true
 	p.Entered()
+	return first
 }
+
+// pastHistories is how many collectives on devices back a rank can compare their hash.
+const pastHistories = 512
+
+// pastHistory is the hash of the collectives on devices up to one of them.
+type pastHistory struct{ seq, hash uint64 }
+
+// extend returns the hash of a collective and of those before it, never 0. Words are what all ranks must have in common.
+func extend(before uint64, words ...uint64) uint64 {
+	h := before
+	for _, word := range words {
+		h = (h ^ word) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return max(h, 1)
+}
+
+// Keeps reports whether the channel keeps calls of peers until this rank has come so far.
+func (p *Progress) Keeps() bool { return p.keeps.Load() }
 
 // CompleteOnDevice notes the last collective on a device that is complete.
 func (p *Progress) CompleteOnDevice(seq uint64) {
@@ -91,6 +125,11 @@ func (p *Progress) done() uint64 {
 func (p *Progress) At(seq uint64) (transport.Call, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.callAt(seq)
+}
+
+// callAt returns a call as At does. The caller holds p.mu.
+func (p *Progress) callAt(seq uint64) (transport.Call, bool) {
 	for _, c := range p.calls {
 		if c.Seq == seq && seq > 0 {
 			return c, true

@@ -3,7 +3,6 @@ package control
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
@@ -17,8 +16,6 @@ const mostKept = 64
 
 // roots finds ranks that mean different roots of one collective, where none of them waits for a frame that shows it.
 type roots struct {
-	keeps atomic.Bool // kept is not empty
-
 	mu    sync.Mutex
 	last  uint64 // sequence number of the last collective of which the peer is to be told
 	seen  uint64 // last, when the timer ran out
@@ -75,21 +72,19 @@ func (c *Channel) Keep(peer int, m *Message) bool {
 	r := &c.roots
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keeps.Store(true)
+	c.Progress.keeps.Store(true)
 	if c.Progress.newest().Seq >= m.Seq { // Entered looks at keeps after it
-		r.keeps.Store(len(r.kept) > 0)
+		c.Progress.keeps.Store(len(r.kept) > 0)
 		return false
 	}
 	r.kept = append(r.kept[max(len(r.kept)-mostKept+1, 0):], kept{peer, m})
 	return true
 }
 
-// Kept compares what peers have told of the collectives up to a sequence number, which this rank has entered.
+// Kept compares what peers have told of the collectives up to a sequence number, which this rank has entered. It is called where Keeps
+// says that there is something to compare.
 func (c *Channel) Kept(seq uint64) {
 	r := &c.roots
-	if !r.keeps.Load() {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept = slices.DeleteFunc(r.kept, func(k kept) bool {
@@ -98,7 +93,7 @@ func (c *Channel) Kept(seq uint64) {
 		}
 		return k.m.Seq <= seq
 	})
-	r.keeps.Store(len(r.kept) > 0)
+	c.Progress.keeps.Store(len(r.kept) > 0)
 }
 
 // fewRanks is the most ranks of a group of which each tells rank 0 of its collectives on devices.

@@ -28,6 +28,7 @@ type Mismatch struct {
 	Peer         int
 	Ours, Theirs transport.Call
 	Said         string // theirs as the peer words it, if it said so itself
+	UpTo         uint64 // if not 0: the number up to which some collective on devices was not the same
 }
 
 // Error names both sides.
@@ -37,6 +38,9 @@ func (e *Mismatch) Error() string {
 			return fmt.Sprintf("rank %d sends %d elements to this rank in %s, this rank expects %d", e.Peer, e.Theirs.Count,
 				Describe(e.Ours), e.Ours.Count)
 		}
+	}
+	if e.UpTo > 0 {
+		return fmt.Sprintf("rank %d and this rank called different collectives on devices, in one of those up to #%d", e.Peer, e.UpTo)
 	}
 	said := e.Said
 	if said == "" {

@@ -420,6 +420,24 @@ func (o *Op) Identify(c *transport.Call, group uint32) {
 	}
 }
 
+// Common returns what all ranks must have in common of a call beside its number.
+func Common(c *transport.Call) (kind, count uint64) {
+	coll := plan.Coll(c.Coll)
+	kind = uint64(coll)
+	if coll == plan.Barrier {
+		return kind, 0
+	}
+	kind |= uint64(c.DType) << 8
+	if coll == plan.AllToAll { // each rank has lengths of its own
+		return kind, 0
+	}
+	kind |= uint64(uint32(c.Root)) << 32
+	if coll.Reduces() || coll == plan.Broadcast {
+		kind |= uint64(c.Op) << 16
+	}
+	return kind, c.Count
+}
+
 // Identity returns the identity of an operation.
 func (o *Op) Identity(group uint32) (c transport.Call) {
 	o.Identify(&c, group)
