@@ -109,6 +109,10 @@ func (b *backend) Close() error {
 	return streamorder.Brief(errors.Join(err, b.heap.Leave(b.giveBack)))
 }
 
+// draining is how much longer a rank of a failed group waits for its peers to leave. A peer may first let operations go on that come before
+// the one that failed: for a second, which is pg's host.Drain.
+const draining = time.Second
+
 // settle ends pending operations, waits until this rank's device is idle, and leaves the peers.
 func (b *backend) settle(t cuda.Thread) error {
 	if b.opened && !b.QuietWithin(t, streamorder.Farewell) {
@@ -116,7 +120,7 @@ func (b *backend) settle(t cuda.Thread) error {
 		b.release()
 	}
 	b.part()
-	err := errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, b.Failure.Peaceful))
+	err := errors.Join(b.Drain(t), b.heap.Unmap(t, b.options.farewell, draining, b.Failure.Peaceful))
 	if !b.Failure.Peaceful() {
 		b.Tenant.Await(t)
 	}

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
 	"github.com/colligo-go/colligo/cuda/cudasim"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/pg"
 )
 
@@ -171,6 +173,35 @@ func TestLeftLate(t *testing.T) {
 	for _, f := range sim.Faults() {
 		require.Contains(t, f, "has mapped by IPC")
 	}
+	sim.Close()
+}
+
+// TestLeftAfterFailure has a rank of a failed group close a second after its peer. It could have let an earlier operation go on for so long.
+// The peer has not freed its heap.
+func TestLeftAfterFailure(t *testing.T) {
+	t.Parallel()
+	sim := machine(t, 2)
+	groups, err := pg.InProcess(t.Context(), 2, pg.Config{})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for i, g := range groups {
+		all.Go(func() {
+			r, err := newRank(t.Context(), g, sim.Process().Driver(), i, simHalf, small(LL))
+			if !assert.NoError(t, err) {
+				return
+			}
+			assert.NoError(t, r.summed())
+			g.Abort(errors.New("enough"))
+			if i == 1 {
+				time.Sleep(streamorder.Farewell)
+			}
+			_ = g.Close() // tells why it has failed
+			assert.NoError(t, r.close())
+		})
+	}
+	all.Wait()
+	require.Empty(t, sim.Faults())
+	require.Empty(t, sim.Leaks())
 	sim.Close()
 }
 

@@ -24,7 +24,7 @@ type Options struct {
 
 	host     string        // in tests, which host the rank believes to be on
 	launch   time.Duration // in tests, how long that host takes to launch a kernel; measured if 0
-	farewell time.Duration // in tests, how long a rank that closes waits for its peers; the constant's if 0
+	farewell time.Duration // in tests, how long a rank that closes waits for its peers at a peaceful end; the constant's if 0
 }
 
 type optionsKey struct{}

@@ -14,7 +14,7 @@ import (
 // Patience bounds the wait for a device whose kernels were told to stop.
 const Patience = 5 * time.Second
 
-// Farewell bounds how long a rank that closes waits for its operations to end, and for its peers to leave.
+// Farewell bounds how long a rank that closes waits for its operations to end, and at a peaceful end for its peers to leave.
 const Farewell = time.Second
 
 // Refuse ends a backend that could not be opened on a device, and with it the group, for the peers wait for this rank. It returns the

@@ -21,22 +21,29 @@ import (
 // that share a process count one by one, and a mapping that they share stays until the last of them closes it. So when all
 // have counted twice, no process has anything mapped.
 //
-// Neither wait is longer than the limit, for dead ranks never come. A rank that does not see all others in the first step
-// unmaps when it frees, and says that no rank need wait for it. After a failure both steps share one limit.
+// Neither wait is longer than a limit, for dead ranks never come. A rank that does not see all others in the first step
+// unmaps when it frees, and says that no rank need wait for it. After a failure the limit is longer, and both steps share it.
 
 // gaveUp is added to the count by a rank that waits no longer. It is more than ranks count.
 const gaveUp = 1 << 32
 
 // Unmap waits until the peers' devices are idle, unmaps their memory, and waits until they have unmapped this rank's. A peer
 // that comes late to a group's peaceful end loses nothing. It writes into a heap only in an operation in which the heap's rank
-// takes part. After a failure its kernels may still write here, until they see the abort flag.
-func (h *Heap) Unmap(t cuda.Thread, limit time.Duration, peaceful func() bool) error {
+// takes part. After a failure its kernels may still write here, until they see the abort flag. The limit of a wait is farewell, and longer
+// by draining once the group has failed.
+func (h *Heap) Unmap(t cuda.Thread, farewell, draining time.Duration, peaceful func() bool) error {
 	if !slices.ContainsFunc(h.peers, func(m mapping) bool { return m.opened }) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	limit := func() time.Duration {
+		if peaceful() {
+			return farewell
+		}
+		return farewell + draining
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell+draining)
 	defer cancel()
-	n, err := h.count(ctx, h.size, limit-limit/10) // the rest is for saying that they did not come
+	n, err := h.count(ctx, h.size, func() time.Duration { return limit() * 9 / 10 }) // the rest is for saying that they did not come
 	if err == nil && n%gaveUp < int64(h.size) {
 		n, err = h.group.Count(ctx, h.leaving, gaveUp)
 		n -= gaveUp // the last may have come meanwhile
@@ -49,7 +56,7 @@ func (h *Heap) Unmap(t cuda.Thread, limit time.Duration, peaceful func() bool) e
 	}
 	err = h.closeOpened(t)
 	if peaceful() {
-		ctx, cancel = context.WithTimeout(context.Background(), limit)
+		ctx, cancel = context.WithTimeout(context.Background(), farewell)
 		defer cancel()
 	}
 	// An error is none: the rank that keeps the store takes it along as soon as all have counted.
@@ -57,11 +64,12 @@ func (h *Heap) Unmap(t cuda.Thread, limit time.Duration, peaceful func() bool) e
 	return err
 }
 
-// count adds this rank to those that leave, and waits for some time until there are so many. It returns how many there are.
-func (h *Heap) count(ctx context.Context, until int, limit time.Duration) (n int64, err error) {
-	end := time.Now().Add(limit)
+// count adds this rank to those that leave, and waits for some time until there are so many. It returns how many there are. It asks again
+// and again how long it may wait, for the group may fail meanwhile.
+func (h *Heap) count(ctx context.Context, until int, limit func() time.Duration) (n int64, err error) {
+	begun := time.Now()
 	n, err = h.group.Count(ctx, h.leaving, 1)
-	for err == nil && n%gaveUp < int64(until) && time.Now().Before(end) {
+	for err == nil && n%gaveUp < int64(until) && time.Since(begun) < limit() {
 		time.Sleep(time.Millisecond)
 		n, err = h.group.Count(ctx, h.leaving, 0)
 	}
