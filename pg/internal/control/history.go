@@ -1,6 +1,7 @@
 package control
 
 import (
+	"sort"
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
@@ -52,12 +53,15 @@ func (p *Progress) untold(describe func(transport.Call) string) *Message {
 func (p *Progress) HistoryAt(seq uint64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.devices.past != nil && seq > 0 {
-		for _, h := range p.devices.past {
-			if h.seq == seq {
-				return h.hash
-			}
-		}
+	d := &p.devices
+	if d.past == nil {
+		return 0
 	}
-	return 0
+	kept := min(d.n, pastHistories)
+	at := func(i int) pastHistory { return d.past[(d.n-kept+uint64(i))%pastHistories] }
+	i := sort.Search(int(kept), func(i int) bool { return at(i).seq >= seq })
+	if i == int(kept) || at(i).seq != seq {
+		return 0
+	}
+	return at(i).hash
 }
