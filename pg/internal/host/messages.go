@@ -133,8 +133,8 @@ func (b *Backend) advanceReceive(m *Message) (moved, over bool, err error) {
 		if ok, err := b.unexpected.take(m); ok || err != nil {
 			return ok, ok, err
 		}
-		if err := b.match(m); err != nil || !m.matched {
-			return false, false, err
+		if comes, err := b.match(m); err != nil || !m.matched {
+			return comes, false, err
 		}
 	}
 	peer := int(m.Peer)
@@ -154,8 +154,10 @@ func (b *Backend) peers(m *Message) (first, last int) {
 	return int(m.Peer), int(m.Peer)
 }
 
-// match gives a receive the message at the head of a peer's lane if the tag fits and no other receive has it.
-func (b *Backend) match(m *Message) error {
+// match gives a receive the message at the head of a peer's lane if the tag fits and no other receive has it. An earlier receive comes first
+// to which it belongs as well. That one has looked in vain if the message came just after, and finds it when it looks again: match
+// then reports that something moves.
+func (b *Backend) match(m *Message) (moves bool, err error) {
 	gone := 0
 	first, last := b.peers(m)
 	for peer := first; peer <= last; peer++ {
@@ -167,16 +169,30 @@ func (b *Backend) match(m *Message) error {
 			if gone++; gone < b.Size-1 && m.Peer == op.AnyPeer {
 				continue // another may send
 			}
-			return ofPeer(peer, err)
+			return moves, ofPeer(peer, err)
 		}
 		if h == nil || h.Call.Root != m.Tag {
 			continue
 		}
+		if b.waiting(peer, m.Tag) != m {
+			moves = true
+			continue
+		}
 		if err := m.fits(peer, h.Call); err != nil {
-			return err
+			return moves, err
 		}
 		m.matched, m.Peer, b.taken[peer] = true, int32(peer), m
-		return nil
+		return true, nil
+	}
+	return moves, nil
+}
+
+// waiting returns the receive that was called first of those that a message of a peer with a tag belongs to.
+func (b *Backend) waiting(peer int, tag int32) *Message {
+	for _, m := range b.messages {
+		if m.Coll == plan.Recv && !m.matched && m.Tag == tag && m.Rare().OtherEnd == nil && (m.Peer == op.AnyPeer || int(m.Peer) == peer) {
+			return m
+		}
 	}
 	return nil
 }
