@@ -402,6 +402,12 @@ func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.B
 	if err != nil {
 		return nil, err
 	}
+	d.opening.Store(true)
+	defer d.opening.Store(false)
+	if err := g.host.LostPeer(); err != nil { // onLost may not have seen that a backend is opening
+		g.fail(err, true)
+		return nil, err
+	}
 	b, err := open(&op.Own{Context: ctx}, d.host, id)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)

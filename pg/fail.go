@@ -54,7 +54,8 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 	s.mu.Lock()
 	first := s.err == nil
 	if first {
-		s.err, s.errAt = err, time.Now()
+		s.set(err)
+		s.errAt = time.Now()
 	}
 	changed := g.host.Abort(at, tell)
 	if first {
@@ -94,7 +95,7 @@ func (g *Group) onLost(peer int, err error) {
 	}
 	g.host.Lost(peer, err)
 	g.handler.wake()
-	if g.devices.any() { // a kernel that waits for the peer has no link to tell it
+	if g.devices.opening.Load() || g.devices.any() { // a kernel that waits for the peer has no link to tell it
 		time.AfterFunc(host.Drain, func() { g.fail(host.Classify(&transport.PeerError{Peer: peer, Err: err}), true) })
 	}
 }

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,6 +56,27 @@ type state struct {
 	err     error          // first error; set once
 	errAt   time.Time      // when it was set
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
+
+	sound context.Context // ends when err is set
+	end   context.CancelCauseFunc
+}
+
+// set sets the group's first error. The caller holds mu.
+func (s *state) set(err error) {
+	s.err = err
+	if s.end != nil { // the group is not the one that stands for a nil group
+		s.end(err)
+	}
+}
+
+// whileSound returns a context that ends with another one, and when the group fails or is closed. The caller has to cancel it.
+func (s *state) whileSound(ctx context.Context) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.sound, func() { cancel(context.Cause(s.sound)) })
+	return limited, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // failedAt is when the group failed, in nanoseconds since 1970, 0 if it has not or was closed before.
@@ -140,7 +162,7 @@ func (g *Group) Close() error {
 	g.state.mu.Lock()
 	g.handler.closing.Store(time.Now().UnixNano())
 	if g.state.err == nil {
-		g.state.err = colligo.ErrClosed
+		g.state.set(colligo.ErrClosed)
 	}
 	idle := g.host.Idle()
 	g.host.Abort(0, true)

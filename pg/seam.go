@@ -87,7 +87,13 @@ func (s *seam) Set(ctx context.Context, key string, value []byte) error {
 
 // Get implements backend.Host.
 func (s *seam) Get(ctx context.Context, key string) ([]byte, error) {
-	return s.store.Get(ctx, key)
+	limited, cancel := s.g.state.whileSound(ctx)
+	defer cancel()
+	value, err := s.store.Get(limited, key)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return nil, context.Cause(limited)
+	}
+	return value, err
 }
 
 // Torch implements backend.Host.

@@ -166,6 +166,9 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 			return err
 		}
 	case !b.lazy():
+		if err := b.meet(ctx); err != nil {
+			return err
+		}
 		if err := b.communicate(ctx); err != nil {
 			return err
 		}
@@ -177,6 +180,18 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 		"version", b.library.Version(), "path", b.library.Path)
 	b.Watch(b.limit(), b.look, b.group.Fail)
 	return b.group.Err()
+}
+
+// meet waits on the CPU until all ranks open the backend. NCCL cannot tell which rank has not come, or has left, and waits on. Ranks of
+// PyTorch do not meet.
+func (b *ncclBackend) meet(ctx context.Context) error {
+	if b.torch != nil || b.size == 1 {
+		return nil
+	}
+	if err := backend.Barrier(ctx, b.group); err != nil {
+		return fmt.Errorf("before its communicator forms: %w", err)
+	}
+	return nil
 }
 
 // limit returns how long an operation may stay unfinished.

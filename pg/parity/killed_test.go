@@ -30,8 +30,10 @@ type job struct {
 	medium    string // "cpu", "peer", "staged" or "nccl"
 	net       *sim.Net
 	store     store.Store
-	processes []*cudasim.Process // by rank, nil on the CPU
-	library   *ncclsim.Sim       // of medium nccl
+	machine   *cudasim.Sim               // nil on the CPU
+	processes []*cudasim.Process         // by rank, nil on the CPU
+	library   *ncclsim.Sim               // of medium nccl
+	asks      func(rank int, key string) // hears which keys of the store a rank is about to set or to get, if it is not nil
 }
 
 // mortal is one rank of a job.
@@ -43,19 +45,28 @@ type mortal struct {
 
 // jobOf runs f on the ranks of a job until all have returned.
 func jobOf(t *testing.T, medium string, size int, f func(m *mortal)) {
+	newJob(t, medium, size).run(t, f)
+}
+
+func newJob(t *testing.T, medium string, size int) *job {
 	j := &job{size: size, medium: medium, net: sim.New(sim.Config{Size: size}), store: store.NewHash()}
 	if medium != "cpu" {
-		machine := machineOf(t, size)
+		j.machine = machineOf(t, size)
 		for range size {
-			j.processes = append(j.processes, machine.Process())
+			j.processes = append(j.processes, j.machine.Process())
 		}
 		if medium == "nccl" {
 			j.library = ncclsim.New(nil, ncclsim.Version)
 			t.Cleanup(func() { require.NoError(t, j.library.Close()) })
 		}
 	}
+	return j
+}
+
+// run runs f on the ranks until all have returned.
+func (j *job) run(t *testing.T, f func(m *mortal)) {
 	var ranks sync.WaitGroup
-	for i := range size {
+	for i := range j.size {
 		ranks.Go(func() { j.live(t, i, f) })
 	}
 	ranks.Wait()
@@ -67,6 +78,9 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 		Recorder: pg.RecorderOptions{DumpOnError: pg.Off}}
 	if j.medium == "nccl" {
 		c.Backends = overNCCL
+	}
+	if j.asks != nil {
+		c.Store = asked{j.store, func(key string) { j.asks(i, key) }}
 	}
 	c.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
 		return j.net.OpenAs(ctx, i, tc)
@@ -96,6 +110,24 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 		}
 	}()
 	f(m)
+}
+
+// asked is a store that tells which keys are about to be set or got.
+type asked struct {
+	store.Store
+	asks func(key string)
+}
+
+// Set implements store.Store.
+func (s asked) Set(ctx context.Context, key string, value []byte) error {
+	s.asks(key)
+	return s.Store.Set(ctx, key, value)
+}
+
+// Get implements store.Store.
+func (s asked) Get(ctx context.Context, key string) ([]byte, error) {
+	s.asks(key)
+	return s.Store.Get(ctx, key)
 }
 
 // on has a rank's operations carried out by the job's medium.
