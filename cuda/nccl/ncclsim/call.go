@@ -463,7 +463,7 @@ func fold(parts []*call) ([]byte, error) {
 	}
 	sum := make([]byte, parts[0].ins)
 	for r, p := range parts {
-		if p.op == nccl.Avg { // of floating point numbers; of whole ones NCCL divides the sum
+		if p.op == nccl.Avg && dtypes[p.dtype].Float() { // of whole ones NCCL divides the sum
 			p.factor = factor{given: true, value: 1 / float64(len(parts))}
 		}
 		in, err := p.scaled()
