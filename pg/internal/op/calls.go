@@ -141,6 +141,7 @@ func (o *Op) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.
 	o.begin(plan.ReduceScatter, &out)
 	o.write(&out)
 	o.readList(ins)
+	o.reduceWith(by)
 	if !o.valid() {
 		return o
 	}
@@ -155,7 +156,6 @@ func (o *Op) ReduceScatter(out colligo.Tensor, ins []colligo.Tensor, by colligo.
 	if o.Count, counts = lengths(ins); counts != nil {
 		o.More().Counts = counts
 	}
-	o.reduceWith(by)
 	return o
 }
 
@@ -383,10 +383,10 @@ func (o *Op) invalid() { o.Failf("invalid tensor") }
 
 // reduceWith sets the reduction.
 func (o *Op) reduceWith(by colligo.ReduceOp) {
+	o.Reduce = by.Kind()
 	if !o.valid() {
 		return
 	}
-	o.Reduce = by.Kind()
 	if _, err := kernels.Lookup(o.DType, o.Reduce); err != nil {
 		o.Fail(err)
 		return
