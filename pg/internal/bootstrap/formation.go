@@ -251,6 +251,7 @@ func (f *Formation) GiveUp(why error, clip func(string) string) {
 	}
 	mine := f.info()
 	mine.GaveUp, mine.Late, mine.Heard, mine.Secret = clip(why.Error()), errors.Is(why, colligo.ErrTimeout), consequence(why), nil
+	mine.PeerLost = peerLost(why)
 	b, err := json.Marshal(mine)
 	ctx, cancel := context.WithTimeout(context.Background(), giveUpLimit)
 	defer cancel()

@@ -32,6 +32,7 @@ type info struct {
 	Late      bool   `json:",omitempty"` // GaveUp says that the time was up
 	Lost      bool   `json:",omitempty"` // GaveUp says how the store knows that the process has ended
 	Heard     bool   `json:",omitempty"` // GaveUp says what followed when another rank had given up or died
+	PeerLost  bool   `json:",omitempty"` // GaveUp says that another rank is gone
 }
 
 // Wants is what a rank asks of a group. All ranks must ask for the same.

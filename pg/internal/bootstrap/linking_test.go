@@ -54,6 +54,7 @@ func firstCause(t *testing.T) {
 	broken := errors.New("known here")
 	require.Equal(t, broken, all[1].FirstCause(t.Context(), gone, func() error { return broken }))
 	all[2].GiveUp(gone, whole)
+	require.ErrorIs(t, all[1].FirstCause(t.Context(), gone, nil), colligo.ErrPeerLost, "as for a rank that has met the loss itself")
 	time.AfterFunc(time.Second, func() { all[3].GiveUp(errors.New("no memory"), whole) })
 	require.ErrorContains(t, all[1].FirstCause(t.Context(), gone, nil), "has given up: no memory")
 	told := fmt.Errorf("rank 0 reported: rank 3: %w", colligo.ErrPeerLost)

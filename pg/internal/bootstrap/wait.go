@@ -242,9 +242,11 @@ func (f *Formation) FirstCause(ctx context.Context, err error, broken func() err
 }
 
 // consequence reports whether a rank could not form its group because another rank went away.
-func consequence(err error) bool {
-	lost := transport.Gone(err) || errors.Is(err, colligo.ErrPeerLost) // the latter where another rank reports the loss
-	return errors.As(err, new(*GaveUp)) || lost && !storeLost(err)
+func consequence(err error) bool { return errors.As(err, new(*GaveUp)) || peerLost(err) }
+
+// peerLost reports whether an error says that another rank is gone, as this rank has seen or another one reports.
+func peerLost(err error) bool {
+	return (transport.Gone(err) || errors.Is(err, colligo.ErrPeerLost)) && !storeLost(err)
 }
 
 // GaveUp is the error of a rank whose group cannot form because another rank has given up.
@@ -255,6 +257,7 @@ type GaveUp struct {
 	Late    bool // because the time was up
 	Lost    bool // its process has ended
 	heard   bool // because another rank had
+	gone    bool // because another rank was gone
 }
 
 // Error says who gave up and why.
@@ -265,12 +268,13 @@ func (e *GaveUp) Error() string {
 	return fmt.Sprintf("rank %d (%s) has given up: %s", e.Rank, e.Process, e.Why)
 }
 
-// Unwrap makes it a timeout if the other rank's was one, and the loss of a peer if its process has ended.
+// Unwrap makes it a timeout if the other rank's was one. It makes it the loss of a peer if the other's process has ended, or another peer was
+// gone.
 func (e *GaveUp) Unwrap() error {
 	switch {
 	case e.Late:
 		return colligo.ErrTimeout
-	case e.Lost:
+	case e.Lost || e.gone:
 		return colligo.ErrPeerLost
 	}
 	return nil
@@ -278,7 +282,7 @@ func (e *GaveUp) Unwrap() error {
 
 // left is the error about the rank of this bootstrap info, which has given up.
 func (c *info) left(rank int) *GaveUp {
-	return &GaveUp{rank, c.Process, c.GaveUp, c.Late, c.Lost, c.Heard}
+	return &GaveUp{rank, c.Process, c.GaveUp, c.Late, c.Lost, c.Heard, c.PeerLost}
 }
 
 // Because adds to an error what has ended the context, if the error does not tell.
