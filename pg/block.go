@@ -207,12 +207,17 @@ func (n *numbering) end(b *op.Block, skip int) {
 // carryAll gives the calls of a block to the backend of their device, with no other between them.
 func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
 	g := (*Group)(c)
-	if err := c.prepare(ctx, ops[0]); err != nil {
+	if err := c.hold(ctx, ops[0]); err != nil {
 		return nil, err
 	}
 	defer c.release()
 	b := g.devices.get(ops[0].DeviceID())
 	all, grouped := b.(backend.Grouper)
+	for _, o := range ops {
+		if err := c.refusal(o, grouped); err != nil {
+			return nil, err
+		}
+	}
 	if !grouped && slices.ContainsFunc(ops, func(o *op.Op) bool { return o.Rare().ToSelf }) {
 		return nil, g.explain(ops[0], 0, fmt.Errorf("the backend of %v has no messages of a rank to itself", ops[0].DeviceID()), false)
 	}

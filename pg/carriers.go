@@ -71,6 +71,34 @@ func (c *alone) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pendi
 type onDevice Group
 
 func (c *onDevice) prepare(ctx context.Context, o *op.Op) error {
+	if err := c.hold(ctx, o); err != nil {
+		return err
+	}
+	if o.Coll.Reduces() {
+		if err := c.refusal(o, false); err != nil {
+			c.release()
+			return err
+		}
+	}
+	return nil
+}
+
+// refusal returns why the backend of an operation does not carry it out, alone or in a block. The caller holds the order.
+func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
+	d := &c.devices
+	s, selective := d.get(o.DeviceID()).(backend.Selective)
+	if !selective {
+		return nil
+	}
+	fill(&d.call, o, false)
+	if err := s.Refuses(&d.call, inBlock); err != nil {
+		return (*Group)(c).explain(o, 0, err, false)
+	}
+	return nil
+}
+
+// hold opens the backend of an operation, and holds the order until release.
+func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 	g := (*Group)(c)
 	if g.size == 1 {
 		if err := g.Err(); err != nil {

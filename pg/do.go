@@ -18,7 +18,7 @@ import (
 //  1. Its arguments were checked as it was made (package op). A call ends here if its arguments are wrong or its rank is
 //     outside the group. So does a call after a peer died, or with a NaN where NaNs are searched for.
 //  2. Its tensors tell the carrier: the CPU backend, the backend of a device, or nothing but a copy in a group of one rank.
-//     A device's backend is opened by the first operation that needs it.
+//     A device's backend is opened by the first operation that needs it. A call ends here if the backend lacks its reduction.
 //  3. It takes its number in the group's order, its time limit, and its record in the flight recorder. It is pending now.
 //  4. The carrier runs it. On the CPU the caller's own goroutine steps through the plan, or one that runs beside an
 //     asynchronous call; work for a device is enqueued.
@@ -122,7 +122,7 @@ func (g *Group) orOutside() *Group {
 
 // carrier is what do needs of the place where an operation's tensors lie.
 type carrier interface {
-	// prepare opens what carries the operation, and holds its order until release.
+	// prepare opens what carries the operation, and holds its order until release. It refuses what that does not carry out.
 	prepare(ctx context.Context, o *op.Op) error
 	release()
 	// done returns the channel that is closed when an asynchronous operation is over, nil where a Pending tells it.

@@ -23,8 +23,7 @@ type Backend interface {
 	backend.Stager
 	backend.Shared
 	backend.Communicating
-	// Has reports whether the library has a call's reduction. The answer is the same on all ranks that call the same.
-	Has(c *backend.Call) bool
+	backend.Selective
 	// Version is the library's.
 	Version() string
 }
@@ -145,19 +144,6 @@ func gather(ctx context.Context, g backend.Host, own []byte) ([][]byte, error) {
 		return nil, fmt.Errorf("before NCCL: %w", err)
 	}
 	return slices.Collect(slices.Chunk(all, len(own))), nil
-}
-
-// Has implements Backend.
-func (b *ncclBackend) Has(c *backend.Call) bool {
-	if !c.Coll.Reduces() {
-		return true
-	}
-	if c.Op.Kind() != colligo.KindPremulSum {
-		_, _, _, err := b.library.Reduced(c.DType, c.Op.Kind())
-		return err == nil
-	}
-	_, _, _, err := b.library.Reduced(c.DType, colligo.KindSum)
-	return err == nil && ones[c.DType.Real()] != nil && b.library.has("ncclRedOpCreatePreMulSum", b.library.table.RedOpCreatePreMulSum != nil) == nil
 }
 
 // Version implements Backend.

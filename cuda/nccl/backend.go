@@ -87,12 +87,13 @@ type ncclBackend struct {
 }
 
 var (
-	_ backend.Grouper  = (*ncclBackend)(nil)
-	_ backend.Tracker  = (*ncclBackend)(nil)
-	_ backend.Reader   = (*ncclBackend)(nil)
-	_ backend.Splitter = (*ncclBackend)(nil)
-	_ backend.Stager   = (*ncclBackend)(nil)
-	_ backend.Shared   = (*ncclBackend)(nil)
+	_ backend.Grouper   = (*ncclBackend)(nil)
+	_ backend.Tracker   = (*ncclBackend)(nil)
+	_ backend.Reader    = (*ncclBackend)(nil)
+	_ backend.Selective = (*ncclBackend)(nil)
+	_ backend.Splitter  = (*ncclBackend)(nil)
+	_ backend.Stager    = (*ncclBackend)(nil)
+	_ backend.Shared    = (*ncclBackend)(nil)
 
 	_ backend.Communicating = (*ncclBackend)(nil)
 	_ streamorder.Carrier   = (*ncclBackend)(nil)

@@ -43,15 +43,21 @@ func (c *Comm) PremulSumOn(d colligo.DType, factor cuda.Pointer) (Reduction, err
 
 func (c *Comm) premulSum(d colligo.DType, factor unsafe.Pointer, residence int) (Reduction, error) {
 	l := c.library
-	if err := l.has("ncclRedOpCreatePreMulSum", l.table.RedOpCreatePreMulSum != nil); err != nil {
-		return Reduction{}, fmt.Errorf("PreMulSum requires NCCL>=2.11.1: %w", err)
-	}
-	dt, per, _, err := l.Reduced(d, colligo.KindSum)
+	dt, per, err := l.premultiplied(d)
 	if err != nil {
 		return Reduction{}, err
 	}
 	r := Reduction{DType: dt, per: per, comm: c}
 	return r.made(l.check("ncclRedOpCreatePreMulSum", l.table.RedOpCreatePreMulSum(&r.Op, factor, dt, residence, c.handle), c.handle))
+}
+
+// premultiplied returns the element type as which the library takes a premultiplied sum, and how many elements of it one element is.
+func (l *Library) premultiplied(d colligo.DType) (as DType, per int, err error) {
+	if err := l.has("ncclRedOpCreatePreMulSum", l.table.RedOpCreatePreMulSum != nil); err != nil {
+		return 0, 0, fmt.Errorf("PreMulSum requires NCCL>=2.11.1: %w", err)
+	}
+	as, per, _, err = l.Reduced(d, colligo.KindSum)
+	return as, per, err
 }
 
 // made returns the reduction beside an error of making it.

@@ -13,15 +13,27 @@ import (
 	"github.com/colligo-go/colligo/plan"
 )
 
-// Check implements streamorder.Carrier. It refuses tensors that the device cannot reach, and reductions that the library
-// does not have.
+// Check implements streamorder.Carrier. It refuses tensors that the device cannot reach.
 func (b *ncclBackend) Check(_ cuda.Thread, c *backend.Call, _ cuda.Stream) error {
-	if c.Coll.Reduces() && c.Op.Kind() != colligo.KindPremulSum && b.planner(c) == nil {
-		if _, _, _, err := b.library.Reduced(c.DType, c.Op.Kind()); err != nil {
-			return err
-		}
-	}
 	return b.check.Call(c)
+}
+
+// Refuses implements backend.Selective. It refuses reductions that the library does not have.
+func (b *ncclBackend) Refuses(c *backend.Call, inBlock bool) error {
+	switch {
+	case !c.Coll.Reduces() || b.planner(c, inBlock) != nil:
+		return nil
+	case c.Op.Kind() != colligo.KindPremulSum:
+		_, _, _, err := b.library.Reduced(c.DType, c.Op.Kind())
+		return err
+	}
+	if _, _, err := b.library.premultiplied(c.DType); err != nil {
+		return err
+	}
+	if d := c.DType.Real(); ones[d] == nil {
+		return errPremultiplied(d)
+	}
+	return nil
 }
 
 // Enqueue implements streamorder.Carrier. Parts of unequal lengths become a group of calls, one for each rank, as in c10d's
@@ -52,7 +64,7 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		}
 		b.levels.flat.Add(1)
 	}
-	if planner := b.planner(c); planner != nil {
+	if planner := b.planner(c, b.inBlock); planner != nil {
 		return b.planned(t, c, b.shape(c), planner, s)
 	}
 	switch c.Coll {
@@ -187,12 +199,17 @@ var ones = map[colligo.DType][]byte{
 	colligo.BFloat16: {0x80, 0x3f},
 }
 
+// errPremultiplied is the error of a premultiplied sum of an element type that has none, in c10d's words.
+func errPremultiplied(d colligo.DType) error {
+	return fmt.Errorf("nccl: PreMulSum Data type must be half, float, bfloat16 or double, not %v", d)
+}
+
 // factorBytes returns a number as an element of a floating point type, rounded as on the CPU.
 func factorBytes(d colligo.DType, f float64) ([]byte, error) {
 	one := ones[d]
 	k, err := kernels.Lookup(d, colligo.KindPremulSum)
 	if one == nil || err != nil {
-		return nil, fmt.Errorf("nccl: PreMulSum Data type must be half, float, bfloat16 or double, not %v", d)
+		return nil, errPremultiplied(d)
 	}
 	b := make([]byte, len(one))
 	k.Scale(b, one, f)

@@ -31,12 +31,13 @@ const (
 )
 
 var (
-	_ backend.Grouper  = (*intraNode)(nil)
-	_ backend.Tracker  = (*intraNode)(nil)
-	_ backend.Reader   = (*intraNode)(nil)
-	_ backend.Splitter = (*intraNode)(nil)
-	_ backend.Stager   = (*intraNode)(nil)
-	_ backend.Shared   = (*intraNode)(nil)
+	_ backend.Grouper   = (*intraNode)(nil)
+	_ backend.Tracker   = (*intraNode)(nil)
+	_ backend.Reader    = (*intraNode)(nil)
+	_ backend.Selective = (*intraNode)(nil)
+	_ backend.Splitter  = (*intraNode)(nil)
+	_ backend.Stager    = (*intraNode)(nil)
+	_ backend.Shared    = (*intraNode)(nil)
 
 	_ backend.Communicating = (*intraNode)(nil)
 )
@@ -76,8 +77,8 @@ func (b *ncclBackend) say(why string) {
 }
 
 // carrier returns which backend carries a call.
-func (x *intraNode) carrier(c *backend.Call) int {
-	if !x.inBlock && c.Coll == plan.AllReduce && c.Op.Kind() == colligo.KindSum && c.Count*c.DType.Size() <= intraNodeBytes {
+func (x *intraNode) carrier(c *backend.Call, inBlock bool) int {
+	if !inBlock && c.Coll == plan.AllReduce && c.Op.Kind() == colligo.KindSum && c.Count*c.DType.Size() <= intraNodeBytes {
 		return byPeer
 	}
 	return byNCCL
@@ -90,7 +91,15 @@ func (x *intraNode) Run(ctx context.Context, c *backend.Call) (backend.Pending, 
 	if c.Coll == plan.Barrier && !x.inBlock {
 		return x.Barrier(ctx, c, 1)
 	}
-	return x.Give(ctx, c, x.carrier(c))
+	return x.Give(ctx, c, x.carrier(c, x.inBlock))
+}
+
+// Refuses implements backend.Selective.
+func (x *intraNode) Refuses(c *backend.Call, inBlock bool) error {
+	if x.carrier(c, inBlock) == byPeer {
+		return nil
+	}
+	return x.nccl.Refuses(c, inBlock)
 }
 
 // Communicators implements backend.Communicating.

@@ -57,6 +57,14 @@ type Grouper interface {
 	End(ctx context.Context) (Pending, error)
 }
 
+// Selective is a Backend that does not have every reduction.
+type Selective interface {
+	Backend
+	// Refuses returns why the backend does not carry out a call, alone or in a block, nil if it does. All ranks get the same
+	// answer. The group asks before the call has its number, and goes on after a refusal. Seq is not set.
+	Refuses(c *Call, inBlock bool) error
+}
+
 // Tracker is a Backend that can tell how far its device has come with calls that gave no Pending.
 type Tracker interface {
 	Backend

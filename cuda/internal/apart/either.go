@@ -47,7 +47,7 @@ var (
 
 // carrier returns which backend carries a call.
 func (b *either) carrier(c *backend.Call) int {
-	if streamorder.QueueOf(c.Coll) == streamorder.Collectives && b.nccl.Has(c) {
+	if streamorder.QueueOf(c.Coll) == streamorder.Collectives && b.nccl.Refuses(c, true) == nil {
 		return byNCCL
 	}
 	return byHost
