@@ -39,8 +39,9 @@
 //   - The heap belongs to one operation after the other. When the stream changes between two operations, the later one waits
 //     for the earlier one by an event; on one stream nothing is needed.
 //   - No number of an operation is part of a launch or a stream write. Counters lie in device memory, and the rank that has
-//     waited for a flag of a ring resets it. So a captured graph may be replayed any number of times, on all ranks alike. A
-//     message's first slot says what it is, and a receive waits for nothing else.
+//     waited for a flag of a ring resets it. So a captured graph may be replayed any number of times, on all ranks alike. The group
+//     does not see its launches, and the program orders them among other operations. A message's first slot says what it is, and
+//     a receive waits for nothing else.
 //
 // # Invariants
 //
