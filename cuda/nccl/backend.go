@@ -183,16 +183,17 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 	return b.group.Err()
 }
 
-// meet waits on the CPU until all ranks open the backend. NCCL cannot tell which rank has not come, or has left, and waits on. Ranks of
+// meet waits on the CPU until all ranks open the backend, and no longer than the shorter of Timeout and ConnectTimeout. NCCL cannot tell which rank has not come, or has left, and waits on. Ranks of
 // PyTorch do not meet.
 func (b *ncclBackend) meet(ctx context.Context) error {
 	if b.torch != nil || b.size == 1 {
 		return nil
 	}
-	if err := backend.Barrier(ctx, b.group); err != nil {
-		return fmt.Errorf("before its communicator forms: %w", err)
+	meet := func(ctx context.Context) error { return backend.Barrier(ctx, b.group) }
+	if b.group.Timeout() <= b.group.ConnectTimeout() { // which a context's deadline would replace
+		return meet(ctx)
 	}
-	return nil
+	return b.within(ctx, b.size, meet)
 }
 
 // limit returns how long an operation may stay unfinished.
