@@ -74,26 +74,29 @@ func (c *onDevice) prepare(ctx context.Context, o *op.Op) error {
 	if err := c.hold(ctx, o); err != nil {
 		return err
 	}
-	if o.Coll.Reduces() {
-		if err := c.refusal(o, false); err != nil {
-			c.release()
-			return err
-		}
+	err := c.refusal(o, false)
+	if err != nil {
+		c.release()
 	}
-	return nil
+	return err
 }
 
 // refusal returns why the backend of an operation does not carry it out, alone or in a block. The caller holds the order.
 func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
 	d := &c.devices
-	s, selective := d.get(o.DeviceID()).(backend.Selective)
-	if !selective {
+	if !o.Coll.Reduces() || d.get(o.DeviceID()) == nil || d.selective == nil {
 		return nil
 	}
-	fill(&d.call, o, false)
-	if err := s.Refuses(&d.call, inBlock); err != nil {
+	rare := o.Rare()
+	r := backend.Reduction{Coll: o.Coll, DType: o.DType, Kind: o.Reduce, Bytes: o.Count * o.DType.Size(),
+		Lists: rare.Ins != nil || rare.Outs != nil, InBlock: inBlock}
+	if r == d.accepted {
+		return nil
+	}
+	if err := d.selective.Refuses(r); err != nil {
 		return (*Group)(c).explain(o, 0, err, false)
 	}
+	d.accepted = r
 	return nil
 }
 
@@ -185,6 +188,8 @@ func (d *devices) get(id colligo.Device) backend.Backend {
 	if d.last == nil || d.lastDevice != id {
 		d.mu.Lock()
 		d.last, d.lastDevice = d.by[id], id
+		d.selective, _ = d.last.(backend.Selective)
+		d.accepted = backend.Reduction{}
 		d.mu.Unlock()
 	}
 	return d.last

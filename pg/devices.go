@@ -29,11 +29,13 @@ type devices struct {
 	inside     op.Own       // its context, for what the backend does of itself
 	inCall     atomic.Int64 // since when a backend has not returned from a call, in nanoseconds since 1970; else 0
 
-	opening atomic.Bool // a backend is being opened, which may wait for any rank
-
 	mu     sync.Mutex
 	by     map[colligo.Device]backend.Backend
 	opened []backend.Backend // in the order of their opening, which is the same on all ranks
+
+	opening   atomic.Bool       // a backend is being opened, which may wait for any rank
+	selective backend.Selective // last, if it is one
+	accepted  backend.Reduction // which selective has not refused last
 }
 
 func (d *devices) put(id colligo.Device, b backend.Backend) {

@@ -54,8 +54,8 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 	s.mu.Lock()
 	first := s.err == nil
 	if first {
-		s.set(err)
-		s.errAt = time.Now()
+		s.err, s.errAt = err, time.Now()
+		g.sound.end(err)
 	}
 	changed := g.host.Abort(at, tell)
 	if first {

@@ -46,6 +46,7 @@ type Group struct {
 	handler failureHandler
 	parting parting
 	spares  op.Spares
+	sound   sound
 }
 
 // state is how a group stands: the order of its operations, and what has ended it. Invariant 5 is kept here.
@@ -56,23 +57,25 @@ type state struct {
 	err     error          // first error; set once
 	errAt   time.Time      // when it was set
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
-
-	sound context.Context // ends when err is set
-	end   context.CancelCauseFunc
 }
 
-// set sets the group's first error. The caller holds mu.
-func (s *state) set(err error) {
-	s.err = err
-	if s.end != nil { // the group is not the one that stands for a nil group
-		s.end(err)
+// sound is a context that ends when the group fails or is closed.
+type sound struct {
+	context.Context // nil of the group that stands for a nil group
+	cancel          context.CancelCauseFunc
+}
+
+// end ends it with the group's first error.
+func (s *sound) end(err error) {
+	if s.Context != nil {
+		s.cancel(err)
 	}
 }
 
-// whileSound returns a context that ends with another one, and when the group fails or is closed. The caller has to cancel it.
-func (s *state) whileSound(ctx context.Context) (context.Context, context.CancelFunc) {
+// with returns a context that ends with this one or with another. The caller has to cancel it.
+func (s *sound) with(ctx context.Context) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.sound, func() { cancel(context.Cause(s.sound)) })
+	stop := context.AfterFunc(s, func() { cancel(context.Cause(s)) })
 	return limited, func() {
 		stop()
 		cancel(nil)
@@ -162,7 +165,8 @@ func (g *Group) Close() error {
 	g.state.mu.Lock()
 	g.handler.closing.Store(time.Now().UnixNano())
 	if g.state.err == nil {
-		g.state.set(colligo.ErrClosed)
+		g.state.err = colligo.ErrClosed
+		g.sound.end(colligo.ErrClosed)
 	}
 	idle := g.host.Idle()
 	g.host.Abort(0, true)

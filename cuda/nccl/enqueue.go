@@ -19,18 +19,18 @@ func (b *ncclBackend) Check(_ cuda.Thread, c *backend.Call, _ cuda.Stream) error
 }
 
 // Refuses implements backend.Selective. It refuses reductions that the library does not have.
-func (b *ncclBackend) Refuses(c *backend.Call, inBlock bool) error {
+func (b *ncclBackend) Refuses(r backend.Reduction) error {
 	switch {
-	case !c.Coll.Reduces() || b.planner(c, inBlock) != nil:
+	case b.planner(r.Coll, r.Lists, r.InBlock) != nil:
 		return nil
-	case c.Op.Kind() != colligo.KindPremulSum:
-		_, _, _, err := b.library.Reduced(c.DType, c.Op.Kind())
+	case r.Kind != colligo.KindPremulSum:
+		_, _, _, err := b.library.Reduced(r.DType, r.Kind)
 		return err
 	}
-	if _, _, err := b.library.premultiplied(c.DType); err != nil {
+	if _, _, err := b.library.premultiplied(r.DType); err != nil {
 		return err
 	}
-	if d := c.DType.Real(); ones[d] == nil {
+	if d := r.DType.Real(); ones[d] == nil {
 		return errPremultiplied(d)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		}
 		b.levels.flat.Add(1)
 	}
-	if planner := b.planner(c, b.inBlock); planner != nil {
+	if planner := b.planner(c.Coll, c.Ins != nil || c.Outs != nil, b.inBlock); planner != nil {
 		return b.planned(t, c, b.shape(c), planner, s)
 	}
 	switch c.Coll {

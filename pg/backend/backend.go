@@ -57,12 +57,21 @@ type Grouper interface {
 	End(ctx context.Context) (Pending, error)
 }
 
+// Reduction is what a collective reduces, and how.
+type Reduction struct {
+	Coll           plan.Coll
+	DType          colligo.DType
+	Kind           colligo.OpKind
+	Bytes          int // of Call.Count elements
+	Lists, InBlock bool
+}
+
 // Selective is a Backend that does not have every reduction.
 type Selective interface {
 	Backend
-	// Refuses returns why the backend does not carry out a call, alone or in a block, nil if it does. All ranks get the same
-	// answer. The group asks before the call has its number, and goes on after a refusal. Seq is not set.
-	Refuses(c *Call, inBlock bool) error
+	// Refuses returns why the backend does not carry out a reduction, nil if it does. All ranks get the same answer. The group
+	// asks before the call has its number, and goes on after a refusal.
+	Refuses(r Reduction) error
 }
 
 // Tracker is a Backend that can tell how far its device has come with calls that gave no Pending.
