@@ -55,7 +55,7 @@ func (g *Group) failAt(err error, at op.Seq, tell bool) bool {
 	first := s.err == nil
 	if first {
 		s.err, s.errAt = err, time.Now()
-		g.sound.end(err)
+		g.handler.sound.end(err)
 	}
 	changed := g.host.Abort(at, tell)
 	if first {

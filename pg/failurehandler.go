@@ -40,6 +40,7 @@ type failureHandler struct {
 	all     sync.WaitGroup
 	dumping atomic.Bool // because a peer asked
 	run     string      // differs between groups of one name, as those of one job after the other in a store that stays
+	sound   sound       // for what waits outside operations
 }
 
 // runOf makes it of the secret that the ranks share.
@@ -217,5 +218,28 @@ func (h *failureHandler) wake() {
 	}
 	if m := h.mesh.Load(); m != nil {
 		(*m).Wake()
+	}
+}
+
+// sound is a context that ends when the group fails or is closed.
+type sound struct {
+	context.Context // nil of the group that stands for a nil group
+	cancel          context.CancelCauseFunc
+}
+
+// end ends it with the group's first error.
+func (s *sound) end(err error) {
+	if s.Context != nil {
+		s.cancel(err)
+	}
+}
+
+// with returns a context that ends with this one or with another. The caller has to cancel it.
+func (s *sound) with(ctx context.Context) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s, func() { cancel(context.Cause(s)) })
+	return limited, func() {
+		stop()
+		cancel(nil)
 	}
 }

@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +45,6 @@ type Group struct {
 	handler failureHandler
 	parting parting
 	spares  op.Spares
-	sound   sound
 }
 
 // state is how a group stands: the order of its operations, and what has ended it. Invariant 5 is kept here.
@@ -57,29 +55,6 @@ type state struct {
 	err     error          // first error; set once
 	errAt   time.Time      // when it was set
 	failing sync.WaitGroup // done when the peers have been told of err and the failure handler is under way; Close waits for it
-}
-
-// sound is a context that ends when the group fails or is closed.
-type sound struct {
-	context.Context // nil of the group that stands for a nil group
-	cancel          context.CancelCauseFunc
-}
-
-// end ends it with the group's first error.
-func (s *sound) end(err error) {
-	if s.Context != nil {
-		s.cancel(err)
-	}
-}
-
-// with returns a context that ends with this one or with another. The caller has to cancel it.
-func (s *sound) with(ctx context.Context) (context.Context, context.CancelFunc) {
-	limited, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s, func() { cancel(context.Cause(s)) })
-	return limited, func() {
-		stop()
-		cancel(nil)
-	}
 }
 
 // failedAt is when the group failed, in nanoseconds since 1970, 0 if it has not or was closed before.
@@ -166,7 +141,7 @@ func (g *Group) Close() error {
 	g.handler.closing.Store(time.Now().UnixNano())
 	if g.state.err == nil {
 		g.state.err = colligo.ErrClosed
-		g.sound.end(colligo.ErrClosed)
+		g.handler.sound.end(colligo.ErrClosed)
 	}
 	idle := g.host.Idle()
 	g.host.Abort(0, true)

@@ -96,7 +96,7 @@ func newGroup(j *sharedJob, c Config, m bootstrap.Member, selected backend.Selec
 	size := len(m.Ranks)
 	g := &Group{member: member{m.Name, m.Rank, size, m.Ranks, host.ID(m.Name)}, log: c.Log, config: c, job: j}
 	g.host = host.New(host.Config{ID: g.id, Name: g.name, Rank: g.rank, Size: size, Global: g.renumbered(), Tuning: c.Tuning, Group: &events{g}})
-	g.sound.Context, g.sound.cancel = context.WithCancelCause(context.Background())
+	g.handler.sound.Context, g.handler.sound.cancel = context.WithCancelCause(context.Background())
 	g.limits.timeout, g.limits.devices = c.Timeout, c.onDevices
 	g.devices.selected, g.devices.asking = selected, make(chan struct{}, 1)
 	g.devices.watch.Open(&events{g}, &g.ops)

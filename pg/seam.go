@@ -87,7 +87,7 @@ func (s *seam) Set(ctx context.Context, key string, value []byte) error {
 
 // Get implements backend.Host.
 func (s *seam) Get(ctx context.Context, key string) ([]byte, error) {
-	limited, cancel := s.g.sound.with(ctx)
+	limited, cancel := s.g.handler.sound.with(ctx)
 	defer cancel()
 	value, err := s.store.Get(limited, key)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
