@@ -40,6 +40,6 @@ func TestReceivesInOrder(t *testing.T) {
 		}
 	}
 	each(t, 2, run(5))
-	eachWith(t, 2, options{onlyCPU: true, noSim: true}, run(3000))
-	jobOf(t, "cpu", 2, func(m *mortal) { run(3000)(m.rank) })
+	eachWith(t, 2, options{onlyCPU: true, noSim: true}, run(1000))
+	jobOf(t, "cpu", 2, func(m *mortal) { run(1000)(m.rank) })
 }
