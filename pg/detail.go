@@ -14,6 +14,7 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/host"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/plan"
+	"github.com/colligo-go/colligo/transport"
 )
 
 // fingerprintOf makes the fingerprint of an operation.
@@ -85,9 +86,30 @@ func (e *events) agree(o *op.Op) (bool, error) {
 	case <-check.Full():
 		return true, same(&g.control, o.Seq, check)
 	default:
-		return false, nil
+		return false, e.left(check)
 	}
 }
+
+// left returns the loss of a rank that has closed the group before a collective, nil if there is none. The rank's fingerprint may come shortly
+// after its farewell.
+func (e *events) left(check *control.Check) error {
+	g := e.g
+	peer := g.control.Absent(check, g.forming.Departed.Left())
+	switch {
+	case peer == colligo.NoRank:
+		return nil
+	case check.LeftAt.IsZero():
+		check.LeftAt = time.Now()
+		time.AfterFunc(leftGrace, g.handler.wake)
+		return nil
+	case time.Since(check.LeftAt) < leftGrace:
+		return nil
+	}
+	return host.Classify(&transport.PeerError{Peer: peer, Err: transport.ErrGoodbye})
+}
+
+// leftGrace is how long the fingerprints of a rank may come after its farewell.
+const leftGrace = 100 * time.Millisecond
 
 // same ends the check of a collective to which all ranks have come, with an error if they do not call the same.
 func same(c *control.Channel, at op.Seq, check *control.Check) error {
@@ -125,6 +147,9 @@ func (c *onDevice) agree(ctx context.Context, o *op.Op) error {
 		case <-failed.C:
 			if err := g.Err(); err != nil {
 				return g.explain(o, o.Seq, err, true)
+			}
+			if err := (&events{g}).left(check); err != nil {
+				return err
 			}
 		case <-limit.C:
 			return cmp.Or((&events{g}).late(&late, ""), g.Err())

@@ -41,6 +41,11 @@ func TestLeftIsFoundAtOnce(t *testing.T) {
 			})
 		}
 	}
+	t.Run("level=DETAIL", func(t *testing.T) {
+		o := o
+		o.config = func(_ int, c *pg.Config) { c.Timeout, c.Debug.Level = time.Minute, pg.DebugDetail }
+		eachWith(t, 3, o, func(r *rank) { r.findsLeft(allCalls["all_reduce"], false, "all_reduce") }) // a call on a device waits for all ranks
+	})
 	t.Run("way=staged", func(t *testing.T) {
 		o := o
 		o.onlyDevices, o.noNCCL = true, true

@@ -2,7 +2,9 @@ package control
 
 import (
 	"sync"
+	"time"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 )
 
@@ -17,6 +19,8 @@ type Check struct {
 	of     []*diagnose.Fingerprint // by rank
 	absent int
 	full   chan struct{} // closed when none is absent
+
+	LeftAt time.Time // when the rank that waits has first seen that an absent rank has left the group
 }
 
 // maxChecks bounds what peers can make a rank remember. Operations on devices may be that far ahead.
@@ -34,7 +38,7 @@ func (cs *checks) put(size, rank int, seq uint64, f *diagnose.Fingerprint) *Chec
 		if len(cs.by) >= maxChecks {
 			return nil
 		}
-		k = &Check{make([]*diagnose.Fingerprint, size), size, make(chan struct{})}
+		k = &Check{of: make([]*diagnose.Fingerprint, size), absent: size, full: make(chan struct{})}
 		cs.by[seq] = k
 	}
 	if k.of[rank] == nil {
@@ -60,6 +64,18 @@ func (c *Channel) Check(seq uint64, f *diagnose.Fingerprint) *Check {
 	k := c.checks.put(c.config.Size, c.config.Rank, seq, f)
 	c.Tell(&Message{Kind: Fingerprint, Seq: seq, Fingerprint: f})
 	return k
+}
+
+// Absent returns the first of some ranks that has not told its fingerprint, colligo.NoRank if all have.
+func (c *Channel) Absent(k *Check, ranks []int) int {
+	c.checks.mu.Lock()
+	defer c.checks.mu.Unlock()
+	for _, r := range ranks {
+		if k.of[r] == nil {
+			return r
+		}
+	}
+	return colligo.NoRank
 }
 
 // Full is closed when every rank has told its fingerprint.
