@@ -94,7 +94,11 @@ func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
 		return nil
 	}
 	if err := d.selective.Refuses(r); err != nil {
-		return (*Group)(c).explain(o, 0, err, false)
+		g := (*Group)(c)
+		if failed := g.Err(); failed != nil {
+			return g.explain(o, 0, failed, true)
+		}
+		return g.explain(o, 0, err, false)
 	}
 	d.accepted = r
 	return nil
@@ -437,10 +441,6 @@ func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.B
 	}
 	d.opening.Store(true)
 	defer d.opening.Store(false)
-	if err := g.host.LostPeer(); err != nil { // onLost may not have seen that a backend is opening
-		g.fail(err, true)
-		return nil, err
-	}
 	b, err := open(&op.Own{Context: ctx}, d.host, id)
 	if err != nil {
 		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)

@@ -33,9 +33,11 @@ type devices struct {
 	by     map[colligo.Device]backend.Backend
 	opened []backend.Backend // in the order of their opening, which is the same on all ranks
 
-	opening   atomic.Bool       // a backend is being opened, which may wait for any rank
-	selective backend.Selective // last, if it is one
-	accepted  backend.Reduction // which selective has not refused last
+	opening atomic.Bool // a backend is being opened, which may wait for any rank
+
+	// Of last, so under order.
+	selective backend.Selective // nil if last has every reduction
+	accepted  backend.Reduction // what selective was asked for last, if it did not refuse
 }
 
 func (d *devices) put(id colligo.Device, b backend.Backend) {

@@ -183,17 +183,19 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 	return b.group.Err()
 }
 
-// meet waits on the CPU until all ranks open the backend, and no longer than the shorter of Timeout and ConnectTimeout. NCCL cannot tell which rank has not come, or has left, and waits on. Ranks of
-// PyTorch do not meet.
+// meet waits on the CPU until all ranks open the backend, as long as an operation or ConnectTimeout allow. NCCL would not tell which rank has not
+// come, or has left. From then on only a death is told. Ranks of PyTorch do not meet.
 func (b *ncclBackend) meet(ctx context.Context) error {
 	if b.torch != nil || b.size == 1 {
 		return nil
 	}
-	meet := func(ctx context.Context) error { return backend.Barrier(ctx, b.group) }
-	if b.group.Timeout() <= b.group.ConnectTimeout() { // which a context's deadline would replace
-		return meet(ctx)
+	barrier := func(ctx context.Context) error { return backend.Barrier(ctx, b.group) }
+	if limit := b.limit(); limit < b.group.ConnectTimeout() {
+		limited, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return barrier(limited)
 	}
-	return b.within(ctx, b.size, meet)
+	return b.within(ctx, b.size, barrier)
 }
 
 // limit returns how long an operation may stay unfinished.

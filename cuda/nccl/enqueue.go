@@ -21,7 +21,7 @@ func (b *ncclBackend) Check(_ cuda.Thread, c *backend.Call, _ cuda.Stream) error
 // Refuses implements backend.Selective. It refuses reductions that the library does not have.
 func (b *ncclBackend) Refuses(r backend.Reduction) error {
 	switch {
-	case b.planner(r.Coll, r.Lists, r.InBlock) != nil:
+	case b.planner(r) != nil, b.levels != nil && b.levels.takes(r):
 		return nil
 	case r.Kind != colligo.KindPremulSum:
 		_, _, _, err := b.library.Reduced(r.DType, r.Kind)
@@ -59,12 +59,12 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 	}
 	b.inside.enter(c.Coll)
 	if b.levels != nil {
-		if !b.inBlock && b.levels.takes(c) {
+		if b.levels.takes(backend.ReductionOf(c, b.inBlock)) {
 			return b.levels.allReduce(ctx, c, s)
 		}
 		b.levels.flat.Add(1)
 	}
-	if planner := b.planner(c.Coll, c.Ins != nil || c.Outs != nil, b.inBlock); planner != nil {
+	if planner := b.planner(backend.ReductionOf(c, b.inBlock)); planner != nil {
 		return b.planned(t, c, b.shape(c), planner, s)
 	}
 	switch c.Coll {

@@ -77,8 +77,8 @@ func (b *ncclBackend) say(why string) {
 }
 
 // carrier returns which backend carries a call.
-func (x *intraNode) carrier(c plan.Coll, k colligo.OpKind, bytes int, inBlock bool) int {
-	if !inBlock && c == plan.AllReduce && k == colligo.KindSum && bytes <= intraNodeBytes {
+func (x *intraNode) carrier(r backend.Reduction) int {
+	if !r.InBlock && r.Coll == plan.AllReduce && r.Kind == colligo.KindSum && r.Bytes <= intraNodeBytes {
 		return byPeer
 	}
 	return byNCCL
@@ -91,12 +91,12 @@ func (x *intraNode) Run(ctx context.Context, c *backend.Call) (backend.Pending, 
 	if c.Coll == plan.Barrier && !x.inBlock {
 		return x.Barrier(ctx, c, 1)
 	}
-	return x.Give(ctx, c, x.carrier(c.Coll, c.Op.Kind(), c.Count*c.DType.Size(), x.inBlock))
+	return x.Give(ctx, c, x.carrier(backend.ReductionOf(c, x.inBlock)))
 }
 
 // Refuses implements backend.Selective.
 func (x *intraNode) Refuses(r backend.Reduction) error {
-	if x.carrier(r.Coll, r.Kind, r.Bytes, r.InBlock) == byPeer {
+	if x.carrier(r) == byPeer {
 		return nil
 	}
 	return x.nccl.Refuses(r)

@@ -44,12 +44,11 @@ type levels struct {
 }
 
 // takes reports whether a call goes in two levels. The answer follows from what is the same on all ranks.
-func (l *levels) takes(c *backend.Call) bool {
-	if c.Coll != plan.AllReduce || c.Count == 0 || algorithmFor(l.rules, c.Count*c.DType.Size()) != TwoLevel {
+func (l *levels) takes(r backend.Reduction) bool {
+	if r.InBlock || r.Coll != plan.AllReduce || r.Bytes == 0 || algorithmFor(l.rules, r.Bytes) != TwoLevel {
 		return false
 	}
-	k := c.Op.Kind()
-	return l.rail.library.reduces(c.DType, railKind(k)) && (k != colligo.KindAvg || l.weight(c.DType) != 1)
+	return l.rail.library.reduces(r.DType, railKind(r.Kind)) && (r.Kind != colligo.KindAvg || l.weight(r.DType) != 1)
 }
 
 // reduces reports whether the library has a reduction of an element type.

@@ -56,7 +56,7 @@ func (j *job) run(t *testing.T, f func(r *rank) error) *ncclsim.Sim {
 	devices := cudasim.New(config)
 	cudasim.Limit(t, devices)
 	require.NoError(t, model.Register(devices))
-	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16, colligo.Int64, colligo.Uint8, colligo.Complex64} {
+	for _, d := range []colligo.DType{colligo.Float32, colligo.BFloat16, colligo.Float8E4M3FN, colligo.Int64, colligo.Uint8, colligo.Complex64} {
 		for _, k := range []colligo.OpKind{colligo.KindSum, colligo.KindMax, colligo.KindMin} {
 			if d != colligo.Complex64 || k == colligo.KindSum {
 				require.NoError(t, model.RegisterReduction(devices, d, k))
@@ -154,6 +154,28 @@ func TestTwoLevelsByTable(t *testing.T) {
 	}
 	require.Equal(t, "all_reduce ≤4 hosts ≤8 ranks each ≤1 MiB sockets: two_level",
 		nccl.Rule{Coll: plan.AllReduce, MaxHosts: 4, MaxLocal: 8, MaxBytes: 1 << 20, Sockets: true, Algorithm: nccl.TwoLevel}.String())
+}
+
+// TestTwoLevelsPremultiply sums premultiplied elements of a type for which NCCL has no such sum: in two levels it needs a plain one. In one
+// level the call is refused.
+func TestTwoLevelsPremultiply(t *testing.T) {
+	j := &job{hosts: []int{0, 0, 1, 1}, rules: []nccl.Rule{{Coll: plan.AllReduce, MaxBytes: 100, Algorithm: nccl.TwoLevel}}}
+	j.run(t, func(r *rank) error {
+		if _, err := r.reduced(colligo.Float8E4M3FN, []colligo.ReduceOp{colligo.PremulSum(2)}, 48, 48); err != nil {
+			return err
+		}
+		x, err := r.moved(r.numbered(colligo.Float8E4M3FN, 1000))
+		if err != nil {
+			return err
+		}
+		if err := r.AllReduce(r.ctx, x, colligo.PremulSum(2)); err == nil || !strings.Contains(err.Error(), "PreMulSum Data type must be") {
+			return fmt.Errorf("the error in one level is %w", err)
+		}
+		if two, flat := r.twoLevels(); two != 2 || flat != 0 {
+			return fmt.Errorf("%d went in two levels, %d in one", two, flat)
+		}
+		return nil
+	})
 }
 
 // TestTwoLevelsNot has everything go in one level where the ranks cannot have two, and says why once, on all ranks alike.

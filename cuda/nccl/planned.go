@@ -39,11 +39,11 @@ func Plans(name string, c plan.Coll) bool { return planners[name][c] != nil }
 const planChunk = 4 << 20
 
 // planner returns the planner of a call, nil if NCCL's own algorithm carries it out. No step may wait for another within a block.
-func (b *ncclBackend) planner(c plan.Coll, lists, inBlock bool) plan.Planner {
-	if b.options.Plans == "" || inBlock || lists {
+func (b *ncclBackend) planner(r backend.Reduction) plan.Planner {
+	if b.options.Plans == "" || r.InBlock || r.Lists {
 		return nil
 	}
-	return planners[b.options.Plans][c]
+	return planners[b.options.Plans][r.Coll]
 }
 
 // checkPlans refuses a name that no planners have.

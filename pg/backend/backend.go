@@ -66,6 +66,11 @@ type Reduction struct {
 	Lists, InBlock bool
 }
 
+// ReductionOf returns what a call reduces, alone or in a block.
+func ReductionOf(c *Call, inBlock bool) Reduction {
+	return Reduction{Coll: c.Coll, DType: c.DType, Kind: c.Op.Kind(), Bytes: c.Count * c.DType.Size(), Lists: c.Ins != nil || c.Outs != nil, InBlock: inBlock}
+}
+
 // Selective is a Backend that does not have every reduction.
 type Selective interface {
 	Backend

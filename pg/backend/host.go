@@ -30,7 +30,8 @@ type Host interface {
 	Fail(err error)
 	// Count adds n to a counter that all ranks of the group share through its store, and returns the sum.
 	Count(ctx context.Context, key string, n int64) (int64, error)
-	// Set puts a value under a key of the group in its store. Get returns the value under a key once there is one.
+	// Set puts a value under a key of the group in its store. Get returns the value under a key once there is one. It ends with the
+	// group's error if the group fails or is closed.
 	Set(ctx context.Context, key string, value []byte) error
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Torch returns what there is to know of other ranks that are PyTorch's, nil where all are colligo's. With ranks of PyTorch a

@@ -30,10 +30,10 @@ type job struct {
 	medium    string // "cpu", "peer", "staged" or "nccl"
 	net       *sim.Net
 	store     store.Store
-	machine   *cudasim.Sim               // nil on the CPU
-	processes []*cudasim.Process         // by rank, nil on the CPU
-	library   *ncclsim.Sim               // of medium nccl
-	asks      func(rank int, key string) // hears which keys of the store a rank is about to set or to get, if it is not nil
+	machine   *cudasim.Sim                     // nil on the CPU
+	processes []*cudasim.Process               // by rank, nil on the CPU
+	library   *ncclsim.Sim                     // of medium nccl
+	asks      func(rank int, key string) error // hears which keys of the store a rank is about to set or to get, and may refuse; if it is not nil
 }
 
 // mortal is one rank of a job.
@@ -80,7 +80,7 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 		c.Backends = overNCCL
 	}
 	if j.asks != nil {
-		c.Store = asked{j.store, func(key string) { j.asks(i, key) }}
+		c.Store = asked{j.store, func(key string) error { return j.asks(i, key) }}
 	}
 	c.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
 		return j.net.OpenAs(ctx, i, tc)
@@ -112,21 +112,25 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 	f(m)
 }
 
-// asked is a store that tells which keys are about to be set or got.
+// asked is a store that asks before a key is set or got.
 type asked struct {
 	store.Store
-	asks func(key string)
+	asks func(key string) error
 }
 
 // Set implements store.Store.
 func (s asked) Set(ctx context.Context, key string, value []byte) error {
-	s.asks(key)
+	if err := s.asks(key); err != nil {
+		return err
+	}
 	return s.Store.Set(ctx, key, value)
 }
 
 // Get implements store.Store.
 func (s asked) Get(ctx context.Context, key string) ([]byte, error) {
-	s.asks(key)
+	if err := s.asks(key); err != nil {
+		return nil, err
+	}
 	return s.Store.Get(ctx, key)
 }
 

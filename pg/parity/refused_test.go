@@ -11,7 +11,8 @@ import (
 )
 
 // TestRefusedReductions has all ranks call reductions that NCCL lacks, alone, in the background and in a block. Only the call fails, as in
-// c10d: it takes no number and no record, and the group goes on. It runs on NCCL alone, for the other media have every reduction.
+// c10d, and the group goes on. The call takes no number and no record here. The test runs on NCCL alone, for the other media have every
+// reduction.
 func TestRefusedReductions(t *testing.T) {
 	runs(t, onNCCL)
 	(&options{}).onNCCL(t, 2, func(r *rank) {

@@ -47,15 +47,11 @@ var (
 
 // carrier returns which backend carries a call.
 func (b *either) carrier(c *backend.Call) int {
-	if streamorder.QueueOf(c.Coll) != streamorder.Collectives || c.Coll.Reduces() && b.nccl.Refuses(reductionOf(c)) != nil {
+	const inBlock = true // where neither plans nor two levels carry what the library lacks
+	if streamorder.QueueOf(c.Coll) != streamorder.Collectives || c.Coll.Reduces() && b.nccl.Refuses(backend.ReductionOf(c, inBlock)) != nil {
 		return byHost
 	}
 	return byNCCL
-}
-
-// reductionOf returns what a call reduces. NCCL is to have it without plans, as in a block.
-func reductionOf(c *backend.Call) backend.Reduction {
-	return backend.Reduction{Coll: c.Coll, DType: c.DType, Kind: c.Op.Kind(), Bytes: c.Count * c.DType.Size(), InBlock: true}
 }
 
 // Communicators implements backend.Communicating.
