@@ -55,9 +55,11 @@ func TestTorchrun(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/agent=%v", c.what, c.agent), func(t *testing.T) {
 			t.Parallel()
 			env := append(os.Environ(), "PYTHON="+python, "BIN="+bin, "TORCH="+version, fmt.Sprint("RANKS=", c.size), fmt.Sprint("KILL=", c.killed))
+			port := "RENDEZVOUS=" // of its own, for jobs run at once
 			if c.agent {
-				env = append(env, "AGENT="+freeport.Port(t, "127.0.0.1"))
+				port = "AGENT="
 			}
+			env = append(env, port+freeport.Port(t, "127.0.0.1"))
 			ctx, stop := context.WithTimeout(t.Context(), 4*time.Minute)
 			defer stop()
 			cmd := exec.CommandContext(ctx, "./run.sh", c.what)
