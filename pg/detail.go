@@ -86,13 +86,13 @@ func (e *events) agree(o *op.Op) (bool, error) {
 	case <-check.Full():
 		return true, same(&g.control, o.Seq, check)
 	default:
-		return false, e.left(check)
+		return false, e.departed(check)
 	}
 }
 
-// left returns the loss of a rank that has closed the group before a collective, nil if there is none. The rank's fingerprint may come shortly
+// departed returns the loss of a rank that has closed the group before a collective, nil if there is none. The rank's fingerprint may come shortly
 // after its farewell.
-func (e *events) left(check *control.Check) error {
+func (e *events) departed(check *control.Check) error {
 	g := e.g
 	peer := g.control.Absent(check, g.forming.Departed.Left())
 	switch {
@@ -148,7 +148,7 @@ func (c *onDevice) agree(ctx context.Context, o *op.Op) error {
 			if err := g.Err(); err != nil {
 				return g.explain(o, o.Seq, err, true)
 			}
-			if err := (&events{g}).left(check); err != nil {
+			if err := (&events{g}).departed(check); err != nil {
 				return err
 			}
 		case <-limit.C:

@@ -183,8 +183,8 @@ func (b *ncclBackend) openOn(ctx context.Context, t cuda.Thread, first func(cont
 	return b.group.Err()
 }
 
-// meet waits on the CPU until all ranks open the backend, as long as an operation or ConnectTimeout allow. NCCL would not tell which rank has not
-// come, or has left. From then on only a death is told. Ranks of PyTorch do not meet.
+// meet waits on the CPU until all ranks open the backend, no longer than an operation may take, nor than ConnectTimeout. NCCL would not tell
+// which rank has not come, or has left. While the communicator forms afterwards, only a rank's death is told. Ranks of PyTorch do not meet.
 func (b *ncclBackend) meet(ctx context.Context) error {
 	if b.torch != nil || b.size == 1 {
 		return nil

@@ -58,13 +58,14 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		return err
 	}
 	b.inside.enter(c.Coll)
+	reduction := backend.ReductionOf(c, b.inBlock)
 	if b.levels != nil {
-		if b.levels.takes(backend.ReductionOf(c, b.inBlock)) {
+		if b.levels.takes(reduction) {
 			return b.levels.allReduce(ctx, c, s)
 		}
 		b.levels.flat.Add(1)
 	}
-	if planner := b.planner(backend.ReductionOf(c, b.inBlock)); planner != nil {
+	if planner := b.planner(reduction); planner != nil {
 		return b.planned(t, c, b.shape(c), planner, s)
 	}
 	switch c.Coll {

@@ -22,9 +22,9 @@ import (
 
 var alikePrograms = flag.Int("parity.alike", 4, "how many random programs TestAlike runs on each medium")
 
-// TestAlike runs random programs on every medium. Their results, errors and records are those of the CPU. Programs make groups, and have several
-// calls under way. Some calls have wrong arguments, which are the same on all ranks. Left out is what media may round in another way, and
-// what NCCL lacks.
+// TestAlike runs each random program on every medium, and compares its results, errors and records with those on the CPU. A program makes
+// groups and has up to five calls under way. Some calls have wrong arguments, which are the same on all ranks. No program has a reduction
+// that media round in different ways, or that NCCL lacks.
 func TestAlike(t *testing.T) {
 	beside(t)
 	for seed := range uint64(*alikePrograms) {

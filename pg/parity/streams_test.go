@@ -2,6 +2,7 @@ package parity
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -19,9 +20,9 @@ import (
 
 var streamPrograms = flag.Int("parity.streams", 3, "how many random programs TestStreams runs on each medium")
 
-// TestStreams runs random programs on several streams of the caller's and in two groups. Some calls are asynchronous, and some are captured by
-// graphs, which are launched several times, also later. The results are those of a model, and the simulator finds no race.
-// It runs on devices alone, for the CPU has no streams.
+// TestStreams runs random programs on three streams of the caller's and in two groups. Some calls are asynchronous, and graphs capture others.
+// A program launches its graphs again and again. The test computes by itself what each tensor must hold, and compares. The simulator looks
+// for races meanwhile. The test runs on devices alone, for the CPU has no streams.
 func TestStreams(t *testing.T) {
 	beside(t)
 	for _, medium := range []string{"peer", "staged", "nccl"} {
@@ -111,6 +112,17 @@ func (s *streaming) run() {
 	}
 	require.NoError(s.t, s.Barrier(s.t.Context()))
 	require.NoError(s.t, other.Close())
+	require.NoError(s.t, s.Close()) // for until then the group may look at the streams
+	s.enter(func(th cuda.Thread) error {
+		var errs []error
+		for _, l := range s.lanes {
+			for _, g := range l.graphs {
+				errs = append(errs, th.DestroyGraph(g.graph))
+			}
+			errs = append(errs, th.DestroyStream(l.stream))
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // ring sends x to the next rank and receives y from the one before.

@@ -154,9 +154,9 @@ func (b *Backend) peers(m *Message) (first, last int) {
 	return int(m.Peer), int(m.Peer)
 }
 
-// match gives a receive the message at the head of a peer's lane if the tag fits and no other receive has it. An earlier receive comes first
-// to which it belongs as well. That one has looked in vain if the message came just after, and finds it when it looks again: match
-// then reports that something moves.
+// match gives a receive the message at the head of a peer's lane if the tag fits. It leaves the message to an earlier receive that it belongs
+// to. That receive has looked in vain, for the message came just after. Match then reports that something moves, so that all receives
+// look again.
 func (b *Backend) match(m *Message) (moves bool, err error) {
 	gone := 0
 	first, last := b.peers(m)
