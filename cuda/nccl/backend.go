@@ -189,13 +189,20 @@ func (b *ncclBackend) meet(ctx context.Context) error {
 	if b.torch != nil || b.size == 1 {
 		return nil
 	}
-	barrier := func(ctx context.Context) error { return backend.Barrier(ctx, b.group) }
-	if limit := b.limit(); limit < b.group.ConnectTimeout() {
-		limited, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		return barrier(limited)
+	limit, name := b.group.ConnectTimeout(), "ConnectTimeout"
+	if t := b.limit(); t < limit {
+		limit, name = t, "Timeout"
 	}
-	return b.within(ctx, b.size, barrier)
+	if d, ok := ctx.Deadline(); ok && time.Until(d) < limit {
+		limit, name = time.Until(d).Round(time.Millisecond), "the context's deadline"
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := backend.Barrier(limited, b.group)
+	if errors.Is(err, colligo.ErrTimeout) {
+		return fmt.Errorf("the communicator of %d ranks has not formed after %v (%s): %w", b.size, limit, name, err)
+	}
+	return err
 }
 
 // limit returns how long an operation may stay unfinished.

@@ -157,14 +157,10 @@ func (b *ncclBackend) within(ctx context.Context, size int, wait func(ctx contex
 	limited, cancel := context.WithTimeoutCause(ctx, limit, colligo.ErrTimeout)
 	defer cancel()
 	err := wait(limited)
-	if err == nil || limited.Err() == nil || ctx.Err() != nil {
-		return err
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the communicator of %d ranks has not formed after %v (ConnectTimeout): a rank has not come to it: %w", size, limit, err)
 	}
-	what := fmt.Sprintf("the communicator of %d ranks has not formed after %v (ConnectTimeout)", size, limit)
-	if errors.As(err, new(*colligo.OpError)) { // which names the rank
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return fmt.Errorf("%s: a rank has not come to it: %w", what, err)
+	return err
 }
 
 // key is where the identity of a communicator lies. PyTorch's ranks have a part of the store for nothing else.
