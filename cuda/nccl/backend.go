@@ -256,11 +256,8 @@ func (b *ncclBackend) abort() error {
 	if b.LockWithin(streamorder.Farewell) {
 		defer b.Unlock()
 	}
-	b.mu.Lock()
-	before, all := b.aborted, b.comms()
-	b.aborted = true
-	b.mu.Unlock()
-	if before {
+	all := b.take()
+	if all == nil {
 		return nil
 	}
 	errs, dropped := make([]error, len(all)), sync.WaitGroup{}
@@ -274,23 +271,44 @@ func (b *ncclBackend) abort() error {
 	return errors.Join(errs...)
 }
 
+// take returns the communicators to the first that asks, who destroys them.
+func (b *ncclBackend) take() []*Comm {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.aborted {
+		return nil
+	}
+	b.aborted = true
+	return b.comms()
+}
+
 // longestAbort bounds how long a rank waits for the library to abort or destroy a communicator.
 const longestAbort = 30 * time.Second
 
 // drop aborts a communicator.
 func (b *ncclBackend) drop(c *Comm) error { return b.bounded("ncclCommAbort", c.Abort) }
 
-// bounded calls the library. If that does not return, a goroutine stays with it.
+// bounded calls the library. If that does not return, a goroutine stays with it, and keeps the device.
 func (b *ncclBackend) bounded(function string, call func() error) error {
+	d, err := b.device.Driver().Device(b.device.Index())
+	if err != nil {
+		return err
+	}
 	limit, done := min(b.limit(), longestAbort), make(chan error, 1)
-	go func() { done <- streamorder.OnDevice(b.device, func(cuda.Thread) error { return call() }) }()
+	go func() {
+		err := streamorder.OnDevice(d, func(cuda.Thread) error { return call() })
+		done <- errors.Join(err, d.Close())
+	}()
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(limit):
-		return fmt.Errorf("nccl: %s has not returned after %v (NCCL version %s, %s)", function, limit, b.library.Version(), b.library.Path)
+		return fmt.Errorf("nccl: %s has %w after %v (NCCL version %s, %s)", function, errInside, limit, b.library.Version(), b.library.Path)
 	}
 }
+
+// errInside is in the error of a call from which the library does not come back.
+var errInside = errors.New("not returned")
 
 // Close ends pending operations and gives everything back. Operations get some time to end; after a failure none waits.
 func (b *ncclBackend) Close() error {
@@ -325,19 +343,29 @@ func (b *ncclBackend) closeLevels() error {
 	return b.levels.close()
 }
 
-// leave gives back the communicators, on which nothing is pending.
+// leave gives back the communicators, on which nothing is pending. It returns when the ranks of the process have given theirs back, too, or
+// after a limit.
 func (b *ncclBackend) leave() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.aborted {
-		return nil
-	}
-	b.aborted = true
+	all := b.take()
 	var errs []error
-	for _, c := range b.comms() {
-		errs = append(errs, b.bounded("ncclCommDestroy", c.Close))
+	for _, c := range all {
+		errs = append(errs, b.destroy(c))
+	}
+	end := time.Now().Add(streamorder.Farewell)
+	for _, c := range all {
+		c.awaitProcessPeers(time.Until(end))
 	}
 	return errors.Join(errs...)
+}
+
+// destroy destroys a communicator.
+func (b *ncclBackend) destroy(c *Comm) error {
+	err := b.bounded("ncclCommDestroy", c.Close)
+	if errors.Is(err, errInside) {
+		return fmt.Errorf("%w: NCCL waits there until graphs with calls of the group are destroyed, and until the devices of this process's ranks are idle",
+			err)
+	}
+	return err
 }
 
 // String describes the backend.

@@ -21,7 +21,10 @@ type Comm struct {
 	handle      CommHandle
 	rank, size  int
 	nonBlocking bool
-	groups      int // that are open
+	groups      int           // that are open
+	parts       int           // communicators that were made of this one
+	peers       *processPeers // nil if one call has made the communicators of a whole process
+	left        sync.Once     // peers count it no more
 
 	asking sync.Mutex // held while the library is asked for errors
 	async  Result     // the last answer; of the communicator, so that a question allocates nothing
@@ -33,14 +36,18 @@ type Comm struct {
 func (l *Library) NewComm(id *UniqueID, rank, size int, config Config) (*Comm, error) {
 	c := &Comm{library: l, rank: rank, size: size, nonBlocking: config.NonBlocking}
 	if config == (Config{}) {
-		return c, l.check("ncclCommInitRank", l.table.CommInitRank(&c.handle, size, id, rank), 0)
+		return c, c.made(string(id[:]), func() error {
+			return l.check("ncclCommInitRank", l.table.CommInitRank(&c.handle, size, id, rank), 0)
+		})
 	}
 	raw, err := config.raw(l)
 	err = errors.Join(err, l.has("ncclCommInitRankConfig", l.table.CommInitRankConfig != nil))
 	if err != nil {
 		return nil, err
 	}
-	return c, c.begun("ncclCommInitRankConfig", l.table.CommInitRankConfig(&c.handle, size, id, rank, raw))
+	return c, c.made(string(id[:]), func() error {
+		return c.begun("ncclCommInitRankConfig", l.table.CommInitRankConfig(&c.handle, size, id, rank, raw))
+	})
 }
 
 // NewCommScalable joins a communicator that has several identities, each made by another rank. Large communicators form faster
@@ -52,7 +59,9 @@ func (l *Library) NewCommScalable(ids []UniqueID, rank, size int, config Config)
 		return nil, err
 	}
 	c := &Comm{library: l, rank: rank, size: size, nonBlocking: config.NonBlocking}
-	return c, c.begun("ncclCommInitRankScalable", l.table.CommInitRankScalable(&c.handle, size, rank, ids, raw))
+	return c, c.made(string(ids[0][:]), func() error {
+		return c.begun("ncclCommInitRankScalable", l.table.CommInitRankScalable(&c.handle, size, rank, ids, raw))
+	})
 }
 
 // NewComms makes the communicators of all devices of one process, one rank each in the order of the devices.
@@ -90,7 +99,11 @@ func (c *Comm) Split(color, key int, config Config) (*Comm, error) {
 		return nil, err
 	}
 	part := &Comm{library: l, nonBlocking: config.NonBlocking}
-	if err := c.begun("ncclCommSplit", l.table.CommSplit(c.handle, color, key, &part.handle, raw)); err != nil || color == NoColor {
+	err = part.made(c.part(color), func() error {
+		return c.begun("ncclCommSplit", l.table.CommSplit(c.handle, color, key, &part.handle, raw))
+	})
+	if err != nil || color == NoColor {
+		part.leave()
 		return nil, err
 	}
 	return part, part.ask()
@@ -112,7 +125,10 @@ func (c *Comm) Shrink(without []int, config Config, flags int) (*Comm, error) {
 		gone[i] = int32(r)
 	}
 	part := &Comm{library: l, nonBlocking: config.NonBlocking}
-	if err := c.begun("ncclCommShrink", l.table.CommShrink(c.handle, gone, &part.handle, raw, flags)); err != nil {
+	err = part.made(c.part(0), func() error {
+		return c.begun("ncclCommShrink", l.table.CommShrink(c.handle, gone, &part.handle, raw, flags))
+	})
+	if err != nil {
 		return nil, err
 	}
 	return part, part.ask()
@@ -296,12 +312,14 @@ func (c *Comm) Finalize() error {
 
 // Close destroys the communicator. All ranks call it.
 func (c *Comm) Close() error {
+	defer c.leave()
 	return c.begun("ncclCommDestroy", c.library.table.CommDestroy(c.handle))
 }
 
 // Abort destroys the communicator without the others, and ends what is pending on it. It may be called while another
 // goroutine is in a call of the communicator, or waits for one. No call may come later.
 func (c *Comm) Abort() error {
+	defer c.leave()
 	c.asking.Lock() // until the library has answered; from here on nobody asks it
 	c.gone = true
 	c.asking.Unlock()

@@ -12,13 +12,16 @@
 //  3. All ranks live in this process, each on a device of its own. They may be of several simulated processes. Groups of calls are told
 //     apart by thread.
 //  4. A function that comes with a later version is not there.
-//  5. A process that is killed tells its peers nothing: their calls wait for its calls until they are aborted.
+//  5. The last rank of a process that destroys its communicator waits until the devices of the process's ranks are idle. NCCL frees
+//     their memory then.
+//  6. A process that is killed tells its peers nothing: their calls wait for its calls until they are aborted.
 package ncclsim
 
 import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -35,7 +38,7 @@ type Sim struct {
 
 	mu       sync.Mutex
 	changed  *sync.Cond
-	numbers  uintptr // of identities and handles
+	numbers  uintptr // of handles
 	worlds   map[nccl.UniqueID]*world
 	comms    map[nccl.CommHandle]*comm
 	factors  map[nccl.Op]factor // of premultiplied sums
@@ -228,6 +231,13 @@ type world struct {
 	splits       map[int]*splitting
 	shrinks      map[int]*splitting
 	windows      map[int]int // how many ranks have come to a registration
+	processes    map[*cuda.Driver]*inProcess
+}
+
+// inProcess is the ranks of a communicator in one process.
+type inProcess struct {
+	present int // ranks whose communicator is neither destroyed nor aborted
+	devices []*cuda.Device
 }
 
 // splitting is what the ranks of a split meet in.
@@ -292,7 +302,7 @@ func (s *Sim) joinOn(d *cuda.Device, id nccl.UniqueID, rank, size int, to *nccl.
 	w := s.worlds[id]
 	if w == nil {
 		w = &world{size: size, collectives: map[uint64]*meeting{}, messages: map[lane]*message{}, splits: map[int]*splitting{},
-			shrinks: map[int]*splitting{}, windows: map[int]int{}}
+			shrinks: map[int]*splitting{}, windows: map[int]int{}, processes: map[*cuda.Driver]*inProcess{}}
 		s.worlds[id] = w
 	}
 	if rank < 0 || rank >= size || w.size != size {
@@ -304,6 +314,12 @@ func (s *Sim) joinOn(d *cuda.Device, id nccl.UniqueID, rank, size int, to *nccl.
 	s.comms[c.handle] = c
 	*to = c.handle
 	w.joined++
+	p := w.processes[d.Driver()]
+	if p == nil {
+		p = &inProcess{}
+		w.processes[d.Driver()] = p
+	}
+	p.present, p.devices = p.present+1, append(p.devices, d)
 	s.changed.Broadcast()
 	return c, nccl.Success
 }
@@ -337,9 +353,10 @@ func (s *Sim) current(in *cuda.Driver) (*cuda.Device, error) {
 	return nil, err
 }
 
-// newID returns an identity that no other is equal to. The caller holds s.mu.
-func (s *Sim) newID() (id nccl.UniqueID) {
-	s.numbers++
-	*(*uintptr)(unsafe.Pointer(&id)) = s.numbers
+// newID returns an identity that no other is equal to, also of another Sim.
+func newID() (id nccl.UniqueID) {
+	*(*uint64)(unsafe.Pointer(&id)) = identities.Add(1)
 	return id
 }
+
+var identities atomic.Uint64

@@ -20,7 +20,7 @@ func (s *Sim) split(c *comm, color, key int, to *nccl.CommHandle) nccl.Result {
 	}
 	x.colors[c.rank], x.keys[c.rank] = color, key
 	if _, known := x.ids[color]; !known {
-		x.ids[color] = s.newID()
+		x.ids[color] = newID()
 	}
 	x.come++
 	s.changed.Broadcast()
@@ -58,7 +58,7 @@ func (s *Sim) shrink(c *comm, without []int32, to *nccl.CommHandle, flags int) n
 	c.shrinks++
 	x := w.shrinks[c.shrinks]
 	if x == nil {
-		x = &splitting{ids: map[int]nccl.UniqueID{0: s.newID()}}
+		x = &splitting{ids: map[int]nccl.UniqueID{0: newID()}}
 		w.shrinks[c.shrinks] = x
 	}
 	rank, size := 0, 0
@@ -83,7 +83,7 @@ func (s *Sim) shrink(c *comm, without []int32, to *nccl.CommHandle, flags int) n
 
 // all makes the communicators of all devices of one process. The caller holds s.mu.
 func (s *Sim) all(in *cuda.Driver, to []nccl.CommHandle, devices []int32) nccl.Result {
-	id := s.newID()
+	id := newID()
 	for i, n := range devices {
 		if slices.Contains(devices[:i], n) {
 			return nccl.InvalidUsage

@@ -27,7 +27,7 @@ func (s *Sim) table(in *cuda.Driver) nccl.Table {
 		return s.last
 	}
 	t.GetUniqueId = func(id *nccl.UniqueID) nccl.Result {
-		return s.locked("ncclGetUniqueId", func() nccl.Result { *id = s.newID(); return nccl.Success })
+		return s.locked("ncclGetUniqueId", func() nccl.Result { *id = newID(); return nccl.Success })
 	}
 	t.GroupStart = func() nccl.Result { return s.locked("ncclGroupStart", s.groupStart) }
 	t.GroupEnd = func() nccl.Result { return s.locked("ncclGroupEnd", s.groupEnd) }
@@ -162,19 +162,44 @@ func (s *Sim) bindComms(t *nccl.Table) {
 	}
 	end := func(function string, abort bool) func(nccl.CommHandle) nccl.Result {
 		return func(h nccl.CommHandle) nccl.Result {
-			return s.of(function, h, func(c *comm) nccl.Result {
+			var last []*cuda.Device
+			r := s.of(function, h, func(c *comm) nccl.Result {
 				s.hang(function, c)
 				c.aborted, c.destroyed = abort, true
 				delete(s.comms, h)
 				s.changed.Broadcast()
+				p := c.world.processes[c.device.Driver()]
+				if p.present--; p.present == 0 && !abort && !c.nonBlocking {
+					last = p.devices
+				}
 				return nccl.Success
 			})
+			for _, d := range last { // without the lock, for an operation that keeps a device at work needs it
+				if err := waitIdle(d); err != nil {
+					return nccl.UnhandledCudaError
+				}
+			}
+			return r
 		}
 	}
 	t.CommDestroy, t.CommAbort = end("ncclCommDestroy", false), end("ncclCommAbort", true)
 	t.CommFinalize = func(h nccl.CommHandle) nccl.Result {
 		return s.of("ncclCommFinalize", h, func(*comm) nccl.Result { return nccl.Success })
 	}
+}
+
+// waitIdle waits until a device is idle, as the driver does where memory is freed.
+func waitIdle(d *cuda.Device) error {
+	t, err := d.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	at, err := t.Alloc(1)
+	if err != nil {
+		return err
+	}
+	return t.Free(at)
 }
 
 // joinAndWait joins a communicator and waits until all ranks have. In a group of calls the end of the group waits. The caller holds s.mu.
