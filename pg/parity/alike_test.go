@@ -31,7 +31,7 @@ func TestAlike(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			beside(t)
 			want := alikeOn(t, "cpu", seed)
-			for _, medium := range []string{"peer", "staged", "nccl"} {
+			for _, medium := range deviceMedia(t, len(want)) {
 				for r, got := range alikeOn(t, medium, seed) {
 					for i := range min(len(got), len(want[r])) {
 						require.Equal(t, want[r][i], got[i], "rank %d of %d on %s", r, len(want), medium)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,12 +29,13 @@ import (
 // A process can be killed.
 type job struct {
 	size      int
-	medium    string // "cpu", "peer", "staged" or "nccl"
+	medium    string // "cpu"; "peer", "staged" or "nccl" on simulated devices; "gpu", "gpu staged" or "gpu nccl" on real ones
 	net       *sim.Net
 	store     store.Store
 	machine   *cudasim.Sim                     // nil on the CPU
-	processes []*cudasim.Process               // by rank, nil on the CPU
+	processes []*cudasim.Process               // by rank, nil on the CPU and on real devices
 	library   *ncclsim.Sim                     // of medium nccl
+	gpus      *cuda.Driver                     // of all ranks, where the devices are real
 	asks      func(rank int, key string) error // hears which keys of the store a rank is about to set or to get, and may refuse; if it is not nil
 }
 
@@ -50,7 +53,13 @@ func jobOf(t *testing.T, medium string, size int, f func(m *mortal)) {
 
 func newJob(t *testing.T, medium string, size int) *job {
 	j := &job{size: size, medium: medium, net: sim.New(sim.Config{Size: size}), store: store.NewHash()}
-	if medium != "cpu" {
+	switch medium {
+	case "cpu":
+	case "gpu", "gpu staged", "gpu nccl":
+		var err error
+		j.gpus, err = cuda.Open()
+		require.NoError(t, err)
+	default:
 		j.machine = machineOf(t, size)
 		for range size {
 			j.processes = append(j.processes, j.machine.Process())
@@ -61,6 +70,26 @@ func newJob(t *testing.T, medium string, size int) *job {
 		}
 	}
 	return j
+}
+
+// deviceMedia are the media of a job with tensors on devices: simulated ones, or real ones where COLLIGO_GPU is set. More than two ranks share
+// no real device, for their streams in several groups are more than a device has hardware queues. NCCL takes no two ranks of a process on one
+// device.
+func deviceMedia(t *testing.T, ranks int) []string {
+	if os.Getenv("COLLIGO_GPU") == "" {
+		return []string{"peer", "staged", "nccl"}
+	}
+	d, err := cuda.Open()
+	require.NoError(t, err)
+	switch devices, err := d.Devices(); {
+	case err != nil:
+		t.Fatal(err)
+	case devices >= ranks:
+		return []string{"gpu", "gpu staged", "gpu nccl"}
+	case ranks <= 2:
+		return []string{"gpu", "gpu staged"}
+	}
+	return nil
 }
 
 // run runs f on the ranks until all have returned.
@@ -76,7 +105,7 @@ func (j *job) run(t *testing.T, f func(m *mortal)) {
 func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 	c := pg.Config{Store: j.store, Size: j.size, Rank: i, Timeout: 2 * time.Minute, ConnectTimeout: 2 * time.Minute,
 		Recorder: pg.RecorderOptions{DumpOnError: pg.Off}}
-	if j.medium == "nccl" {
+	if strings.HasSuffix(j.medium, "nccl") {
 		c.Backends = overNCCL
 	}
 	if j.asks != nil {
@@ -100,8 +129,14 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 		f(m)
 		return
 	}
-	d := j.processes[i].Driver()
-	m.rank = rankOn(t, g, d, j.size, 0)
+	d, devices := j.gpus, j.size
+	if d == nil {
+		d = j.processes[i].Driver()
+	} else if devices, err = d.Devices(); err != nil {
+		t.Error(err)
+		return
+	}
+	m.rank = rankOn(t, g, d, devices, 0)
 	m.ctx = j.on(m.rank, d)
 	defer func() {
 		if !m.dead {
@@ -141,7 +176,9 @@ func (j *job) on(r *rank, d *cuda.Driver) context.Context {
 		l, err := j.library.LibraryOf(d)
 		require.NoError(r.t, err)
 		return nccl.With(r.ctx, nccl.Options{Driver: d, Library: l})
-	case "staged":
+	case "gpu nccl":
+		return nccl.With(r.ctx, nccl.Options{Driver: d})
+	case "staged", "gpu staged":
 		return ways["staged"](r)
 	}
 	return r.ctx

@@ -2,11 +2,11 @@ package parity
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,12 +25,14 @@ var streamPrograms = flag.Int("parity.streams", 3, "how many random programs Tes
 // for races meanwhile. The test runs on devices alone, for the CPU has no streams.
 func TestStreams(t *testing.T) {
 	beside(t)
-	for _, medium := range []string{"peer", "staged", "nccl"} {
-		for seed := range uint64(*streamPrograms) {
-			t.Run(fmt.Sprintf("medium=%s/seed=%d", medium, seed), func(t *testing.T) {
+	for seed := range uint64(*streamPrograms) {
+		size := 2 + int(seed%3)
+		for _, medium := range deviceMedia(t, size) {
+			t.Run(fmt.Sprintf("seed=%d/medium=%s", seed, medium), func(t *testing.T) {
 				beside(t)
-				jobOf(t, medium, 2+int(seed%3), func(m *mortal) {
-					(&streaming{mortal: m, Rand: rand.New(rand.NewPCG(seed, 5)), captures: medium != "staged"}).run()
+				jobOf(t, medium, size, func(m *mortal) {
+					captures := !strings.HasSuffix(medium, "staged")
+					(&streaming{mortal: m, Rand: rand.New(rand.NewPCG(seed, 5)), captures: captures}).run()
 				})
 			})
 		}
@@ -110,19 +112,17 @@ func (s *streaming) run() {
 			s.check(c, l)
 		}
 	}
+	for _, l := range s.lanes { // before the groups are closed, for which NCCL waits until no graph has their calls
+		for _, g := range l.graphs {
+			s.enter(func(th cuda.Thread) error { return th.DestroyGraph(g.graph) })
+		}
+	}
 	require.NoError(s.t, s.Barrier(s.t.Context()))
 	require.NoError(s.t, other.Close())
 	require.NoError(s.t, s.Close()) // for until then the group may look at the streams
-	s.enter(func(th cuda.Thread) error {
-		var errs []error
-		for _, l := range s.lanes {
-			for _, g := range l.graphs {
-				errs = append(errs, th.DestroyGraph(g.graph))
-			}
-			errs = append(errs, th.DestroyStream(l.stream))
-		}
-		return errors.Join(errs...)
-	})
+	for _, l := range s.lanes {
+		s.enter(func(th cuda.Thread) error { return th.DestroyStream(l.stream) })
+	}
 }
 
 // ring sends x to the next rank and receives y from the one before.
