@@ -426,7 +426,7 @@ func (c *onDevice) opened(ctx context.Context, id colligo.Device) (backend.Backe
 	return c.backendFor(ctx, id)
 }
 
-// backendFor returns the group's backend for a device, and opens it at first use. The caller holds the order.
+// backendFor returns the group's backend for a device, and opens it at first use, on all ranks together. The caller holds the order.
 func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.Backend, error) {
 	g, d := (*Group)(c), &c.devices
 	if b := d.get(id); b != nil {
@@ -443,7 +443,7 @@ func (c *onDevice) backendFor(ctx context.Context, id colligo.Device) (backend.B
 	defer d.opening.Store(false)
 	b, err := open(&op.Own{Context: ctx}, d.host, id)
 	if err != nil {
-		return nil, fmt.Errorf("opening the backend of %v: %w", id, err)
+		return nil, fmt.Errorf("opening the backend of %v, in which all ranks take part: %w", id, err)
 	}
 	d.put(id, b)
 	d.last = nil

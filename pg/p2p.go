@@ -37,8 +37,8 @@ type P2P struct {
 // belong to the operation until it is done. A rank may send to itself, where both ends are in the list. If a line is wrong nothing is started, and the group goes on; any later error
 // ends it.
 //
-// A batch may be the first call of a group, and some ranks alone may make it: the links are there. In c10d all ranks must
-// join the first. c10d: batch_isend_irecv.
+// On the CPU a batch may be the first call of a group, and some ranks alone may make it: the links are there. On a GPU too, where
+// Config.Device or GroupOptions.Device has opened its backend. Else all ranks must join the first, as in c10d. c10d: batch_isend_irecv.
 func BatchIsendIrecv(ctx context.Context, lines []P2P) ([]*Work, error) {
 	ops, err := checkLines(lines)
 	if err != nil {
