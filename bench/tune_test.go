@@ -81,7 +81,7 @@ func TestCandidates(t *testing.T) {
 func TestTuneProcesses(t *testing.T) {
 	o := bench(nil, "all_reduce", "broadcast", "all_to_all", "-ranks", "2", "-tune", "-n", "2", "-w", "0", "-e", "64", "-f", "8")
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stderr, "bench: measures candidate 5: all_reduce ring\n")
+	require.Contains(t, o.stderr, "bench: measures candidate 6: all_reduce ring\n")
 	require.Regexp(t, `^// Measured by 2 ranks, cpu, transport \w+; element types float32, reductions sum\.\n(// \w+ \d+, us:( [\d.e+]+ candidate \d: [^;\n]*;?)+\n)+return \[\]Choice{\n`+
 		`(\t{Coll: plan\.AllReduce, Medium: "\w+", MaxSize: 2,( MaxBytes: \d+,)? Algo: "\w+"},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+(\t{Coll: plan\.AllToAll, .*},\n)+}\n$`, o.stdout)
 	o = bench(nil, "barrier", "-tune")

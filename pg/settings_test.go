@@ -118,7 +118,7 @@ func TestSettingsAlgorithm(t *testing.T) {
 	require.Equal(t, map[string]string{"all_reduce": "direct"}, own.Algo)
 	err = new(Config).settle(from(map[string]string{"COLLIGO_ALGORITHM": "all_reduce:tree"}))
 	require.EqualError(t, err, `pg: environment variable COLLIGO_ALGORITHM is "all_reduce:tree": all_reduce has no algorithm "tree"; `+
-		"there are direct, halving_doubling, circulant, double_tree, ring_zero_copy, ring")
+		"there are direct, recursive_doubling, halving_doubling, circulant, double_tree, ring_zero_copy, ring")
 }
 
 // TestAlgorithmFromEnvironment forms a group and its subgroup by the variable, and refuses a rank that has another value.

@@ -94,7 +94,7 @@ func TestAlgorithm(t *testing.T) {
 	for coll := plan.AllReduce; coll <= plan.Barrier; coll++ {
 		all = append(all, tuning.Algorithms(coll)...)
 	}
-	require.Len(t, all, 28)
+	require.Len(t, all, 29)
 }
 
 // TestDefaultChoices holds the table against the planners.
@@ -104,17 +104,17 @@ func TestDefaultChoices(t *testing.T) {
 
 func TestBadChoices(t *testing.T) {
 	for says, change := range map[string]func(c *Config){
-		`all_reduce has no algorithm "rinng"; there are direct, halving_doubling`: func(c *Config) { c.Algo = map[string]string{"all_reduce": "rinng"} },
-		`unknown collective "allreduce"`:                                          func(c *Config) { c.Algo = map[string]string{"allreduce": "ring"} },
-		`send has no algorithm "ring"; there are none`:                            func(c *Config) { c.Algo = map[string]string{"send": "ring"} },
-		`barrier has no algorithm ""`:                                             func(c *Config) { c.Tuning = []tuning.Rule{{Coll: plan.Barrier}} },
-		"broadcast chain: 99 lanes":                                               func(c *Config) { c.Tuning = []tuning.Rule{{Coll: plan.Broadcast, Algo: "chain", Lanes: 99}} },
-		"chunks of -1 bytes":                                                      func(c *Config) { c.Tuning = []tuning.Rule{{Coll: plan.Broadcast, Algo: "chain", ChunkBytes: -1}} },
-		`transport "pigeon", there are auto`:                                      func(c *Config) { c.Transport = "pigeon" },
-		`compression "gzip", there are s2 and zstd`:                               func(c *Config) { c.Compression = "gzip" },
-		"MaxObject is -1":                                                         func(c *Config) { c.MaxObject = -1 },
-		"Timeout is -1ns":                                                         func(c *Config) { c.Timeout = -1 },
-		"rank 7 of 2 ranks":                                                       func(c *Config) { c.Rank = 7 },
+		`all_reduce has no algorithm "rinng"; there are direct, recursive_doubling, halving_doubling`: func(c *Config) { c.Algo = map[string]string{"all_reduce": "rinng"} },
+		`unknown collective "allreduce"`:               func(c *Config) { c.Algo = map[string]string{"allreduce": "ring"} },
+		`send has no algorithm "ring"; there are none`: func(c *Config) { c.Algo = map[string]string{"send": "ring"} },
+		`barrier has no algorithm ""`:                  func(c *Config) { c.Tuning = []tuning.Rule{{Coll: plan.Barrier}} },
+		"broadcast chain: 99 lanes":                    func(c *Config) { c.Tuning = []tuning.Rule{{Coll: plan.Broadcast, Algo: "chain", Lanes: 99}} },
+		"chunks of -1 bytes":                           func(c *Config) { c.Tuning = []tuning.Rule{{Coll: plan.Broadcast, Algo: "chain", ChunkBytes: -1}} },
+		`transport "pigeon", there are auto`:           func(c *Config) { c.Transport = "pigeon" },
+		`compression "gzip", there are s2 and zstd`:    func(c *Config) { c.Compression = "gzip" },
+		"MaxObject is -1":                              func(c *Config) { c.MaxObject = -1 },
+		"Timeout is -1ns":                              func(c *Config) { c.Timeout = -1 },
+		"rank 7 of 2 ranks":                            func(c *Config) { c.Rank = 7 },
 	} {
 		c := Config{Store: store.NewHash(), Size: 2}
 		change(&c)

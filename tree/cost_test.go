@@ -28,6 +28,12 @@ var costs = map[string]func(n, S, l, p int) cost{
 		}
 		return cost{2*(l-1) + 3, 2*S/p*(p-1) + S*3/2, 2*S/p*(p-1) + S, 0}
 	},
+	"RecursiveDoublingAllReduce": func(n, S, l, p int) cost {
+		if n == p {
+			return cost{l, S * l, S * l, S}
+		}
+		return cost{l - 1 + 2, S * l, S * l, S}
+	},
 	"HalvingReduceScatter": func(n, S, l, p int) cost { return cost{l + one(n != p), S - S/n, S - S/n, S / n * ((n + 1) / 2)} },
 	"DoublingAllGather": func(n, S, l, p int) cost {
 		return cost{l + one(n != p)*(l-1), S - S/n, S - S/n, 0}

@@ -7,14 +7,15 @@
 // one step of a rank and the matching steps of its peers. Costs are those of the rank that has most of them. With several
 // lanes each carries its share of S, and the formulas hold for each lane.
 //
-//	binomial          broadcast, reduce, gather, scatter
-//	double_tree       all_reduce, broadcast, reduce: for large tensors on many ranks
-//	halving_doubling  all_reduce
-//	circulant         all_reduce: fewer bytes where the size is no power of two
-//	halving           reduce_scatter
-//	doubling          all_gather
-//	dissemination     barrier
-//	direct            all but barrier and all_to_all: each message goes straight to where it is needed
+//	binomial            broadcast, reduce, gather, scatter
+//	double_tree         all_reduce, broadcast, reduce: for large tensors on many ranks
+//	halving_doubling    all_reduce
+//	recursive_doubling  all_reduce of small tensors on many ranks
+//	circulant           all_reduce: fewer bytes where the size is no power of two
+//	halving             reduce_scatter
+//	doubling            all_gather
+//	dissemination       barrier
+//	direct              all but barrier and all_to_all: each message goes straight to where it is needed
 //
 // All_reduce by halving_doubling for n = 4, with quarters 0 to 3 of the tensor. In each round a rank sends quarters and
 // takes others. It adds its own (+), finishes the sum (!), or keeps the quarters as they are:

@@ -30,6 +30,7 @@ var planners = []struct {
 	{"DoubleTreeBroadcast", plan.Broadcast, DoubleTreeBroadcast, false},
 	{"DoubleTreeReduce", plan.Reduce, DoubleTreeReduce, false},
 	{"HalvingDoublingAllReduce", plan.AllReduce, HalvingDoublingAllReduce, false},
+	{"RecursiveDoublingAllReduce", plan.AllReduce, RecursiveDoublingAllReduce, false},
 	{"HalvingReduceScatter", plan.ReduceScatter, HalvingReduceScatter, false},
 	{"DoublingAllGather", plan.AllGather, DoublingAllGather, false},
 	{"CirculantAllReduce", plan.AllReduce, CirculantAllReduce, false},

@@ -23,7 +23,7 @@ var planners = []struct {
 }{
 	{"ring", plan.AllReduce, ring.AllReduce}, {"direct", plan.AllReduce, tree.DirectAllReduce},
 	{"halving_doubling", plan.AllReduce, tree.HalvingDoublingAllReduce}, {"circulant", plan.AllReduce, tree.CirculantAllReduce},
-	{"double_tree", plan.AllReduce, tree.DoubleTreeAllReduce},
+	{"double_tree", plan.AllReduce, tree.DoubleTreeAllReduce}, {"recursive_doubling", plan.AllReduce, tree.RecursiveDoublingAllReduce},
 	{"chain", plan.Broadcast, ring.Broadcast}, {"binomial", plan.Broadcast, tree.BinomialBroadcast},
 	{"double_tree", plan.Broadcast, tree.DoubleTreeBroadcast},
 	{"chain", plan.Reduce, ring.Reduce}, {"binomial", plan.Reduce, tree.BinomialReduce}, {"double_tree", plan.Reduce, tree.DoubleTreeReduce},
@@ -141,7 +141,7 @@ func weighed(t *testing.T, seed uint64, inPlace bool) {
 		}
 		again = again || plans[r].ReadsAgain()
 	}
-	require.Equal(t, p.name == "direct" && s.Size > 1 && s.Count > 0, again, say)
+	require.Equal(t, (p.name == "direct" || p.name == "recursive_doubling") && s.Size > 1 && s.Count > 0, again, say)
 	if again {
 		return
 	}

@@ -56,7 +56,7 @@ func TestAlgorithms(t *testing.T) {
 	for text, says := range map[string]string{
 		"all_reduce":                        `"all_reduce" names no algorithm: want COLLECTIVE:ALGORITHM`,
 		"all_reduce:ring,":                  `"" names no algorithm`,
-		"all_reduce:fastest":                `all_reduce has no algorithm "fastest"; there are direct, halving_doubling, circulant, double_tree, ring`,
+		"all_reduce:fastest":                `all_reduce has no algorithm "fastest"; there are direct, recursive_doubling, halving_doubling, circulant, double_tree, ring`,
 		"allreduce:ring":                    `there is no collective "allreduce" with algorithms; there are all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, barrier`,
 		"send:ring":                         `there is no collective "send" with algorithms; there are all_reduce,`,
 		"all_reduce:ring,all_reduce:direct": "all_reduce is named twice, with ring and direct",

@@ -76,7 +76,8 @@ func ZeroCopy(algo string) bool { return strings.HasSuffix(algo, zeroCopy) }
 func planners(c plan.Coll) []named {
 	switch c {
 	case plan.AllReduce:
-		return []named{{"direct", tree.DirectAllReduce}, {"halving_doubling", tree.HalvingDoublingAllReduce}, {"circulant", tree.CirculantAllReduce},
+		return []named{{"direct", tree.DirectAllReduce}, {"recursive_doubling", tree.RecursiveDoublingAllReduce},
+			{"halving_doubling", tree.HalvingDoublingAllReduce}, {"circulant", tree.CirculantAllReduce},
 			{"double_tree", tree.DoubleTreeAllReduce}, {"ring" + zeroCopy, ring.AllReduce}, {"ring", ring.AllReduce}}
 	case plan.Broadcast:
 		return []named{{"binomial", tree.BinomialBroadcast}, {"double_tree", tree.DoubleTreeBroadcast},
