@@ -12,8 +12,8 @@ import (
 //
 // On a GPU the call is enqueued on the caller's stream, and all messages of a pair arrive in their order, whatever their
 // tags. A receive that does not fit the next one then fails within seconds. A group that is not bound to its GPU opens the GPU's backend
-// in its first operation there, which all ranks must join. So that can be a message in a group of two alone. A wrong argument is an error
-// of this call alone; any later error ends the group. c10d: send.
+// in its first operation there, which all ranks must join. That operation can be a message only in a group of two. A wrong argument is an
+// error of this call alone; any later error ends the group. c10d: send.
 func (g *Group) Send(ctx context.Context, t colligo.Tensor, to, tag int) error {
 	return g.run(ctx, g.call().Send(t, to, tag))
 }

@@ -290,13 +290,14 @@ func (b *ncclBackend) drop(c *Comm) error { return b.bounded("ncclCommAbort", c.
 
 // bounded calls the library. If that does not return, a goroutine stays with it, and keeps the device.
 func (b *ncclBackend) bounded(function string, call func() error) error {
-	d, err := b.device.Driver().Device(b.device.Index())
-	if err != nil {
-		return err
-	}
 	limit, done := min(b.limit(), longestAbort), make(chan error, 1)
 	go func() {
-		err := streamorder.OnDevice(d, func(cuda.Thread) error { return call() })
+		d, err := b.device.Driver().Device(b.device.Index())
+		if err != nil { // the call is worth more than that
+			done <- streamorder.OnDevice(b.device, func(cuda.Thread) error { return call() })
+			return
+		}
+		err = streamorder.OnDevice(d, func(cuda.Thread) error { return call() })
 		done <- errors.Join(err, d.Close())
 	}()
 	select {
@@ -347,14 +348,15 @@ func (b *ncclBackend) closeLevels() error {
 // after a limit.
 func (b *ncclBackend) leave() error {
 	all := b.take()
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, b.destroy(c))
+	errs, left := make([]error, len(all)), sync.WaitGroup{}
+	for i, c := range all {
+		left.Go(func() {
+			if errs[i] = b.destroy(c); errs[i] == nil {
+				c.awaitProcessPeers(streamorder.Farewell)
+			}
+		})
 	}
-	end := time.Now().Add(streamorder.Farewell)
-	for _, c := range all {
-		c.awaitProcessPeers(time.Until(end))
-	}
+	left.Wait()
 	return errors.Join(errs...)
 }
 

@@ -14,6 +14,10 @@ import (
 // TestCloseBesideOther has ranks of one process close a group one after the other, and go on at once to an operation of another group. The
 // library frees the memory of both in the last one's call, for which their devices must be idle.
 func TestCloseBesideOther(t *testing.T) {
+	bothWays(t, func(t *testing.T, o nccl.Options, _ string) { closeBesideOther(t, o) })
+}
+
+func closeBesideOther(t *testing.T, o nccl.Options) {
 	for name, make := range map[string]func(r *rank) (*pg.Group, error){
 		"new": func(r *rank) (*pg.Group, error) { return r.NewGroup(r.ctx, []int{0, 1}) },
 		"split": func(r *rank) (*pg.Group, error) {
@@ -23,7 +27,7 @@ func TestCloseBesideOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			begun := time.Now()
-			onRanks(t, 3, nccl.Options{}, func(r *rank) error {
+			onRanks(t, 3, o, func(r *rank) error {
 				x, err := r.moved(r.numbered(colligo.Float32, 100))
 				if err != nil {
 					return err

@@ -22,9 +22,10 @@ type Comm struct {
 	rank, size  int
 	nonBlocking bool
 	groups      int           // that are open
-	parts       int           // communicators that were made of this one
+	splits      int           // calls of Split
+	shrinks     int           // calls of Shrink
 	peers       *processPeers // nil if one call has made the communicators of a whole process
-	left        sync.Once     // peers count it no more
+	left        sync.Once     // of telling peers that it is destroyed
 
 	asking sync.Mutex // held while the library is asked for errors
 	async  Result     // the last answer; of the communicator, so that a question allocates nothing
@@ -99,7 +100,7 @@ func (c *Comm) Split(color, key int, config Config) (*Comm, error) {
 		return nil, err
 	}
 	part := &Comm{library: l, nonBlocking: config.NonBlocking}
-	err = part.made(c.part(color), func() error {
+	err = part.made(c.nameOfSplit(color), func() error {
 		return c.begun("ncclCommSplit", l.table.CommSplit(c.handle, color, key, &part.handle, raw))
 	})
 	if err != nil || color == NoColor {
@@ -125,7 +126,7 @@ func (c *Comm) Shrink(without []int, config Config, flags int) (*Comm, error) {
 		gone[i] = int32(r)
 	}
 	part := &Comm{library: l, nonBlocking: config.NonBlocking}
-	err = part.made(c.part(0), func() error {
+	err = part.made(c.nameOfShrink(), func() error {
 		return c.begun("ncclCommShrink", l.table.CommShrink(c.handle, gone, &part.handle, raw, flags))
 	})
 	if err != nil {

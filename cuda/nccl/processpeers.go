@@ -7,8 +7,8 @@ import (
 )
 
 // processPeers are the ranks of one communicator in this process. The library leaves the communicators of all of them to the last one's call
-// of ncclCommDestroy, and frees their memory there. For that the driver waits until the devices of these ranks are idle. A rank that has gone
-// on by then, to an operation that waits for the last one, would keep its device from that. So the ranks wait for one another.
+// of ncclCommDestroy, and frees their memory there. For that the driver waits until the devices of these ranks are idle. A rank that went on
+// to an operation that waits for the last rank would keep its device busy. So the ranks wait for one another.
 type processPeers struct {
 	name    string
 	present int           // ranks that may still call the library; under processes
@@ -46,11 +46,14 @@ func (r *registry) leave(p *processPeers) {
 	}
 }
 
-// made calls the library to make the communicator. All its ranks give the same name, and those of no other communicator.
+// made calls the library to make the communicator. The name is the same on all its ranks, and no other communicator has it. Without a name
+// no rank waits for another. A communicator that does not block may get its handle later.
 func (c *Comm) made(name string, call func() error) error {
-	c.peers = processes.enter(name)
+	if name != "" {
+		c.peers = processes.enter(name)
+	}
 	err := call()
-	if c.handle == 0 {
+	if err != nil || c.handle == 0 && !c.nonBlocking {
 		c.leave()
 	}
 	return err
@@ -74,12 +77,22 @@ func (c *Comm) awaitProcessPeers(limit time.Duration) {
 	}
 }
 
-// part returns the name of the next communicator that is made of this one.
-func (c *Comm) part(color int) string {
-	c.parts++
-	of := ""
-	if c.peers != nil {
-		of = c.peers.name
+// nameOfSplit returns the name of the next communicator that Split makes of this one.
+func (c *Comm) nameOfSplit(color int) string {
+	c.splits++
+	return c.nameOf("split", c.splits, color)
+}
+
+// nameOfShrink returns the name of the next communicator that Shrink makes of this one.
+func (c *Comm) nameOfShrink() string {
+	c.shrinks++
+	return c.nameOf("shrink", c.shrinks, 0)
+}
+
+// nameOf returns the name of a communicator that is made of this one. It has none if this one has none.
+func (c *Comm) nameOf(call string, number, color int) string {
+	if c.peers == nil {
+		return ""
 	}
-	return fmt.Sprintf("%s/%d/%d", of, c.parts, color)
+	return fmt.Sprintf("%s/%s %d/%d", c.peers.name, call, number, color)
 }

@@ -26,16 +26,19 @@ var streamPrograms = flag.Int("parity.streams", 3, "how many random programs Tes
 func TestStreams(t *testing.T) {
 	beside(t)
 	for seed := range uint64(*streamPrograms) {
-		size := 2 + int(seed%3)
-		for _, medium := range deviceMedia(t, size) {
-			t.Run(fmt.Sprintf("seed=%d/medium=%s", seed, medium), func(t *testing.T) {
-				beside(t)
-				jobOf(t, medium, size, func(m *mortal) {
-					captures := !strings.HasSuffix(medium, "staged")
-					(&streaming{mortal: m, Rand: rand.New(rand.NewPCG(seed, 5)), captures: captures}).run()
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			beside(t)
+			size := 2 + int(seed%3)
+			for _, medium := range deviceMedia(t, size) {
+				t.Run("medium="+medium, func(t *testing.T) {
+					beside(t)
+					jobOf(t, medium, size, func(m *mortal) {
+						captures := !strings.HasSuffix(medium, "staged")
+						(&streaming{mortal: m, Rand: rand.New(rand.NewPCG(seed, 5)), captures: captures}).run()
+					})
 				})
-			})
-		}
+			}
+		})
 	}
 }
 

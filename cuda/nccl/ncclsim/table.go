@@ -169,7 +169,7 @@ func (s *Sim) bindComms(t *nccl.Table) {
 				delete(s.comms, h)
 				s.changed.Broadcast()
 				p := c.world.processes[c.device.Driver()]
-				if p.present--; p.present == 0 && !abort && !c.nonBlocking {
+				if p.present--; p.present == 0 && !abort {
 					last = p.devices
 				}
 				return nccl.Success
