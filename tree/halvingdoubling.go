@@ -30,8 +30,7 @@ func HalvingDoublingAllReduce(s plan.Shape) (*plan.Plan, error) {
 	if done || err != nil {
 		return p, err
 	}
-	h := folding{rank: s.Rank, chunk: s.ChunkLen(frameBytes), power: 1 << (bits.Len(uint(s.Size)) - 1)}
-	h.pairs = s.Size - h.power
+	h := fold(s)
 	spread(p, s.LaneCount(), func(_ int, part plan.Span) []plan.Step { return h.steps(part) })
 	return p, nil
 }
@@ -40,6 +39,12 @@ func HalvingDoublingAllReduce(s plan.Shape) (*plan.Plan, error) {
 type folding struct {
 	rank, chunk  int
 	power, pairs int // ranks that take part after folding; the first of them that stand for a pair
+}
+
+// fold returns this rank's view.
+func fold(s plan.Shape) folding {
+	power := 1 << (bits.Len(uint(s.Size)) - 1)
+	return folding{rank: s.Rank, chunk: s.ChunkLen(frameBytes), power: power, pairs: s.Size - power}
 }
 
 // steps returns the steps for one part of the tensor.

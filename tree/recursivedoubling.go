@@ -1,10 +1,6 @@
 package tree
 
-import (
-	"math/bits"
-
-	"github.com/colligo-go/colligo/plan"
-)
+import "github.com/colligo-go/colligo/plan"
 
 // RecursiveDoublingAllReduce plans an all-reduce in which pairs of ranks exchange all that they have, over distances that double. (Thakur and
 // others describe it in "Optimization of Collective Communication Operations in MPICH", 2005.) It is for small messages, whose time is that of
@@ -23,8 +19,7 @@ func RecursiveDoublingAllReduce(s plan.Shape) (*plan.Plan, error) {
 		return p, err
 	}
 	p.Scratch = s.Count
-	f := folding{rank: s.Rank, chunk: s.ChunkLen(frameBytes), power: 1 << (bits.Len(uint(s.Size)) - 1)}
-	f.pairs = s.Size - f.power
+	f := fold(s)
 	spread(p, s.LaneCount(), func(_ int, part plan.Span) []plan.Step { return f.doubling(part) })
 	return p, nil
 }

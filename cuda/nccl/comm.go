@@ -104,7 +104,6 @@ func (c *Comm) Split(color, key int, config Config) (*Comm, error) {
 		return c.begun("ncclCommSplit", l.table.CommSplit(c.handle, color, key, &part.handle, raw))
 	})
 	if err != nil || color == NoColor {
-		part.leave()
 		return nil, err
 	}
 	return part, part.ask()

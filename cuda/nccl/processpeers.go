@@ -77,9 +77,11 @@ func (c *Comm) awaitProcessPeers(limit time.Duration) {
 	}
 }
 
-// nameOfSplit returns the name of the next communicator that Split makes of this one.
+// nameOfSplit returns the name of the next communicator that Split makes of this one, none for a rank that gets none.
 func (c *Comm) nameOfSplit(color int) string {
-	c.splits++
+	if c.splits++; color == NoColor {
+		return ""
+	}
 	return c.nameOf("split", c.splits, color)
 }
 

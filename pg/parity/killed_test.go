@@ -73,7 +73,7 @@ func newJob(t *testing.T, medium string, size int) *job {
 }
 
 // deviceMedia are the media of a job with tensors on devices: simulated ones, or real ones where COLLIGO_GPU is set. More than two ranks share
-// no real device, for their streams in several groups are more than a device has hardware queues. NCCL takes no two ranks of a process on one
+// no real device, for their streams in several groups can be more than a device has hardware queues. NCCL takes no two ranks of a process on one
 // device.
 func deviceMedia(t *testing.T, ranks int) []string {
 	if os.Getenv("COLLIGO_GPU") == "" {

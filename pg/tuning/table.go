@@ -3,7 +3,8 @@ package tuning
 import "github.com/colligo-go/colligo/plan"
 
 // Default is the table by which planners are picked. It was measured with bench on one machine of two cores with 2 to 8
-// ranks. Its lines of recursive_doubling for ranks with a core each follow from the number of rounds. `bench -tune` makes one for another machine. Where no line fits, the last of a collective's Algorithms is used.
+// ranks. Its lines of recursive_doubling for ranks with a core each follow from the number of rounds. `bench -tune` makes one
+// for another machine. Where no line fits, the last of a collective's Algorithms is used.
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
