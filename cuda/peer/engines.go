@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"errors"
-	"time"
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
@@ -40,33 +39,15 @@ func (x *launcher) makeEngines(ctx context.Context, t cuda.Thread) error {
 	})
 }
 
-// spareAt is where words lie among a rank's counters that nothing else uses. The first one stays 0.
+// spareAt is where words lie among a rank's counters that nothing else uses: one, and one for each stream that is warmed at once.
 const spareAt = 36
 
-// warm has each of at most four streams carry a command of each kind, before any rank enqueues operations there. Streams that were new have
-// made operations of ranks that share an H100 wait for each other for ever, copy-engine rings and messages. Warm waits for the streams, but
-// not long: another group may keep the device.
+// warm readies new streams where ranks share a device.
 func (x *launcher) warm(t cuda.Thread, streams []*streamorder.Stream) error {
-	zero, none := x.heap.Address(x.layout.State+spareAt), &ptx.FillArgs{}
-	c := streamorder.On(t)
-	for i, l := range streams {
-		at := zero + cuda.Pointer(4*(1+i))
-		c.Write32(l.Stream, at, 0)
-		c.Wait32(l.Stream, at, 0)
-		c.Copy(at, zero, 4, l.Stream)
-		c.Do(func() error {
-			return t.Launch(x.code.move(fillLines).Function, cuda.Grid{Blocks: 1, Threads: leastThreads}, unsafe.Pointer(none), l.Stream)
-		})
-		c.Follow(l.Stream, l.Stream, l.Event)
-	}
-	end := time.Now().Add(streamorder.Farewell)
-	for _, l := range streams {
-		for n, done := 0, false; !done && c.Err == nil && time.Now().Before(end); n++ {
-			streamorder.Pause(n)
-			done, c.Err = t.StreamDone(l.Stream)
-		}
-	}
-	return c.Err
+	none := &ptx.FillArgs{}
+	return streamorder.Warm(t, streams, x.heap.Address(x.layout.State+spareAt), func(_ int, s cuda.Stream) error {
+		return t.Launch(x.code.move(fillLines).Function, cuda.Grid{Blocks: 1, Threads: leastThreads}, unsafe.Pointer(none), s)
+	})
 }
 
 func (e *engines) make(t cuda.Thread, order *streamorder.Order) error {

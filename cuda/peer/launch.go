@@ -157,6 +157,7 @@ type launcher struct {
 	group           seam.Host
 	rank, size      int
 	linked          bool // NVLink everywhere: a store of 16 bytes arrives whole
+	shared          bool // some ranks share a device; the same on all ranks
 	serial          bool // a kernel may have to end before the next one begins; the same on all ranks
 	multiprocessors int  // that collectives may take of the smallest device: all ranks launch the same grids
 	order           *streamorder.Order

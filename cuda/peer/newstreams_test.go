@@ -42,3 +42,24 @@ func firstAsync(t *testing.T, d *cuda.Driver) {
 			func() error { return r.expect("the message", in, values(colligo.Float32, colligo.KindSum, peer, n)) })
 	})
 }
+
+// TestFirstStaged does so with staged messages. They have streams of their own.
+func TestFirstStaged(t *testing.T) {
+	t.Parallel()
+	firstStaged(t, simulated(t, 1).Driver())
+}
+
+// TestGPUFirstStaged does the same on a device. Without staged.Backend.warm one group in some 250 hung on an H100, so the test is to be run
+// with -count=1000.
+func TestGPUFirstStaged(t *testing.T) {
+	d, _ := gpus(t)
+	firstStaged(t, d)
+}
+
+// firstStaged has two ranks begin with messages of no elements, whose streams wait for the peer at once.
+func firstStaged(t *testing.T, d *cuda.Driver) {
+	c := crew{transport: "shm", devices: 1, driver: one(d), options: same(Options{Memory: 1 << 20, Staged: true})}
+	onStaged(t, 2, c, func(r *rank) error {
+		return first(r.eager(0), func() error { return r.moves(0) }, func() error { return r.eager(1) })
+	})
+}

@@ -37,7 +37,7 @@ func open(ctx context.Context, g seam.Host, d colligo.Device) (seam.Backend, err
 		return nil, errors.Join(fmt.Errorf("%s: %w", b.barred, seam.ErrApart), b.device.Close())
 	}
 	return apart.Open(ctx, g, b.device, staged.Options{Driver: b.options.Driver, Memory: b.options.Memory, Timeout: b.options.Timeout,
-		Why: b.barred, Wanted: b.barred == forced})
+		Why: b.barred, Wanted: b.barred == forced, Shared: b.shared})
 }
 
 func (b *backend) open(ctx context.Context, d colligo.Device) error {
@@ -141,7 +141,7 @@ func (b *backend) meetPeers(ctx context.Context, t cuda.Thread) error {
 	}
 	b.Tenant.Join(b.heap.ProcessPeers())
 	b.code.dirty = true // the heap is zeros
-	b.linked, b.serial = reach.NVLink, b.serial || reach.Shared
+	b.linked = reach.NVLink
 	b.multiprocessors = forCollectives(reach.Multiprocessors)
 	if !b.linked || b.serial {
 		b.layout.WithoutRendezvous()
@@ -149,7 +149,7 @@ func (b *backend) meetPeers(ctx context.Context, t cuda.Thread) error {
 	if b.barred = reach.Barred; b.barred != "" {
 		return b.giveUp(ctx, t)
 	}
-	if reach.Shared {
+	if b.shared {
 		streams, err := b.MakeAsync(t)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/colligo-go/colligo/cuda/internal/hostid"
 	"github.com/colligo-go/colligo/cuda/peer/internal/symheap"
@@ -14,22 +15,28 @@ const forced = "options ask for it"
 // site describes a rank to the others, before it takes memory.
 type site struct {
 	Host   string // empty if unknown
+	UUID   string // of the device
 	Memory int    // must be equal on all ranks, as must Staged
 	Staged bool
 
 	Blocking bool // each launch waits for its kernel
 }
 
-// survey returns why the ranks cannot reach each other's memory, as far as that is known before they have tried. The answer
-// is the same on all ranks. No rank returns before all have called it.
+// survey learns whether ranks share a device. It returns why the ranks cannot reach each other's memory, as far as that is known before they
+// have tried. The answers are the same on all ranks. No rank returns before all have called it.
 func (b *backend) survey(ctx context.Context) (why string, err error) {
-	own := &site{Host: hostid.Of(ctx), Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
+	uuid, err := b.device.UUID()
+	if err != nil {
+		return "", err
+	}
+	own := &site{Host: hostid.Of(ctx), UUID: uuid, Memory: b.options.Memory, Staged: b.options.Staged, Blocking: b.options.Driver.Blocking}
 	all, err := symheap.Exchange(ctx, b.group, own)
 	if err != nil {
 		return "", fmt.Errorf("before opening: %w", err)
 	}
 	for q, x := range all {
-		b.serial = b.serial || x.Blocking
+		b.shared = b.shared || slices.ContainsFunc(all[:q], func(y site) bool { return y.UUID == x.UUID })
+		b.serial = b.serial || x.Blocking || b.shared
 		switch {
 		case x.Staged != own.Staged || x.Memory != own.Memory:
 			return "", fmt.Errorf("rank %d was opened with other options: %d bytes of memory, staged %v; here %d, %v", q, x.Memory,

@@ -84,6 +84,9 @@ func (b *Backend) free(t cuda.Thread) error {
 			errs = append(errs, l.free(t))
 		}
 	}
+	if b.spare != 0 {
+		errs = append(errs, t.Free(b.spare))
+	}
 	if b.host != nil {
 		errs = append(errs, t.FreeHost(b.host))
 	}

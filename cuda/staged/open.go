@@ -1,7 +1,9 @@
 package staged
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ type Options struct {
 	Why     string        // the reason for staging, for logs and errors
 	Wanted  bool          // the program asked for it: then it is no warning
 	Beside  bool          // another backend has it carry some operations, and has said so
+	Shared  bool          // some ranks share a device
 }
 
 const (
@@ -28,6 +31,8 @@ const (
 	mostSlot    = 8 << 20 // bytes
 	cacheLine   = 64      // bytes between words, and between full pieces of a slot
 	stagedWords = 4 << 10 // bytes of host memory before the slots
+	spareWords  = 32      // the first of those words that warm takes, one for each stream
+	spareBytes  = 64      // of device memory, which warm takes
 )
 
 // Backend is one rank's part of a group whose GPUs cannot reach each other. The order that it embeds carries out Run, Begin,
@@ -43,6 +48,7 @@ type Backend struct {
 	dup        backend.Dup // a group of the same ranks, for the CPU's collectives
 	pipelines  [streamorder.NumQueues]*pipeline
 	host       *cuda.Host    // the slots of all pipelines, behind a page of words
+	spare      cuda.Pointer  // memory of the device that warm takes; 0 where no ranks share a device
 	opened     bool          // there is something to end
 	over       chan struct{} // closed when nothing is to be carried any more
 	once       sync.Once
@@ -82,6 +88,11 @@ func (b *Backend) open(ctx context.Context, t cuda.Thread) (err error) {
 	}
 	if b.Reader, err = devmem.NewReader(t, b.Order, b.check); err != nil {
 		return err
+	}
+	if b.options.Shared {
+		if err := b.warm(t); err != nil {
+			return err
+		}
 	}
 	// A rank that could not pin its memory has failed the group by now, and no rank waits for it any longer.
 	if err := backend.Barrier(ctx, b.group); err != nil {
@@ -136,6 +147,24 @@ func (b *Backend) pin(t cuda.Thread) (err error) {
 		at += slotDepth * slots[q]
 	}
 	return nil
+}
+
+// warm makes all streams and has them carry a command of each kind.
+func (b *Backend) warm(t cuda.Thread) (err error) {
+	if b.spare, err = t.Alloc(spareBytes); err != nil {
+		return err
+	}
+	streams, err := b.MakeAsync(t)
+	for _, l := range b.pipelines {
+		err = errors.Join(err, l.begin(t))
+		streams = append(streams, &l.down, &l.up)
+	}
+	return cmp.Or(err, streamorder.Warm(t, streams, b.spare, func(i int, s cuda.Stream) error {
+		c, here, there := streamorder.On(t), b.spare+cuda.Pointer(4*(1+i)), wordIn(b.host, spareWords+i).at
+		c.Copy(here, there, 4, s)
+		c.Copy(there, here, 4, s)
+		return c.Err
+	}))
 }
 
 // limit returns how long an operation may stay unfinished.

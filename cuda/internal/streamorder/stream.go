@@ -2,6 +2,7 @@ package streamorder
 
 import (
 	"errors"
+	"time"
 
 	"github.com/colligo-go/colligo/cuda"
 )
@@ -47,6 +48,30 @@ func (o *Order) MakeAsync(t cuda.Thread) (streams []*Stream, err error) {
 		streams = append(streams, &o.async[q])
 	}
 	return streams, err
+}
+
+// Warm has new streams carry a command of each kind that operations enqueue. Ranks that share a device call it before any of them enqueues
+// operations there. An H100 never began the first commands of a new stream while another rank's stream was waiting, in about one group of 250. At spare lie as many words of the device as there are streams, and one more that Warm only reads. Words that are
+// 0 remain so. The function enqueues what else there is, on the i-th stream. Warm waits for the streams, but not long: another group may keep
+// the device.
+func Warm(t cuda.Thread, streams []*Stream, spare cuda.Pointer, others func(i int, s cuda.Stream) error) error {
+	c := On(t)
+	for i, l := range streams {
+		at := spare + cuda.Pointer(4*(1+i))
+		c.Write32(l.Stream, at, 0)
+		c.Wait32(l.Stream, at, 0)
+		c.Copy(at, spare, 4, l.Stream)
+		c.Do(func() error { return others(i, l.Stream) })
+		c.Follow(l.Stream, l.Stream, l.Event)
+	}
+	end := time.Now().Add(Farewell)
+	for _, l := range streams {
+		for n, done := 0, false; !done && c.Err == nil && time.Now().Before(end); n++ {
+			Pause(n)
+			done, c.Err = t.StreamDone(l.Stream)
+		}
+	}
+	return c.Err
 }
 
 // Capture reports whether a stream is captured, and by which graph. The legacy default stream never is.

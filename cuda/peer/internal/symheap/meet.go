@@ -55,9 +55,8 @@ func (h *Heap) Meet(ctx context.Context, t cuda.Thread, s cuda.Stream, rules str
 		return r, err
 	}
 	h.peers = make([]mapping, h.size)
-	barred, shared := "", false
+	barred := ""
 	for q := range all {
-		shared = shared || slices.ContainsFunc(all[:q], func(a address) bool { return a.UUID == all[q].UUID })
 		if all[q].Layout != own.Layout || all[q].Rules != own.Rules {
 			return r, fmt.Errorf("rank %d was opened with other options: %s %s; here %s %s", q, all[q].Layout, all[q].Rules,
 				own.Layout, own.Rules)
@@ -66,9 +65,7 @@ func (h *Heap) Meet(ctx context.Context, t cuda.Thread, s cuda.Stream, rules str
 			barred = fmt.Sprintf("GPUs %d and %d (ranks %d and %d) cannot reach each other (%v)", h.device.Index(), all[q].Device, h.rank, q, err)
 		}
 	}
-	r, err = h.reach(ctx, all, barred)
-	r.Shared = shared
-	return r, err
+	return h.reach(ctx, all, barred)
 }
 
 // fill makes sentinels of the memory that protocols by sentinels share with nobody.

@@ -10,7 +10,6 @@ import (
 // Reach describes how the devices of a group reach each other. It is the same on all ranks.
 type Reach struct {
 	NVLink          bool   // every device reaches every other one by NVLink: a store of 16 bytes arrives whole
-	Shared          bool   // some ranks share a device
 	Multiprocessors int    // of the smallest device
 	Barred          string // why a rank could not map a peer's heap; empty if all have all
 }
