@@ -3,8 +3,8 @@ package tuning
 import "github.com/colligo-go/colligo/plan"
 
 // Default is the table by which planners are picked. It was measured with bench on one machine of two cores with 2 to 8
-// ranks. Its lines of recursive_doubling for ranks with a core each follow from the number of rounds. `bench -tune` makes one
-// for another machine. Where no line fits, the last of a collective's Algorithms is used.
+// ranks. Lines of all_reduce for Enough cores were measured on one of 16 with 3 to 16 ranks. `bench -tune` makes a table for
+// another machine. Where no line fits, the last of a collective's Algorithms is used.
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
@@ -12,11 +12,13 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, Algo: "ring", ChunkBytes: 512 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, Cores: Crowded, MaxBytes: 16 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 64 << 10, Algo: "double_tree"},
-		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 3, MaxBytes: 16 << 10, Algo: "direct"},
-		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 4, MaxBytes: 16 << 10, Algo: "recursive_doubling"},
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 3, Cores: Enough, MaxBytes: 32 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 4, Cores: Enough, MaxBytes: 32 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxSize: 4, MaxBytes: 8 << 20, Algo: "circulant", ChunkBytes: 256 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxBytes: 1 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 1 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 3, Cores: Enough, MaxBytes: 8 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 4 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 8 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 1 << 10, Algo: "direct"},
