@@ -70,8 +70,8 @@ func (b *backend) unregister(w *symheap.Window) error {
 	}
 	defer t.Leave()
 	err = streamorder.Relaxed(t, func() error {
-		for n := 0; b.Failure.Err() == nil && !b.Quiet(t); n++ {
-			streamorder.Pause(n)
+		for n := 0; b.Failure.Err() == nil && !b.Quiet(t); {
+			n = streamorder.Pause(n)
 		}
 		b.QuietWithin(t, streamorder.Patience) // after a failure copies to the peers can be on their way, too
 		return nil

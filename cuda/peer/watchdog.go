@@ -86,8 +86,8 @@ func (w *watchdog) word(i int) uint32 {
 
 // lateInKernels returns the ranks that kernels waited for when they were stopped: the kernels tell so themselves.
 func (w *watchdog) lateInKernels() (late []int) {
-	for n := 0; n < 1000 && late == nil; n++ {
-		streamorder.Pause(n)
+	for n := 0; n < 1000 && late == nil; {
+		n = streamorder.Pause(n)
 		for q := range w.size {
 			if w.word(1+q) != 0 {
 				late = append(late, q)
@@ -156,7 +156,7 @@ func (w *watchdog) read(t cuda.Thread) *words {
 	if w.blind || t.Copy(w.flags.Device, w.heap.Address(at), len(w.flags.Bytes), s) != nil {
 		return nil
 	}
-	for n, end := 0, time.Now().Add(briefly); ; n++ {
+	for n, end := 0, time.Now().Add(briefly); ; {
 		done, err := t.StreamDone(s)
 		if done && err == nil {
 			return &words{at, w.flags.Bytes}
@@ -165,6 +165,6 @@ func (w *watchdog) read(t cuda.Thread) *words {
 			w.blind = true // the copy may still come
 			return nil
 		}
-		streamorder.Pause(n)
+		n = streamorder.Pause(n)
 	}
 }

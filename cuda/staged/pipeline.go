@@ -189,12 +189,12 @@ func (l *pipeline) carry(x *transfer) error {
 // await waits until the round at hand has arrived. It calls no driver (invariant 1).
 func (l *pipeline) await() error {
 	l.doing.Store(awaitsDevice)
-	for n := 0; int32(atomic.LoadUint32(l.arrived.uint32)-l.carried) < 0; n++ {
+	for n := 0; int32(atomic.LoadUint32(l.arrived.uint32)-l.carried) < 0; {
 		select {
 		case <-l.b.over:
 			return errOver
 		default:
-			streamorder.Pause(n)
+			n = streamorder.Pause(n)
 		}
 	}
 	return nil

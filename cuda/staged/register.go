@@ -37,8 +37,8 @@ func (b *Backend) settle() error {
 	default:
 	}
 	err := streamorder.OnDevice(b.device, func(t cuda.Thread) error {
-		for n := 0; b.Failure.Err() == nil && !b.Quiet(t); n++ {
-			streamorder.Pause(n)
+		for n := 0; b.Failure.Err() == nil && !b.Quiet(t); {
+			n = streamorder.Pause(n)
 		}
 		b.QuietWithin(t, streamorder.Patience)
 		return nil

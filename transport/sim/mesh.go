@@ -16,6 +16,13 @@ const (
 	crowdedSpins = 4
 )
 
+// While other goroutines keep all processors busy, a yield can take a tenth of a second, for the scheduler sees to sleepers first. After slow
+// yields a rank sleeps a number of times without yielding before.
+const (
+	slowYields  = time.Millisecond
+	sleepsAfter = 100
+)
+
 // Mesh is all links of one rank; see transport.Mesh.
 type Mesh struct {
 	net      *Net
@@ -32,6 +39,8 @@ type Mesh struct {
 	sleeping atomic.Bool   // Wait needs a token to return
 	armed    bool          // Wait returned once with sleeping set, so that the links were looked at since
 	spins    int
+	asleep   int       // sleeps that no yields come before, as yet
+	yielded  time.Time // when this wait had yielded twice
 	timer    *time.Timer
 
 	mu      sync.Mutex
@@ -102,17 +111,31 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 	switch {
 	case m.fail.Load() != nil:
 		return
-	case idle <= m.spins:
+	case idle <= m.spins && m.asleep == 0:
 		m.disarm()
 		runtime.Gosched()
+		m.judge(idle)
 		return
 	case !m.armed:
 		m.armed = true
 		m.sleeping.Store(true)
 		return
 	}
+	m.asleep = max(0, m.asleep-1)
 	m.sleep(until)
 	m.disarm()
+}
+
+// judge looks at how long the second and the third yield of a wait take together. Waits that end before have no need of a clock.
+func (m *Mesh) judge(idle int) {
+	switch {
+	case idle == 1:
+		m.yielded = time.Time{}
+	case idle == 2:
+		m.yielded = time.Now()
+	case idle == crowdedSpins && !m.yielded.IsZero() && time.Since(m.yielded) > slowYields:
+		m.asleep = sleepsAfter
+	}
 }
 
 func (m *Mesh) disarm() {

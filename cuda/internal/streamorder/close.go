@@ -100,11 +100,11 @@ func working(t cuda.Thread, streams []cuda.Stream) bool {
 
 // QuietWithin reports whether all operations end in time.
 func (o *Order) QuietWithin(t cuda.Thread, limit time.Duration) bool {
-	for n, end := 0, time.Now().Add(limit); time.Now().Before(end); n++ {
+	for n, end := 0, time.Now().Add(limit); time.Now().Before(end); {
 		if o.Quiet(t) {
 			return true
 		}
-		Pause(n)
+		n = Pause(n)
 	}
 	return false
 }
@@ -142,7 +142,7 @@ func (o *Order) part(t cuda.Thread) error {
 
 // Idle waits for a stream that no longer waits for a peer.
 func Idle(t cuda.Thread, s cuda.Stream) error {
-	for n, end := 0, time.Now().Add(Patience); ; n++ {
+	for n, end := 0, time.Now().Add(Patience); ; {
 		done, err := t.StreamDone(s)
 		if done || err != nil {
 			return err
@@ -150,7 +150,7 @@ func Idle(t cuda.Thread, s cuda.Stream) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("a stream of %v is still busy after %v", t.Device, Patience)
 		}
-		Pause(n)
+		n = Pause(n)
 	}
 }
 

@@ -108,11 +108,11 @@ func (o *Order) Unlock() { o.mu.Unlock() }
 // LockWithin takes the lock unless that lasts longer than a limit, and reports whether it did. A call that enqueues holds the
 // lock while it waits for the throttle, as long as the device waits.
 func (o *Order) LockWithin(limit time.Duration) bool {
-	for n, end := 0, time.Now().Add(limit); !o.mu.TryLock(); n++ {
+	for n, end := 0, time.Now().Add(limit); !o.mu.TryLock(); {
 		if time.Now().After(end) {
 			return false
 		}
-		Pause(n)
+		n = Pause(n)
 	}
 	return true
 }

@@ -114,7 +114,7 @@ func (p *pending) passed() (bool, error) {
 // Synchronize blocks until the operation is done or has failed. A device that does not stop is given up after Patience.
 func (p *pending) Synchronize(ctx context.Context) error {
 	var raised time.Time // when the abort flag was first seen
-	for n := 0; ; n++ {
+	for n := 0; ; {
 		done, err := p.done()
 		if done || err != nil {
 			return err
@@ -129,7 +129,7 @@ func (p *pending) Synchronize(ctx context.Context) error {
 				return err
 			}
 		}
-		Pause(n)
+		n = Pause(n)
 	}
 }
 

@@ -66,8 +66,8 @@ func Warm(t cuda.Thread, streams []*Stream, spare cuda.Pointer, others func(i in
 	}
 	end := time.Now().Add(Farewell)
 	for _, l := range streams {
-		for n, done := 0, false; !done && c.Err == nil && time.Now().Before(end); n++ {
-			Pause(n)
+		for n, done := 0, false; !done && c.Err == nil && time.Now().Before(end); {
+			n = Pause(n)
 			done, c.Err = t.StreamDone(l.Stream)
 		}
 	}

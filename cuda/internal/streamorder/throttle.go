@@ -89,8 +89,8 @@ func (o *Order) await(t cuda.Thread, e cuda.Event) error {
 	if !done && err == nil {
 		o.room.queue.Store(int32(o.calls))
 		o.room.since.Store(int64(time.Since(o.began)))
-		for n := 0; !done && err == nil; n++ {
-			Pause(n)
+		for n := 0; !done && err == nil; {
+			n = Pause(n)
 			done, err = t.EventDone(e)
 		}
 		o.room.since.Store(0)
@@ -99,11 +99,23 @@ func (o *Order) await(t cuda.Thread, e cuda.Event) error {
 	return cmp.Or(err, err2)
 }
 
-// Pause lets others run before the n-th look at something that changes soon.
-func Pause(n int) {
-	if n < 200 {
-		runtime.Gosched()
-		return
+// How Pause lets others run.
+const (
+	yields    = 200              // looks before it sleeps
+	slowYield = time.Millisecond // a yield as long as this is the last one
+)
+
+// Pause lets others run after the n-th look at something that changes soon, and returns the number of the next look. At first it yields.
+// While other goroutines keep all processors busy, a yield can take a tenth of a second. A sleep does not, so Pause goes on to sleep then.
+func Pause(n int) (next int) {
+	if n >= yields {
+		time.Sleep(20 * time.Microsecond)
+		return n + 1
 	}
-	time.Sleep(20 * time.Microsecond)
+	began := time.Now()
+	runtime.Gosched()
+	if time.Since(began) > slowYield {
+		return yields
+	}
+	return n + 1
 }

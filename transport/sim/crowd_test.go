@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWaitBesideWork keeps all processors busy: a rank that waits goes over to sleeping without yields.
+func TestWaitBesideWork(t *testing.T) {
+	m := &Mesh{signal: make(chan struct{}, 1), spins: crowdedSpins}
+	var over atomic.Bool
+	defer over.Store(true)
+	var begun sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		begun.Add(1)
+		go func() {
+			begun.Done()
+			for !over.Load() {
+			}
+		}()
+	}
+	begun.Wait()
+	for range 20 {
+		for idle := 1; m.asleep == 0 && idle <= m.spins; idle++ {
+			m.Wait(idle, time.Now().Add(time.Millisecond))
+		}
+	}
+	require.Equal(t, sleepsAfter, m.asleep)
+	for range sleepsAfter {
+		for idle := 1; idle <= 2; idle++ { // it says that it will sleep, and sleeps
+			m.Wait(idle, time.Now().Add(time.Microsecond))
+		}
+	}
+	require.Zero(t, m.asleep)
+}
