@@ -51,9 +51,9 @@ func (o *Order) MakeAsync(t cuda.Thread) (streams []*Stream, err error) {
 }
 
 // Warm has new streams carry a command of each kind that operations enqueue. Ranks that share a device call it before any of them enqueues
-// operations there. An H100 never began the first commands of a new stream while another rank's stream was waiting, in about one group of 250. At spare lie as many words of the device as there are streams, and one more that Warm only reads. Words that are
-// 0 remain so. The function enqueues what else there is, on the i-th stream. Warm waits for the streams, but not long: another group may keep
-// the device.
+// operations there. An H100 never began the first commands of a new stream while another rank's stream was waiting, in about one group of 250.
+// At spare lie as many words of the device as there are streams, and one more that Warm only reads. Words that are 0 remain so. The function
+// enqueues what else there is, on the i-th stream. Warm waits for the streams, but not long: another group may keep the device.
 func Warm(t cuda.Thread, streams []*Stream, spare cuda.Pointer, others func(i int, s cuda.Stream) error) error {
 	c := On(t)
 	for i, l := range streams {
