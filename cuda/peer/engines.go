@@ -42,7 +42,7 @@ func (x *launcher) makeEngines(ctx context.Context, t cuda.Thread) error {
 // spareAt is where words lie among a rank's counters that nothing else uses: one, and one for each stream that is warmed at once.
 const spareAt = 36
 
-// warm readies new streams where ranks share a device.
+// warm readies at most six new streams, where ranks share a device or launches wait for their kernels.
 func (x *launcher) warm(t cuda.Thread, streams []*streamorder.Stream) error {
 	none := &ptx.FillArgs{}
 	return streamorder.Warm(t, streams, x.heap.Address(x.layout.State+spareAt), func(_ int, s cuda.Stream) error {

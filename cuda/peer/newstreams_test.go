@@ -43,7 +43,7 @@ func firstAsync(t *testing.T, d *cuda.Driver) {
 	})
 }
 
-// TestFirstStaged does so with staged messages. They have streams of their own.
+// TestFirstStaged has ranks that share a device use the streams of staging as soon as they are made. It looks at the results alone, too.
 func TestFirstStaged(t *testing.T) {
 	t.Parallel()
 	firstStaged(t, simulated(t, 1).Driver())

@@ -130,6 +130,35 @@ func TestStagedUnpinned(t *testing.T) {
 	}
 }
 
+// TestStagedUnwarmed has a rank that shares its device get no event for one of its streams. It enqueues nothing on a stream that it lacks, which
+// the machine would report.
+func TestStagedUnwarmed(t *testing.T) {
+	t.Parallel()
+	failed := 0
+	for n := 80; n < 100; n++ {
+		all := make([]*cudasim.Process, 2)
+		sim := simulated(t, 1)
+		for i := range all {
+			all[i] = sim.Process()
+		}
+		o := crew{devices: 1, driver: func(rank int) *cuda.Driver { return all[rank].Driver() }, options: same(Options{Memory: 24 << 10, Staged: true})}
+		onStaged(t, 2, o, func(r *rank) error {
+			if r.g.Rank() == 1 {
+				all[1].Fail("EventCreate", n, cuda.OutOfMemory)
+			}
+			err := r.g.AllReduce(r.ctx, r.tensor(0, colligo.Float32, 0, 10), colligo.Sum)
+			if err == nil {
+				return nil
+			}
+			if r.g.Rank() == 1 {
+				failed++
+			}
+			return contains(err, "cuEventCreate")
+		})
+	}
+	require.Positive(t, failed)
+}
+
 // TestStagedLeft has a rank leave while the others wait for it. Nothing is left of the groups, not a goroutine either:
 // for the sake of counting the test is not parallel.
 func TestStagedLeft(t *testing.T) {

@@ -1,7 +1,6 @@
 package staged
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ const (
 	cacheLine   = 64      // bytes between words, and between full pieces of a slot
 	stagedWords = 4 << 10 // bytes of host memory before the slots
 	spareWords  = 32      // the first of those words that warm takes, one for each stream
-	spareBytes  = 64      // of device memory, which warm takes
+	spareBytes  = 64      // of device memory, which warm takes: a word for each stream, and one more
 )
 
 // Backend is one rank's part of a group whose GPUs cannot reach each other. The order that it embeds carries out Run, Begin,
@@ -149,7 +148,7 @@ func (b *Backend) pin(t cuda.Thread) (err error) {
 	return nil
 }
 
-// warm makes all streams and has them carry a command of each kind.
+// warm makes all streams, while no other goroutine uses them, and has them carry a command of each kind.
 func (b *Backend) warm(t cuda.Thread) (err error) {
 	if b.spare, err = t.Alloc(spareBytes); err != nil {
 		return err
@@ -159,12 +158,15 @@ func (b *Backend) warm(t cuda.Thread) (err error) {
 		err = errors.Join(err, l.begin(t))
 		streams = append(streams, &l.down, &l.up)
 	}
-	return cmp.Or(err, streamorder.Warm(t, streams, b.spare, func(i int, s cuda.Stream) error {
+	if err != nil {
+		return err
+	}
+	return streamorder.Warm(t, streams, b.spare, func(i int, s cuda.Stream) error {
 		c, here, there := streamorder.On(t), b.spare+cuda.Pointer(4*(1+i)), wordIn(b.host, spareWords+i).at
 		c.Copy(here, there, 4, s)
 		c.Copy(there, here, 4, s)
 		return c.Err
-	}))
+	})
 }
 
 // limit returns how long an operation may stay unfinished.

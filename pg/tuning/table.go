@@ -3,8 +3,8 @@ package tuning
 import "github.com/colligo-go/colligo/plan"
 
 // Default is the table by which planners are picked. It was measured with bench on one machine of two cores with 2 to 8
-// ranks. Lines of all_reduce for Enough cores were measured on one of 16 with 3 to 16 ranks. `bench -tune` makes a table for
-// another machine. Where no line fits, the last of a collective's Algorithms is used.
+// ranks. Lines of all_reduce for Enough cores were measured on a machine of 16 cores with 3 to 16 ranks. `bench -tune` makes a
+// table for another machine. Where no line fits, the last of a collective's Algorithms is used.
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
@@ -17,7 +17,7 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxSize: 4, MaxBytes: 8 << 20, Algo: "circulant", ChunkBytes: 256 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxBytes: 1 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 1 << 10, Algo: "direct"},
-		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 3, Cores: Enough, MaxBytes: 8 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 3, Cores: Enough, MaxBytes: 8 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 4 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 8 << 20, Algo: "circulant"},

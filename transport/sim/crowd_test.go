@@ -26,15 +26,15 @@ func TestWaitBesideWork(t *testing.T) {
 	}
 	begun.Wait()
 	for range 20 {
-		for idle := 1; m.asleep == 0 && idle <= m.spins; idle++ {
+		for idle := 1; m.sleepsLeft == 0 && idle <= m.spins; idle++ {
 			m.Wait(idle, time.Now().Add(time.Millisecond))
 		}
 	}
-	require.Equal(t, sleepsAfter, m.asleep)
+	require.Equal(t, sleepsAfter, m.sleepsLeft)
 	for range sleepsAfter {
 		for idle := 1; idle <= 2; idle++ { // it says that it will sleep, and sleeps
 			m.Wait(idle, time.Now().Add(time.Microsecond))
 		}
 	}
-	require.Zero(t, m.asleep)
+	require.Zero(t, m.sleepsLeft)
 }

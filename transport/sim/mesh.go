@@ -35,13 +35,13 @@ type Mesh struct {
 	last     time.Duration         // when the last of what was sent arrives; under net.mu
 	fail     atomic.Pointer[error] // set when the mesh was closed or killed
 
-	signal   chan struct{} // one token: Wait shall return
-	sleeping atomic.Bool   // Wait needs a token to return
-	armed    bool          // Wait returned once with sleeping set, so that the links were looked at since
-	spins    int
-	asleep   int       // sleeps that no yields come before, as yet
-	yielded  time.Time // when this wait had yielded twice
-	timer    *time.Timer
+	signal     chan struct{} // one token: Wait shall return
+	sleeping   atomic.Bool   // Wait needs a token to return
+	armed      bool          // Wait returned once with sleeping set, so that the links were looked at since
+	spins      int
+	sleepsLeft int       // before which there are no yields
+	yielded    time.Time // when judge began to look
+	timer      *time.Timer
 
 	mu      sync.Mutex
 	links   map[int]*link
@@ -111,7 +111,7 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 	switch {
 	case m.fail.Load() != nil:
 		return
-	case idle <= m.spins && m.asleep == 0:
+	case idle <= m.spins && m.sleepsLeft == 0:
 		m.disarm()
 		runtime.Gosched()
 		m.judge(idle)
@@ -121,20 +121,20 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 		m.sleeping.Store(true)
 		return
 	}
-	m.asleep = max(0, m.asleep-1)
+	m.sleepsLeft = max(0, m.sleepsLeft-1)
 	m.sleep(until)
 	m.disarm()
 }
 
-// judge looks at how long the second and the third yield of a wait take together. Waits that end before have no need of a clock.
+// judge looks at how long two yields of a wait take together, of every four. A wait that ends after one yield has no need of a clock.
 func (m *Mesh) judge(idle int) {
 	switch {
 	case idle == 1:
 		m.yielded = time.Time{}
-	case idle == 2:
+	case idle%crowdedSpins == 2:
 		m.yielded = time.Now()
-	case idle == crowdedSpins && !m.yielded.IsZero() && time.Since(m.yielded) > slowYields:
-		m.asleep = sleepsAfter
+	case idle%crowdedSpins == 0 && !m.yielded.IsZero() && time.Since(m.yielded) > slowYields:
+		m.sleepsLeft = sleepsAfter
 	}
 }
 

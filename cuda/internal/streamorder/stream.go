@@ -32,7 +32,9 @@ func (o *Order) Make(t cuda.Thread, s *Stream) error {
 		return err
 	}
 	if s.Event, err = t.NewEvent(false); err != nil {
-		return errors.Join(err, t.DestroyStream(s.Stream))
+		err = errors.Join(err, t.DestroyStream(s.Stream))
+		s.Stream = 0
+		return err
 	}
 	s.Made = true
 	o.made = append(o.made, s)

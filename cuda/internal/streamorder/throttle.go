@@ -105,8 +105,8 @@ const (
 	slowYield = time.Millisecond // a yield as long as this is the last one
 )
 
-// Pause lets others run after the n-th look at something that changes soon, and returns the number of the next look. At first it yields.
-// While other goroutines keep all processors busy, a yield can take a tenth of a second. A sleep does not, so Pause goes on to sleep then.
+// Pause lets others run after the n-th look at something that changes soon, and returns the n of the next call. At first it yields.
+// While other goroutines keep all processors busy, a yield can take a tenth of a second. A sleep takes less, so Pause goes on to sleep then.
 func Pause(n int) (next int) {
 	if n >= yields {
 		time.Sleep(20 * time.Microsecond)
