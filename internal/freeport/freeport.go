@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -39,8 +40,11 @@ func Port(t testing.TB, host string) string {
 	return ""
 }
 
-// free reports whether nobody listens at a port.
+// free reports whether nobody listens at a port. Meanwhile this process starts no other: until it runs its program, the new process would keep
+// the port as well.
 func free(host, port string) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	return err == nil && l.Close() == nil
 }
