@@ -1,5 +1,6 @@
 // Package testload is for tests that wait, and for a machine that is busy. It says how many tests of a package run at a time. Package testing
-// runs as many as there are processors, which is too few where tests wait. And it holds a time that the machine may stretch.
+// runs as many as there are processors, which is too few where tests wait. It holds a time that the machine may stretch. And it keeps
+// the machine busy.
 //
 // Invariants:
 //
@@ -13,6 +14,8 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -42,4 +45,23 @@ func Soonest(t testing.TB, tries int, bound time.Duration, f func() time.Duratio
 	if soonest >= bound {
 		t.Fatalf("it took %v or more in each try, not less than %v", soonest, bound)
 	}
+}
+
+// Busy keeps all processors busy until the test ends.
+func Busy(t testing.TB) {
+	var over atomic.Bool
+	var begun, work sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		begun.Add(1)
+		work.Go(func() {
+			begun.Done()
+			for !over.Load() {
+			}
+		})
+	}
+	begun.Wait()
+	t.Cleanup(func() {
+		over.Store(true)
+		work.Wait()
+	})
 }

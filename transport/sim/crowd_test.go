@@ -1,30 +1,18 @@
 package sim
 
 import (
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/internal/testload"
 )
 
 // TestWaitBesideWork keeps all processors busy: a rank that waits goes over to sleeping without yields.
 func TestWaitBesideWork(t *testing.T) {
 	m := &Mesh{signal: make(chan struct{}, 1), spins: crowdedSpins}
-	var over atomic.Bool
-	defer over.Store(true)
-	var begun sync.WaitGroup
-	for range 2 * runtime.GOMAXPROCS(0) {
-		begun.Add(1)
-		go func() {
-			begun.Done()
-			for !over.Load() {
-			}
-		}()
-	}
-	begun.Wait()
+	testload.Busy(t)
 	for range 20 {
 		for idle := 1; m.sleepsLeft == 0 && idle <= m.spins; idle++ {
 			m.Wait(idle, time.Now().Add(time.Millisecond))
