@@ -25,6 +25,10 @@ func TestLimit(t *testing.T) {
 	l.look(began.Add(longestTest))
 	require.Contains(t, said, "TestOfOthers hangs: it has run for 5m0s")
 	Limit(t, s)
+	s.Close()
+	said = ""
+	l.look(began.Add(longestTest))
+	require.Empty(t, said, "a closed machine takes no steps")
 }
 
 // TestLimitOfPolls names a test whose host moves the machine for ever by copies of a flag. Another stream waits for a word that nobody

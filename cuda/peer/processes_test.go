@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/pg"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // TestProcesses runs ranks in processes of their own, one or two on a device.
@@ -51,50 +53,75 @@ func TestProcesses(t *testing.T) {
 // streamed are the algorithms whose order across streams is tested.
 var streamed = []Algorithm{LL, LLTwoShot, LL128, LL128TwoShot, Tiles, CopyRing, Fused, Sentinel}
 
+const (
+	streamingRanks    = 3
+	streamingElements = 20_000 // for each of the algorithms neither too many nor too few
+)
+
+// streaming returns options by which the sums of wander take an algorithm.
+func streaming(t *testing.T, algorithm Algorithm) Options {
+	o := small(algorithm)
+	c, err := o.Explain(plan.AllReduce, streamingRanks, 4*streamingElements, true)
+	require.NoError(t, err)
+	require.Equal(t, algorithm, c.Algorithm)
+	return o
+}
+
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 3, small(algorithm), func(r *rank) error { return r.wander(50_000) })
+			onSim(t, streamingRanks, streaming(t, algorithm), func(r *rank) error { return r.wander(streamingElements) })
 		})
 	}
 }
 
 // TestStreamsOutOfOrder has a driver that forgets the waits of one of the program's two streams. With each algorithm the order
-// that is missing is a race, and no wait lasts for ever. Some runs hide it: there the host, which all ranks share, has seen one
-// call end before it enqueued the next.
+// that is missing is a race, and no wait lasts for ever. So it is where messages are staged. Some runs hide it: there the host, which all ranks share,
+// has seen one call end before it enqueued the next.
 func TestStreamsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			for i := range uint64(60) { // a busy machine hides more
-				if len(outOfOrder(t, algorithm, *seed+i)) > 0 {
-					return
-				}
-			}
-			t.Error("no run had a race")
+			outOfOrder(t, streaming(t, algorithm))
 		})
 	}
+	t.Run("staged", func(t *testing.T) {
+		t.Parallel()
+		outOfOrder(t, Options{Memory: 64 << 10, Staged: true})
+	})
 }
 
-// outOfOrder returns the races of a run with forgetful drivers.
-func outOfOrder(t *testing.T, algorithm Algorithm, seed uint64) []cudasim.Race {
-	sim := kerneled(t, cudasim.Config{Devices: 3, Seed: seed, Patience: time.Second, EagerLoading: true})
+// outOfOrder fails t unless a run with forgetful drivers has a race.
+func outOfOrder(t *testing.T, o Options) {
+	o.launch = paces[0] // kernels that are launched as one graph wait for each other
+	for i := range uint64(10) {
+		if found := outOfOrderRaces(t, o, *seed+i); len(found) > 0 {
+			require.Equal(t, o.Staged, strings.Contains(found[0].String(), "colligo/cuda/staged."), "the race is\n%v", found[0])
+			return
+		}
+	}
+	t.Error("no run had a race")
+}
+
+// outOfOrderRaces returns the races of a run with forgetful drivers. Each rank has a process, for drivers that differ do not share one.
+func outOfOrderRaces(t *testing.T, o Options, seed uint64) []cudasim.Race {
+	sim := kerneled(t, cudasim.Config{Devices: streamingRanks, Seed: seed, Patience: time.Second, EagerLoading: true})
 	defer sim.Close()
-	groups, err := pg.InProcess(t.Context(), 3, pg.Config{Log: slog.New(slog.DiscardHandler)})
+	groups, err := pg.InProcess(t.Context(), streamingRanks, pg.Config{Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	var ranks sync.WaitGroup
 	for i, g := range groups {
 		ranks.Go(func() {
-			d := forgetful{Driver: *sim.Driver()}
+			d := forgetful{Driver: *sim.Process().Driver()}
 			// Besides races there are wrong sums, or kernels that wait for one another.
-			_ = life(t.Context(), g, d.driver(), i, simHalf, small(algorithm), func(r *rank) error {
+			_ = life(t.Context(), g, d.driver(), i, simHalf, o, func(r *rank) error {
 				d.begun.Store(true)
 				defer d.begun.Store(false)
-				return r.wander(50_000)
+				return r.wander(streamingElements)
 			})
 		})
 	}
