@@ -18,7 +18,6 @@ import (
 	"github.com/colligo-go/colligo/cuda/cudasim"
 	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/pg"
-	"github.com/colligo-go/colligo/plan"
 )
 
 // TestProcesses runs ranks in processes of their own, one or two on a device.
@@ -58,22 +57,13 @@ const (
 	streamingElements = 20_000 // for each of the algorithms neither too many nor too few
 )
 
-// streaming returns options by which the sums of wander take an algorithm.
-func streaming(t *testing.T, algorithm Algorithm) Options {
-	o := small(algorithm)
-	c, err := o.Explain(plan.AllReduce, streamingRanks, 4*streamingElements, true)
-	require.NoError(t, err)
-	require.Equal(t, algorithm, c.Algorithm)
-	return o
-}
-
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, streamingRanks, streaming(t, algorithm), func(r *rank) error { return r.wander(streamingElements) })
+			onSim(t, streamingRanks, taking(t, algorithm, streamingRanks, streamingElements), func(r *rank) error { return r.wander(streamingElements) })
 		})
 	}
 }
@@ -86,7 +76,7 @@ func TestStreamsOutOfOrder(t *testing.T) {
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			outOfOrder(t, streaming(t, algorithm))
+			outOfOrder(t, taking(t, algorithm, streamingRanks, streamingElements))
 		})
 	}
 	t.Run("staged", func(t *testing.T) {

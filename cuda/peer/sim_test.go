@@ -86,6 +86,16 @@ func small(algorithm Algorithm) Options {
 	return o
 }
 
+// taking returns small's options, by which an AllReduce of so many float32 takes the algorithm. Others would take what is too little or too much.
+func taking(t testing.TB, algorithm Algorithm, ranks, elements int) Options {
+	t.Helper()
+	o := small(algorithm)
+	c, err := o.Explain(plan.AllReduce, ranks, 4*elements, true)
+	require.NoError(t, err)
+	require.Equal(t, algorithm, c.Algorithm)
+	return o
+}
+
 // onSim runs f on all ranks of a simulated machine with a device for each. How its host launches depends on the seed alone.
 func onSim(t *testing.T, size int, o Options, f func(*rank) error, reductions ...reduction) {
 	t.Helper()
