@@ -19,8 +19,8 @@ type LimitedTB interface {
 }
 
 // Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. An operation whose turn has come
-// may neither end nor write for 50 s, too. Nothing of this holds once the Sim is closed. Beyond the limit the program ends. It prints the test's name, what the Sim's operations and
-// calls wait for, and the stacks of all goroutines.
+// may neither end nor write for 50 s, too. A Sim that is closed has no limit any more. Beyond the limit the program ends. It prints the
+// test's name, what the Sim's operations and calls wait for, and the stacks of all goroutines.
 //
 // The limit is for hangs outside the Sim, and for hosts that move it for ever. Such a host copies a flag again and again, say, which a
 // stuck kernel should set. Within the Sim Config.Patience is shorter.

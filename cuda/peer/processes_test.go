@@ -52,10 +52,16 @@ func TestProcesses(t *testing.T) {
 // streamed are the algorithms whose order across streams is tested.
 var streamed = []Algorithm{LL, LLTwoShot, LL128, LL128TwoShot, Tiles, CopyRing, Fused, Sentinel}
 
-const (
-	streamingRanks    = 3
-	streamingElements = 20_000 // for each of the algorithms neither too many nor too few
-)
+const streamingRanks = 3
+
+// streaming returns options by which the sums of wander take an algorithm, and how many elements they have.
+func streaming(t *testing.T, algorithm Algorithm) (Options, int) {
+	n := 50_000
+	if algorithm == LL || algorithm == LLTwoShot {
+		n = 20_000
+	}
+	return taking(t, algorithm, streamingRanks, n), n
+}
 
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
@@ -63,33 +69,35 @@ func TestStreams(t *testing.T) {
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, streamingRanks, taking(t, algorithm, streamingRanks, streamingElements), func(r *rank) error { return r.wander(streamingElements) })
+			o, n := streaming(t, algorithm)
+			onSim(t, streamingRanks, o, func(r *rank) error { return r.wander(n) })
 		})
 	}
 }
 
 // TestStreamsOutOfOrder has a driver that forgets the waits of one of the program's two streams. With each algorithm the order
-// that is missing is a race, and no wait lasts for ever. So it is where messages are staged. Some runs hide it: there the host, which all ranks share,
-// has seen one call end before it enqueued the next.
+// that is missing is a race, and no wait lasts for ever. So it is where sums are staged. Some runs hide it: there the host, which
+// all ranks share, has seen one call end before it enqueued the next.
 func TestStreamsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			outOfOrder(t, taking(t, algorithm, streamingRanks, streamingElements))
+			o, n := streaming(t, algorithm)
+			outOfOrder(t, o, n)
 		})
 	}
 	t.Run("staged", func(t *testing.T) {
 		t.Parallel()
-		outOfOrder(t, Options{Memory: 64 << 10, Staged: true})
+		outOfOrder(t, Options{Memory: 64 << 10, Staged: true}, 20_000)
 	})
 }
 
 // outOfOrder fails t unless a run with forgetful drivers has a race.
-func outOfOrder(t *testing.T, o Options) {
+func outOfOrder(t *testing.T, o Options, n int) {
 	o.launch = paces[0] // kernels that are launched as one graph wait for each other
 	for i := range uint64(10) {
-		if found := outOfOrderRaces(t, o, *seed+i); len(found) > 0 {
+		if found := outOfOrderRaces(t, o, n, *seed+i); len(found) > 0 {
 			require.Equal(t, o.Staged, strings.Contains(found[0].String(), "colligo/cuda/staged."), "the race is\n%v", found[0])
 			return
 		}
@@ -98,7 +106,7 @@ func outOfOrder(t *testing.T, o Options) {
 }
 
 // outOfOrderRaces returns the races of a run with forgetful drivers. Each rank has a process, for drivers that differ do not share one.
-func outOfOrderRaces(t *testing.T, o Options, seed uint64) []cudasim.Race {
+func outOfOrderRaces(t *testing.T, o Options, n int, seed uint64) []cudasim.Race {
 	sim := kerneled(t, cudasim.Config{Devices: streamingRanks, Seed: seed, Patience: time.Second, EagerLoading: true})
 	defer sim.Close()
 	groups, err := pg.InProcess(t.Context(), streamingRanks, pg.Config{Log: slog.New(slog.DiscardHandler)})
@@ -111,7 +119,7 @@ func outOfOrderRaces(t *testing.T, o Options, seed uint64) []cudasim.Race {
 			_ = life(t.Context(), g, d.driver(), i, simHalf, o, func(r *rank) error {
 				d.begun.Store(true)
 				defer d.begun.Store(false)
-				return r.wander(streamingElements)
+				return r.wander(n)
 			})
 		})
 	}

@@ -86,7 +86,8 @@ func small(algorithm Algorithm) Options {
 	return o
 }
 
-// taking returns small's options, by which an AllReduce of so many float32 takes the algorithm. Others would take what is too little or too much.
+// taking returns small's options, and fails t unless an AllReduce of so many float32 takes the algorithm by them. Another one would take
+// what is too little or too much.
 func taking(t testing.TB, algorithm Algorithm, ranks, elements int) Options {
 	t.Helper()
 	o := small(algorithm)
