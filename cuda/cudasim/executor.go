@@ -136,6 +136,19 @@ func (s *Sim) Close() {
 	}
 }
 
+// ended reports whether nothing runs on the devices any more, nor will.
+func (s *Sim) ended() bool {
+	if !s.closed || !s.running {
+		return s.closed
+	}
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // forget gives back the devices' memory, when nothing runs on them any more, and lets go of the processes. Else all of it
 // would stay until the last test is over, because package testing keeps what a test's cleanup has named.
 func (s *Sim) forget() {

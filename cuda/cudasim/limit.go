@@ -19,7 +19,7 @@ type LimitedTB interface {
 }
 
 // Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. An operation whose turn has come
-// may neither end nor write for 50 s, too. A Sim that is closed has no limit any more. Beyond the limit the program ends. It prints the
+// may neither end nor write for 50 s, too. The limit is over when the Sim has been closed. Beyond the limit the program ends. It prints the
 // test's name, what the Sim's operations and calls wait for, and the stacks of all goroutines.
 //
 // The limit is for hangs outside the Sim, and for hosts that move it for ever. Such a host copies a flag again and again, say, which a
@@ -64,7 +64,7 @@ func (l *limit) look(now time.Time) {
 	s := l.sim
 	s.lock()
 	defer s.unlock()
-	if s.closed { // the test goes on with another one
+	if s.ended() { // the test may go on with another one
 		return
 	}
 	if s.steps != l.steps {

@@ -25,8 +25,11 @@ func TestLimit(t *testing.T) {
 	l.look(began.Add(longestTest))
 	require.Contains(t, said, "TestOfOthers hangs: it has run for 5m0s")
 	Limit(t, s)
+	said, s.closed, s.running = "", true, true
+	l.look(began.Add(longestTest))
+	require.Contains(t, said, "TestOfOthers hangs", "it does not come to its end")
+	said, s.closed, s.running = "", false, false
 	s.Close()
-	said = ""
 	l.look(began.Add(longestTest))
 	require.Empty(t, said, "a closed machine takes no steps")
 }

@@ -30,18 +30,16 @@ func TestMissingRank(t *testing.T) {
 	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			o := taking(t, algorithm, 3, missingElements)
+			o, n := taking(t, algorithm, 3, 50_000)
 			o.Timeout = waitedOut
-			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, o, (*rank).missing)
+			onRanks(t, abortable(t, 3).Driver(), 3, 3, simHalf, o, func(r *rank) error { return r.missing(n) })
 		})
 	}
 }
 
-const missingElements = 20_000
-
 // missing is a rank of a group in which rank 1 leaves the second sum out.
-func (r *rank) missing() error {
-	x := r.tensor(0, colligo.Float32, 0, missingElements)
+func (r *rank) missing(n int) error {
+	x := r.tensor(0, colligo.Float32, 0, n)
 	if err := first(r.put(x, make([]byte, x.Size())), func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) }); err != nil {
 		return err
 	}

@@ -75,12 +75,12 @@ func TestGPUOtherMessage(t *testing.T) {
 
 // TestGPUMissingRank leaves one rank out, by the algorithms in which kernels wait and in which streams do.
 func TestGPUMissingRank(t *testing.T) {
-	d, n := gpus(t)
+	d, devices := gpus(t)
 	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
 		t.Run(string(algorithm), func(t *testing.T) {
-			o := small(algorithm)
+			o, n := taking(t, algorithm, 2, 50_000)
 			o.Timeout = time.Second
-			onRanks(t, d, 2, n, simHalf, o, (*rank).missing)
+			onRanks(t, d, 2, devices, simHalf, o, func(r *rank) error { return r.missing(n) })
 		})
 	}
 }
@@ -88,7 +88,7 @@ func TestGPUMissingRank(t *testing.T) {
 // TestGPUCaptureFirst captures the first operation of a group.
 func TestGPUCaptureFirst(t *testing.T) {
 	d, n := gpus(t)
-	onRanks(t, d, 2, n, simHalf, Options{}, (*rank).capturedFirst)
+	onRanks(t, d, 2, n, simHalf, Options{}, func(r *rank) error { return r.capturedFirst(3000) })
 }
 
 // TestGPUKilled ends one of the processes that reduce. The others hear that it is lost, and end.

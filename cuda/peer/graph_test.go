@@ -84,11 +84,9 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-const capturedElements = 15_000
-
 // capturedFirst captures an operation for which nothing is there yet: no backend, no code. It is captured alone.
-func (r *rank) capturedFirst() error {
-	d, n := colligo.Float32, capturedElements
+func (r *rank) capturedFirst(n int) error {
+	d := colligo.Float32
 	x := r.tensor(0, d, 0, n)
 	want, err := reduced(d, colligo.Max, r.g.Size(), n)
 	if err != nil {
@@ -195,7 +193,8 @@ func TestCaptureFirst(t *testing.T) {
 	for _, algorithm := range []Algorithm{LL, Tiles, CopyRing, Fused} {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			onSim(t, 2, taking(t, algorithm, 2, capturedElements), (*rank).capturedFirst, reduction{colligo.Float32, colligo.KindMax})
+			o, n := taking(t, algorithm, 2, 15_000)
+			onSim(t, 2, o, func(r *rank) error { return r.capturedFirst(n) }, reduction{colligo.Float32, colligo.KindMax})
 		})
 	}
 }
@@ -301,16 +300,16 @@ func TestCaptureBetween(t *testing.T) {
 		for _, legacy := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/legacy=%v", algorithm, legacy), func(t *testing.T) {
 				t.Parallel()
-				o := taking(t, algorithm, 2, capturedElements)
+				o, n := taking(t, algorithm, 2, 40_000)
 				o.launch = paces[0] // a graph of one kernel would wait for itself
-				onSim(t, 2, o, func(r *rank) error { return r.captureBetween(legacy) })
+				onSim(t, 2, o, func(r *rank) error { return r.captureBetween(n, legacy) })
 			})
 		}
 	}
 }
 
-func (r *rank) captureBetween(legacy bool) error {
-	x, y := r.tensor(0, colligo.Float32, 0, capturedElements), r.tensor(1, colligo.Float32, 0, capturedElements)
+func (r *rank) captureBetween(n int, legacy bool) error {
+	x, y := r.tensor(0, colligo.Float32, 0, n), r.tensor(1, colligo.Float32, 0, n)
 	if err := first(r.put(y, make([]byte, y.Size())),
 		func() error { return r.put(x, make([]byte, x.Size())) },
 		func() error { return r.g.AllReduce(r.ctx, x, colligo.Sum) },

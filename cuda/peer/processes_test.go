@@ -52,16 +52,8 @@ func TestProcesses(t *testing.T) {
 // streamed are the algorithms whose order across streams is tested.
 var streamed = []Algorithm{LL, LLTwoShot, LL128, LL128TwoShot, Tiles, CopyRing, Fused, Sentinel}
 
-const streamingRanks = 3
-
-// streaming returns options by which the sums of wander take an algorithm, and how many elements they have.
-func streaming(t *testing.T, algorithm Algorithm) (Options, int) {
-	n := 50_000
-	if algorithm == LL || algorithm == LLTwoShot {
-		n = 20_000
-	}
-	return taking(t, algorithm, streamingRanks, n), n
-}
+// How many ranks sum, and how many elements at most.
+const streamingRanks, streamingElements = 3, 50_000
 
 // TestStreams changes the stream from call to call, without a wait of its own.
 func TestStreams(t *testing.T) {
@@ -69,7 +61,7 @@ func TestStreams(t *testing.T) {
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			o, n := streaming(t, algorithm)
+			o, n := taking(t, algorithm, streamingRanks, streamingElements)
 			onSim(t, streamingRanks, o, func(r *rank) error { return r.wander(n) })
 		})
 	}
@@ -83,7 +75,7 @@ func TestStreamsOutOfOrder(t *testing.T) {
 	for _, algorithm := range streamed {
 		t.Run(string(algorithm), func(t *testing.T) {
 			t.Parallel()
-			o, n := streaming(t, algorithm)
+			o, n := taking(t, algorithm, streamingRanks, streamingElements)
 			outOfOrder(t, o, n)
 		})
 	}

@@ -86,15 +86,18 @@ func small(algorithm Algorithm) Options {
 	return o
 }
 
-// taking returns small's options, and fails t unless an AllReduce of so many float32 takes the algorithm by them. Another one would take
-// what is too little or too much.
-func taking(t testing.TB, algorithm Algorithm, ranks, elements int) Options {
+// taking returns small's options and a number of elements, and fails t unless an AllReduce of so many float32 takes the algorithm by them.
+// It is at most the given number, for LL takes less than the others.
+func taking(t testing.TB, algorithm Algorithm, ranks, most int) (o Options, n int) {
 	t.Helper()
-	o := small(algorithm)
-	c, err := o.Explain(plan.AllReduce, ranks, 4*elements, true)
+	o, n = small(algorithm), most
+	if algorithm == LL || algorithm == LLTwoShot {
+		n = min(n, 20_000)
+	}
+	c, err := o.Explain(plan.AllReduce, ranks, 4*n, true)
 	require.NoError(t, err)
 	require.Equal(t, algorithm, c.Algorithm)
-	return o
+	return o, n
 }
 
 // onSim runs f on all ranks of a simulated machine with a device for each. How its host launches depends on the seed alone.

@@ -94,7 +94,7 @@ func TestMissingRankBeside(t *testing.T) {
 	t.Parallel()
 	o := small(CopyRing) // streams wait for its words, which the rank cannot set then
 	o.Timeout = waitedOut
-	onRanks(t, abortable(t, 1).Driver(), 2, 1, simHalf, o, (*rank).missing)
+	onRanks(t, abortable(t, 1).Driver(), 2, 1, simHalf, o, func(r *rank) error { return r.missing(50_000) })
 }
 
 // TestLateReleaseBeside leaves a sum out where both ranks share a device. The rank that waits for the sum releases its streams late, after more
@@ -114,7 +114,7 @@ func TestLateReleaseBeside(t *testing.T) {
 	}
 	o := small(CopyRing)
 	o.Timeout = waitedOut
-	onRanks(t, &d, 2, 1, simHalf, o, (*rank).missing)
+	onRanks(t, &d, 2, 1, simHalf, o, func(r *rank) error { return r.missing(50_000) })
 	require.Positive(t, releases.Load())
 }
 
