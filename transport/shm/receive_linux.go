@@ -47,6 +47,7 @@ func (r *receiver) await(looks int) {
 		if turn.Load() == want {
 			return
 		}
+		pause()
 	}
 }
 

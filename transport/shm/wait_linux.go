@@ -18,9 +18,9 @@ const (
 	crowdedTime = 100 * time.Microsecond
 	leastTime   = 2 * time.Microsecond
 	tryEvery    = 16 // idle periods
-	spinRounds  = 32 // rounds between two readings of the clock, where ranks do not share cores
+	spinRounds  = 8  // rounds between two readings of the clock, where ranks do not share cores
 	yieldRounds = 4  // rounds between two readings of the clock, where they do
-	looks       = 64 // looks at the one frame that is awaited, before a round over all links
+	looks       = 16 // looks at the one frame that is awaited, before a round over all links; a pause follows each
 )
 
 // patience is the state of one idle period, and what was learnt in earlier ones.
@@ -57,6 +57,8 @@ func (m *mesh) Spin(idle int) bool {
 	}
 	if m.misses == 1 && !m.closed.Load() {
 		m.missed.await(looks)
+	} else {
+		pause()
 	}
 	m.misses = 0
 	return true
