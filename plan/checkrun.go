@@ -74,9 +74,7 @@ func (c *checker) move(from, to *cursor) error {
 		return c.fault(from.rank, from.lane, from.at, "sends %d elements %v to rank %d, whose step %d receives %d elements %v",
 			s.Src.Len, s.Src, to.rank, to.at, d.Dst.Len, d.Dst)
 	}
-	for i, w := range from.known {
-		to.heard[i] |= w
-	}
+	from.tell(to)
 	arrived, err := c.load(from, s.Src, 0)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ type cursor struct {
 	sent, got  bool
 	known      []uint64 // barrier: set of ranks whose start this lane has heard of, before and with this step
 	heard      []uint64
+	starts     bool // a frame tells of its sender's start only
 }
 
 func newCursors(plans []*Plan, lanes int) []cursor {
@@ -19,6 +20,7 @@ func newCursors(plans []*Plan, lanes int) []cursor {
 				c.steps = p.Lanes[l]
 			}
 			if p != nil && p.Shape.Coll == Barrier {
+				c.starts = p.Starts
 				words := (len(plans) + 63) / 64
 				c.known, c.heard = make([]uint64, words), make([]uint64, words)
 				c.known[r/64] |= 1 << (r % 64)
@@ -45,6 +47,17 @@ func (c *cursor) sendsTo(rank int) bool {
 func (c *cursor) receivesFrom(rank int) bool {
 	s := c.step()
 	return s != nil && s.From == rank && !c.got
+}
+
+// tell has another lane hear of the starts that a frame of this one tells of.
+func (c *cursor) tell(to *cursor) {
+	if c.known != nil && c.starts {
+		to.heard[c.rank/64] |= 1 << (c.rank % 64)
+		return
+	}
+	for i, w := range c.known {
+		to.heard[i] |= w
+	}
 }
 
 // finish goes on to the next step if this one is over.

@@ -10,7 +10,8 @@
 //     that passes needs no buffering anywhere, and cannot deadlock on a link that has some.
 //  3. Lanes are independent and wait for each other nowhere. The steps of one lane run in order. The n-th receive from a
 //     peer on a lane takes the elements of that peer's n-th send to this rank on that lane.
-//  4. A step that sends nothing still has a frame if its To names a peer: a barrier is made of empty frames.
+//  4. A step that sends nothing still has a frame if its To names a peer: a barrier is made of empty frames. It tells
+//     of every start of which its sender has heard by then, or of the sender's alone where the plan Starts.
 //  5. No step writes what the same step reads to send. A step may reduce in place: Dst may equal Acc.
 //  6. Every reduction ends with exactly one step marked Last for each element of the result on each rank that reduces it.
 //     Results sent after that are only copied. The finishing of an average (division by size) happens there.

@@ -21,6 +21,9 @@ func Parse(text string) (*Plan, error) {
 	}
 	p := &Plan{Shape: s}
 	fields := strings.Fields(algo)
+	if n := len(fields); n > 1 && fields[n-1] == "starts" {
+		p.Starts, fields = true, fields[:n-1]
+	}
 	switch {
 	case len(fields) == 1:
 	case len(fields) == 3 && fields[1] == "scratch":

@@ -60,6 +60,7 @@ type Plan struct {
 	Algo    string // name of the planner, such as "ring"
 	Shape   Shape
 	Scratch int      // elements of scratch
+	Starts  bool     // of a barrier: an empty frame tells of no rank's start but its sender's, and may leave before its step's turn
 	Lanes   [][]Step // the steps of each lane, in order
 }
 

@@ -8,7 +8,7 @@ import (
 
 // The text form of a plan is one line: the shape, the algorithm and the scratch, then each lane after a bar.
 //
-//	plan  = shape " algo" WORD [" scratch" N] {" |" lane}
+//	plan  = shape " algo" WORD [" scratch" N] [" starts"] {" |" lane}
 //	shape = COLL " rank" R/SIZE [" root" N] " count" N " elem" N [" lanes" N] [" chunk" N] [" counts" N,…] [" recv_counts" N,…]
 //	lane  = [step {";" step}]
 //	step  = send | recv | send recv | local
@@ -34,6 +34,9 @@ func (p *Plan) String() string {
 	}
 	b.WriteString(" algo " + algo)
 	field(&b, "scratch", p.Scratch)
+	if p.Starts {
+		b.WriteString(" starts")
+	}
 	for _, steps := range p.Lanes {
 		b.WriteString(" |")
 		for i, s := range steps {

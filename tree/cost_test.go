@@ -50,6 +50,7 @@ var costs = map[string]func(n, S, l, p int) cost{
 	"DirectReduce":        func(n, S, l, p int) cost { return cost{n - 1, S, S * (n - 1), S} },
 	"DirectGather":        func(n, S, l, p int) cost { return cost{n - 1, S / n, S - S/n, 0} },
 	"DirectScatter":       func(n, S, l, p int) cost { return cost{n - 1, S - S/n, S / n, 0} },
+	"DirectBarrier":       func(n, S, l, p int) cost { return cost{n - 1, 0, 0, 0} },
 }
 
 // TestCosts compares the formulas with the plans: nothing costs more for any size, and each formula is met by some size.

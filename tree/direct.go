@@ -141,3 +141,20 @@ func DirectGather(s plan.Shape) (*plan.Plan, error) {
 func DirectScatter(s plan.Shape) (*plan.Plan, error) {
 	return scatter("direct", s, flat)
 }
+
+// DirectBarrier plans a barrier in which every rank sends an empty frame to all others, and receives one from each.
+//
+//	rounds   n-1, which wait only for the peers to begin
+//	bytes    none; n-1 frames sent and received
+//	lanes    one
+func DirectBarrier(s plan.Shape) (*plan.Plan, error) {
+	p, done, err := begin("direct", plan.Barrier, s)
+	if done || err != nil {
+		return p, err
+	}
+	p.Starts = true
+	for d := 1; d < s.Size; d++ {
+		p.Lanes[0] = append(p.Lanes[0], plan.Step{To: (s.Rank + d) % s.Size, From: (s.Rank + s.Size - d) % s.Size})
+	}
+	return p, nil
+}

@@ -15,7 +15,7 @@
 //	halving             reduce_scatter
 //	doubling            all_gather
 //	dissemination       barrier
-//	direct              all but barrier and all_to_all: each message goes straight to where it is needed
+//	direct              all but all_to_all: each message goes straight to where it is needed
 //
 // All_reduce by halving_doubling for n = 4, with quarters 0 to 3 of the tensor. In each round a rank sends quarters and
 // takes others. It adds its own (+), finishes the sum (!), or keeps the quarters as they are:

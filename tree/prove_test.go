@@ -42,6 +42,7 @@ var planners = []struct {
 	{"DirectReduce", plan.Reduce, DirectReduce, false},
 	{"DirectGather", plan.Gather, DirectGather, false},
 	{"DirectScatter", plan.Scatter, DirectScatter, false},
+	{"DirectBarrier", plan.Barrier, DirectBarrier, true},
 }
 
 // shapes returns the small shapes of a collective. They have all sizes up to 33, with counts of 0, 1, primes and around the

@@ -95,6 +95,21 @@ func TestSendsStay(t *testing.T) {
 	}
 }
 
+// TestStartsRunAhead has empty frames leave before their turn where they tell of their sender's start alone.
+func TestStartsRunAhead(t *testing.T) {
+	for starts, want := range map[bool][]int{false: {0}, true: {0, 1}} {
+		port := &credited{scripted: scripted{limit: 64}, credit: 100}
+		r := &engine.Run{}
+		r.Start(&plan.Plan{Shape: plan.Shape{Coll: plan.Barrier, Rank: 1, Size: 3, Elem: 1}, Starts: starts,
+			Lanes: [][]plan.Step{{{To: 2, From: 0}, {To: 0, From: 2}}}}, port, nil, nil, nil, nil)
+		advance(t, r, port)
+		require.Equal(t, want, port.steps, "starts: %t", starts)
+		advance(t, r, port, 0, 0)
+		require.True(t, r.Done())
+		require.Equal(t, []int{0, 1}, port.steps)
+	}
+}
+
 // eager is a port on which long sends run ahead.
 type eager struct{ credited }
 

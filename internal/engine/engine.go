@@ -230,7 +230,7 @@ const (
 )
 
 // sendAhead sends what the steps after that of the cursor have to send. A frame without bytes says that its rank has come so far,
-// as in a barrier: it waits for its turn.
+// as in a barrier: it waits for its turn, unless the plan Starts.
 func (r *Run) sendAhead(l int, c *cursor) (moved bool, err error) {
 	steps := r.plan.Lanes[l]
 	for at := c.step + 1 + c.ahead; ; at++ {
@@ -241,7 +241,7 @@ func (r *Run) sendAhead(l int, c *cursor) (moved bool, err error) {
 		if s := &steps[at]; s.To != plan.None {
 			src := r.bytes(s.Src)
 			scaled := r.weighs(s.Src)
-			if c.alone = len(src) == 0 || len(src) > r.mostAhead(s.To, scaled) || r.awaits(src, steps[c.step:at]); c.alone {
+			if c.alone = len(src) == 0 && !r.plan.Starts || len(src) > r.mostAhead(s.To, scaled) || r.awaits(src, steps[c.step:at]); c.alone {
 				return moved, nil
 			}
 			if scaled {

@@ -18,5 +18,5 @@ func ExamplePrefer() {
 	fmt.Println(tuning.Algorithms(plan.Barrier))
 	// Output:
 	// ring
-	// [dissemination]
+	// [direct dissemination]
 }

@@ -3,8 +3,9 @@ package tuning
 import "github.com/colligo-go/colligo/plan"
 
 // Default is the table by which planners are picked. It was measured with bench on one machine of two cores with 2 to 8
-// ranks. Lines of all_reduce for Enough cores were measured on a machine of 16 cores with 3 to 16 ranks. `bench -tune` makes a
-// table for another machine. Where no line fits, the last of a collective's Algorithms is used.
+// ranks. Lines of all_reduce for Enough cores were measured on a machine of 16 cores with 3 to 16 ranks. So were direct all_reduce
+// of 2 ranks, all_gather of 4 ranks over TCP, and what is said of direct reduce_scatter and barrier. `bench -tune` makes a table
+// for another machine. Where no line fits, the last of a collective's Algorithms is used.
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
@@ -20,6 +21,7 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxSize: 8, Cores: Crowded, Algo: "double_tree", ChunkBytes: 256 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxBytes: 1 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 1 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 256 << 10, Algo: "ring"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 4 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 3, Cores: Enough, MaxBytes: 8 << 10, Algo: "direct"},
@@ -35,13 +37,19 @@ func Default() []Rule {
 		{Coll: plan.Broadcast, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
 		{Coll: plan.Reduce, MaxBytes: 64 << 10, Algo: "binomial"},
 		{Coll: plan.Reduce, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
+		{Coll: plan.AllGather, Medium: "tcp", MinSize: 4, MaxSize: 4, MaxBytes: 16 << 10, Algo: "doubling"},
 		{Coll: plan.AllGather, MaxSize: 4, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllGather, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllGather, MaxBytes: 64 << 10, Algo: "doubling"},
+		{Coll: plan.AllGather, Medium: "shm", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 1 << 20, Algo: "direct"},
 		{Coll: plan.AllGather, Medium: "tcp", MaxSize: 4, Algo: "ring", ChunkBytes: 256 << 10},
 		{Coll: plan.AllToAll, Medium: "shm", MinSize: 3, Cores: Crowded, MaxBytes: 1 << 20, Algo: "rotation"},
 		{Coll: plan.AllToAll, Medium: "shm", MinSize: 3, Cores: Crowded, MaxBytes: 4 << 20, Algo: "rotation_zero_copy"},
+		{Coll: plan.ReduceScatter, Medium: "shm", MaxSize: 2, MaxBytes: 8 << 10, Algo: "direct"},
+		{Coll: plan.ReduceScatter, Medium: "shm", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 2 << 10, Algo: "direct"},
+		{Coll: plan.ReduceScatter, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.ReduceScatter, MaxBytes: 64 << 10, Algo: "halving"},
 		{Coll: plan.ReduceScatter, Medium: "tcp", MaxSize: 4, Algo: "ring", ChunkBytes: 256 << 10},
+		{Coll: plan.Barrier, Medium: "shm", MaxSize: 8, Cores: Crowded, Algo: "direct"},
 	}
 }
