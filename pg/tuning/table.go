@@ -21,7 +21,7 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxSize: 8, Cores: Crowded, Algo: "double_tree", ChunkBytes: 256 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxBytes: 1 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 1 << 10, Algo: "direct"},
-		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 16 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 256 << 10, Algo: "ring"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 4 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 3, Cores: Enough, MaxBytes: 8 << 10, Algo: "direct"},
