@@ -42,6 +42,8 @@ func checkShape(plans []*Plan, r, first int) error {
 		return fmt.Errorf("plan: %v %s: rank %d of %d has the plan of rank %d of %d", s.Coll, p.Algo, r, len(plans), s.Rank, s.Size)
 	case p.Scratch < 0 || len(p.Lanes) > s.LaneCount():
 		return fmt.Errorf("plan: %v %s: rank %d: %d elements of scratch, %d lanes of %d", s.Coll, p.Algo, r, p.Scratch, len(p.Lanes), s.LaneCount())
+	case p.Starts && s.Coll != Barrier:
+		return fmt.Errorf("plan: %v %s: rank %d: starts is for barriers", s.Coll, p.Algo, r)
 	case s.Coll != f.Coll && !(s.Coll.pair() && f.Coll.pair()):
 		return differ("collective", s.Coll, f.Coll)
 	case p.Algo != q.Algo:

@@ -94,7 +94,7 @@ func exchange(t *testing.T, seed uint64, compression string, checksum bool, piec
 	t.Logf("seed %d", seed)
 	out, in, _ := ends(t, seed, piece, compression, checksum)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	sizes := []int{0, 1, 7, 63, 64, 65, 1023, 1024, 4096, 16<<10 + 1, 65535, 65536}
+	sizes := []int{0, 1, 7, 63, 64, 65, shortBytes, shortBytes + 1, 1023, 1024, 4096, 16<<10 + 1, 65535, 65536}
 	if piece > 10 {
 		sizes = append(sizes, 100000, testFrame, testFrame-1)
 	}

@@ -16,9 +16,10 @@ func writeVector(fd int, bufs [][]byte) (int, error) {
 	return vector(unix.SYS_WRITEV, unix.SYS_SENDTO, fd, bufs)
 }
 
-// vector moves bytes between a socket and the first few of some buffers. Single is the call for one buffer, which has less to do. The runtime does not hear of the call. Else its monitor would
-// look every 20 µs, and take the processor away from a goroutine whose call lasts longer. The socket does not block, so the call lasts no
-// longer than the copy.
+// vector moves bytes between a socket and the first few of some buffers. Single is the call for one buffer, which has less to do.
+//
+// The runtime does not hear of the call. Else its monitor would look every 20 µs, and take the processor away from a goroutine whose
+// call lasts longer. The socket does not block, so the call lasts no longer than the copy.
 func vector(call, single uintptr, fd int, bufs [][]byte) (int, error) {
 	var parts [4]unix.Iovec
 	n := 0
