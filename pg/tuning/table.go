@@ -4,7 +4,7 @@ import "github.com/colligo-go/colligo/plan"
 
 // Default is the table by which planners are picked. It was measured with bench on one machine of two cores with 2 to 8
 // ranks. Lines of all_reduce for Enough cores were measured on a machine of 16 cores with 3 to 16 ranks. So were direct all_reduce
-// of 2 ranks, all_gather of 4 ranks over TCP, and what is said of direct reduce_scatter and barrier. `bench -tune` makes a table
+// of 2 ranks, all_gather of 4 ranks, and what is said of direct reduce_scatter and barrier. `bench -tune` makes a table
 // for another machine. Where no line fits, the last of a collective's Algorithms is used.
 func Default() []Rule {
 	return []Rule{
@@ -24,7 +24,7 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 256 << 10, Algo: "ring"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 4 << 20, Algo: "circulant"},
-		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 3, Cores: Enough, MaxBytes: 8 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 3, Cores: Enough, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 4 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 2 << 10, Algo: "direct"},
@@ -40,6 +40,7 @@ func Default() []Rule {
 		{Coll: plan.Reduce, MaxBytes: 64 << 10, Algo: "binomial"},
 		{Coll: plan.Reduce, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
 		{Coll: plan.AllGather, Medium: "tcp", MinSize: 4, MaxSize: 4, MaxBytes: 16 << 10, Algo: "doubling"},
+		{Coll: plan.AllGather, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 16 << 10, Algo: "doubling"},
 		{Coll: plan.AllGather, MaxSize: 4, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllGather, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 64 << 10, Algo: "direct"},
 		{Coll: plan.AllGather, MaxBytes: 64 << 10, Algo: "doubling"},
