@@ -84,7 +84,7 @@ func TestTuneProcesses(t *testing.T) {
 	require.Contains(t, o.stderr, "bench: measures candidate 6: all_reduce ring\n")
 	require.Regexp(t, `^// Measured by 2 ranks, cpu, transport \w+; element types float32, reductions sum\.\n(// \w+ \d+, us:( [\d.e+]+ candidate \d: [^;\n]*;?)+\n)+return \[\]Choice{\n`+
 		`(\t{Coll: plan\.AllReduce, Medium: "\w+", MaxSize: 2,( MaxBytes: \d+,)? Algo: "\w+"},\n)+(\t{Coll: plan\.Broadcast, .*},\n)+(\t{Coll: plan\.AllToAll, .*},\n)+}\n$`, o.stdout)
-	o = bench(nil, "barrier", "-tune")
+	o = bench(nil, "sendrecv", "-tune")
 	require.Equal(t, 2, o.code)
 	require.Contains(t, o.stderr, "several algorithms on the CPU")
 }

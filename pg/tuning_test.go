@@ -94,7 +94,7 @@ func TestAlgorithm(t *testing.T) {
 	for coll := plan.AllReduce; coll <= plan.Barrier; coll++ {
 		all = append(all, tuning.Algorithms(coll)...)
 	}
-	require.Len(t, all, 29)
+	require.Len(t, all, 31)
 }
 
 // TestDefaultChoices holds the table against the planners.
