@@ -51,7 +51,7 @@ func (c *cursor) receivesFrom(rank int) bool {
 
 // tell has another lane hear of the starts that a frame of this one tells of.
 func (c *cursor) tell(to *cursor) {
-	if c.known != nil && c.starts {
+	if c.starts {
 		to.heard[c.rank/64] |= 1 << (c.rank % 64)
 		return
 	}

@@ -88,7 +88,8 @@ func planners(c plan.Coll) []named {
 		return []named{{"direct", tree.DirectAllGather}, {"doubling", tree.DoublingAllGather},
 			{"direct" + zeroCopy, tree.DirectAllGather}, {"ring" + zeroCopy, ring.AllGather}, {"ring", ring.AllGather}}
 	case plan.ReduceScatter:
-		return []named{{"direct", tree.DirectReduceScatter}, {"halving", tree.HalvingReduceScatter}, {"ring" + zeroCopy, ring.ReduceScatter}, {"ring", ring.ReduceScatter}}
+		return []named{{"direct", tree.DirectReduceScatter}, {"halving", tree.HalvingReduceScatter},
+			{"ring" + zeroCopy, ring.ReduceScatter}, {"ring", ring.ReduceScatter}}
 	case plan.AllToAll:
 		return []named{{"rotation" + zeroCopy, ring.AllToAll}, {"rotation", ring.AllToAll}}
 	case plan.Gather:

@@ -16,14 +16,13 @@ type sender struct {
 
 	busy   bool // a frame is partly written
 	h      transport.Header
-	head   [transport.HeaderSize]byte
 	packed []byte // the payload, compressed, if it goes out so
 	memory []byte // of packed
 	sum    [4]byte
-	short  []byte // the whole frame, if it is short
-	off    int    // bytes of the frame written
+	off    int // bytes of the frame written
 	vec    [3][]byte
-	room   [transport.HeaderSize + shortBytes + 4]byte // of short
+	room   [transport.HeaderSize + shortBytes + 4]byte // begins with the header
+	short  []byte                                      // the whole frame, in room, if the payload is short
 }
 
 // shortBytes is the most bytes of a payload that is copied behind its header. The kernel takes one buffer in less time than two.
@@ -70,9 +69,9 @@ func (o *sender) begin(h *transport.Header, p []byte) {
 		out.Flags |= transport.FlagChecksum
 		binary.LittleEndian.PutUint32(o.sum[:], transport.Checksum(p))
 	}
-	out.Encode(&o.head)
+	out.Encode((*[transport.HeaderSize]byte)(o.room[:]))
 	if o.short = nil; len(p) <= shortBytes {
-		o.short = append(append(o.room[:0], o.head[:]...), p...)
+		o.short = append(o.room[:transport.HeaderSize], p...)
 		if o.checksum && len(p) > 0 {
 			o.short = append(o.short, o.sum[:]...)
 		}
@@ -82,15 +81,12 @@ func (o *sender) begin(h *transport.Header, p []byte) {
 // rest returns what of the frame is not yet written.
 func (o *sender) rest(p []byte) [][]byte {
 	bufs, off := o.vec[:0], o.off
-	if o.short != nil {
-		if off < len(o.short) {
-			bufs = append(bufs, o.short[off:])
+	parts := [3][]byte{o.short}
+	if o.short == nil {
+		parts = [3][]byte{o.room[:transport.HeaderSize], p}
+		if o.checksum {
+			parts[2] = o.sum[:]
 		}
-		return bufs
-	}
-	parts := [3][]byte{o.head[:], p, nil}
-	if o.checksum && len(p) > 0 {
-		parts[2] = o.sum[:]
 	}
 	for _, b := range parts {
 		if off < len(b) {
