@@ -59,17 +59,19 @@ type Backend struct {
 	crowded bool             // on some host there are more ranks than cores
 	links   []transport.Link // by peer, nil for the rank itself
 
-	mu      sync.Mutex
-	queue   []*op.Op
-	running bool   // a goroutine is in progress
-	first   *op.Op // what that goroutine begins with, besides the queue; it alone looks at it
-	idle    chan struct{}
+	turns atomic.Uint64 // starts and stops of the progress engine: odd while a goroutine runs it
+	first *op.Op        // what that goroutine begins with, before the queue; it alone looks at it
+
+	mu    sync.Mutex
+	queue []*op.Op
+	idle  chan struct{}
 
 	fresh     atomic.Bool           // queue is not empty
+	awaited   atomic.Bool           // somebody may wait for idle
 	inquired  atomic.Bool           // inquiries are open
 	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
 	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
-	beats     atomic.Uint64         // polls of the progress engine
+	beats     atomic.Uint64         // polls of the progress engine that found nothing to do
 	abort     atomic.Pointer[abort]
 	lost      atomic.Pointer[loss] // the first peer that died
 
@@ -161,44 +163,68 @@ func (b *Backend) Medium() string {
 	return b.mesh.String()
 }
 
-// Enqueue takes operations, in the order of the group. It reports whether the caller has to run the progress engine, because
-// no other goroutine does. If another goroutine runs it, a single operation gets a Done channel.
+// Enqueue takes operations, in the order of the group: one call after the other. It reports whether the caller has to run the
+// progress engine, because no other goroutine does. If another goroutine runs it, a single operation gets a Done channel.
 func (b *Backend) Enqueue(o *op.Op) (run bool) {
 	if o.AtOnce { // the caller has claimed the progress engine
 		b.first = o
 		return true
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.running {
-		b.running, b.first = true, o
+	if b.Claim() {
+		b.first = o
 		return true
 	}
-	b.queue = append(b.queue, o)
-	b.fresh.Store(true)
 	if o.Done == nil {
 		o.Done = make(chan struct{})
 	}
-	return false
-}
-
-// Claim reports whether the progress engine stands still. If so it is the caller's, who then enqueues an operation that is AtOnce.
-func (b *Backend) Claim() bool {
-	b.mu.Lock()
-	free := !b.running
-	b.running = true
-	b.mu.Unlock()
-	return free
+	return b.enqueue(o)
 }
 
 // EnqueueAll takes the operations of a block, between which no other may come. It reports the same as Enqueue.
-func (b *Backend) EnqueueAll(all []*op.Op) (run bool) {
+func (b *Backend) EnqueueAll(all []*op.Op) (run bool) { return b.enqueue(all...) }
+
+// enqueue puts operations into the queue. It reports whether the progress engine stood still, and is the caller's now.
+func (b *Backend) enqueue(all ...*op.Op) (run bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.queue = append(b.queue, all...)
 	b.fresh.Store(true)
-	run, b.running = !b.running, true
-	return run
+	b.mu.Unlock()
+	return b.engage()
+}
+
+// Claim reports whether the progress engine stands still and nothing is enqueued. If so it is the caller's, who then enqueues
+// an operation that is AtOnce. It is called in the order of Enqueue.
+func (b *Backend) Claim() bool { return !b.fresh.Load() && b.engage() }
+
+// engage reports whether the progress engine stood still, and is the caller's now.
+func (b *Backend) engage() bool {
+	n := b.turns.Load()
+	return n%2 == 0 && b.turns.CompareAndSwap(n, n+1)
+}
+
+// halt ends what engage began. It reports false if the engine is the caller's again, for an operation that was enqueued
+// meanwhile. Enqueue sets fresh and then looks at turns, halt the other way round. So one of them sees the other.
+func (b *Backend) halt() bool {
+	b.turns.Add(1)
+	if b.inquired.Load() || b.awaited.Load() {
+		b.halted()
+	}
+	return !b.fresh.Load() || !b.engage()
+}
+
+// halted tells those who have asked that the progress engine stands still, unless another goroutine has begun to run it.
+func (b *Backend) halted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Driven() {
+		return
+	}
+	b.tell(Standing{})
+	b.awaited.Store(false)
+	if b.idle != nil {
+		close(b.idle)
+		b.idle = nil
+	}
 }
 
 // Finish returns when an operation is over that Enqueue has taken. With run, the caller's goroutine runs the progress
@@ -234,23 +260,21 @@ func (b *Backend) Expire(o *op.Op) {
 func (b *Backend) Idle() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.running && b.idle == nil {
+	b.awaited.Store(true) // before the look at turns, as in enqueue
+	if !b.Driven() {
+		return nil
+	}
+	if b.idle == nil {
 		b.idle = make(chan struct{})
 	}
 	return b.idle
 }
 
 // Beats returns a count that rises while the progress engine runs.
-func (b *Backend) Beats() uint64 { return b.beats.Load() }
+func (b *Backend) Beats() uint64 { return b.beats.Load() + b.turns.Load() }
 
-// Driven reports whether the progress engine should be running. A lock that cannot be had counts as yes.
-func (b *Backend) Driven() bool {
-	if !b.mu.TryLock() {
-		return true
-	}
-	defer b.mu.Unlock()
-	return b.running
-}
+// Driven reports whether a goroutine runs the progress engine, or should.
+func (b *Backend) Driven() bool { return b.turns.Load()%2 == 1 }
 
 // LostPeer returns the error of the first peer that died, nil while all live.
 func (b *Backend) LostPeer() error {

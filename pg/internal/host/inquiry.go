@@ -31,7 +31,7 @@ const still = 100 * time.Millisecond
 func (b *Backend) Inquire(f func(Standing)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.running || b.mesh == nil {
+	if !b.Driven() || b.mesh == nil {
 		return false
 	}
 	if fixed := b.inquiries.fixed; fixed != nil {
@@ -40,6 +40,10 @@ func (b *Backend) Inquire(f func(Standing)) bool {
 	}
 	b.inquiries.open = append(b.inquiries.open, f)
 	b.inquired.Store(true)
+	if !b.Driven() { // it has stopped, and may not have seen the inquiry
+		b.tell(Standing{})
+		return true
+	}
 	b.mesh.Wake()
 	return true
 }

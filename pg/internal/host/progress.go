@@ -12,7 +12,6 @@ import (
 // With nil it goes on until none is left. Only one goroutine runs it at a time. If other operations are left at the end, a
 // new goroutine takes over.
 func (b *Backend) progress(until *op.Op) {
-	b.beats.Add(1)
 	if first := b.first; first != nil {
 		b.first = nil
 		b.own(first)
@@ -56,18 +55,9 @@ func (b *Backend) nothingLeft() bool {
 
 // handOver stops the progress engine, or gives it to a new goroutine if there is work left.
 func (b *Backend) handOver() {
-	b.mu.Lock()
-	if b.nothingLeft() {
-		b.running = false
-		b.tell(Standing{})
-		if b.idle != nil {
-			close(b.idle)
-			b.idle = nil
-		}
-	} else {
+	if !b.nothingLeft() || !b.halt() {
 		go b.progress(nil)
 	}
-	b.mu.Unlock()
 }
 
 // poll looks at everything once and reports whether anything moved.
