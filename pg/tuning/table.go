@@ -9,8 +9,8 @@ import "github.com/colligo-go/colligo/plan"
 func Default() []Rule {
 	return []Rule{
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 256 << 10, Algo: "direct"},
-		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 1 << 20, Algo: "circulant"},
-		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, Algo: "ring", ChunkBytes: 256 << 10},
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, MaxBytes: 4 << 20, Algo: "circulant", ChunkBytes: 512 << 10},
+		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 2, Algo: "ring", ChunkBytes: 512 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, Cores: Crowded, MaxBytes: 16 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 64 << 10, Algo: "double_tree"},
 		{Coll: plan.AllReduce, Medium: "tcp", MaxSize: 3, Cores: Enough, MaxBytes: 32 << 10, Algo: "direct"},
@@ -20,6 +20,7 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 512 << 10, Algo: "circulant"},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxSize: 8, Cores: Crowded, Algo: "double_tree", ChunkBytes: 256 << 10},
 		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, MaxBytes: 1 << 20, Algo: "circulant"},
+		{Coll: plan.AllReduce, Medium: "tcp", MinSize: 5, Cores: Enough, Algo: "ring", ChunkBytes: 512 << 10},
 		{Coll: plan.AllReduce, MaxSize: 2, MaxBytes: 1 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MaxSize: 2, MaxBytes: 256 << 10, Algo: "ring"},
