@@ -37,7 +37,8 @@
 // of a Link, or in Spin. It may run beside Wait, Wake and Notify. After it every method returns transport.ErrClosed.
 //
 // A waiting rank spins for up to 40 µs before it sleeps. Where there are fewer CPUs than ranks, it gives its core away
-// between two looks. Where spinning turns out not to help it gets shorter.
+// between two looks. It first looks on for a moment if no rank on the same core owes it a frame. Where spinning turns out not
+// to help it gets shorter.
 //
 // This package makes no files, no threads and no goroutines that touch the rings, and allocates nothing per frame.
 package shm

@@ -13,6 +13,7 @@ import (
 type door struct {
 	rings  atomic.Uint32 // futex word: counts rings
 	asleep atomic.Uint32 // 0, or the number of the sleep that the rank is about to begin or in
+	core   atomic.Uint32 // 0, or one more than the CPU on which the rank was when it looked last; set where ranks share cores
 }
 
 // knock wakes the rank behind the door if it sleeps. The caller has stored what the rank waits for.

@@ -106,12 +106,15 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 	case err != nil:
 		return nil, l.broken(lane, err)
 	case found:
+		l.mesh.missed, l.mesh.misses = nil, 0
 		return &r.head, nil
 	case e != nil:
 		return nil, e.err
 	}
-	l.mesh.missed = r
-	l.mesh.misses++
+	if l.mesh.missed != r {
+		l.mesh.missed = r
+		l.mesh.misses++
+	}
 	return nil, nil
 }
 

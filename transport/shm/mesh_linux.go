@@ -24,8 +24,10 @@ type mesh struct {
 	control  *transport.Control
 	fail     context.CancelCauseFunc // ends Open; without effect when the group has formed
 	patience patience
-	missed   *receiver // the frame that was looked for last, and had not come
-	misses   int       // so many were looked for since the last wait
+	missed   *receiver // where the frame was looked for that has not come
+	misses   int       // in how many places one was looked for since one came, or since the last wait
+
+	neighbours neighbours
 
 	life   sync.RWMutex // held for reading while the own door is used outside links, for writing to unmap
 	closed atomic.Bool

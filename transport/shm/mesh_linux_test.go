@@ -149,13 +149,15 @@ func TestHostID(t *testing.T) {
 
 // TestSpin holds that a rank which spins finds its frame, looks at the clock every so often, and touches nothing after Close.
 func TestSpin(t *testing.T) {
-	for name, alone := range map[string]bool{"shares its process": false, "has a core": true} {
+	for name, set := range map[string]func(*patience){"shares its process": nil, "has a core": func(p *patience) { p.share(false) },
+		"shares cores": func(p *patience) { p.share(true) }} {
 		t.Run(name, func(t *testing.T) {
 			meshes := open(t, 2, nil)
 			m := meshes[1].(*mesh)
+			alone := set != nil
 			if alone {
 				m.patience.company = false
-				m.patience.share(false)
+				set(&m.patience)
 			}
 			again := 0
 			for idle := 1; idle <= 4*m.patience.rounds; idle++ {
@@ -203,4 +205,40 @@ func TestSpinThenWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNeighbours has a rank share its core with one of two peers. It gives the core away while that peer owes it a frame, and
+// looks on while only the other one does.
+func TestNeighbours(t *testing.T) {
+	meshes := open(t, 3, nil)
+	m := meshes[0].(*mesh)
+	near, far := m.Link(1).(*link), m.Link(2).(*link)
+	for core, end := uint32(0), time.Now().Add(limit); core == 0 || core != m.door.core.Load(); { // the system may move this thread
+		require.True(t, time.Now().Before(end))
+		m.place()
+		core = m.door.core.Load()
+		require.Positive(t, core)
+		near.door.core.Store(core)
+		far.door.core.Store(core + 1)
+		m.place()
+	}
+	require.Equal(t, []*link{near}, m.neighbours.links)
+	m.neighbours.due = 100
+	h, err := far.Head(0)
+	require.NoError(t, err)
+	require.Nil(t, h)
+	require.Equal(t, 1, m.misses)
+	put(t, meshes[2].Link(0).(*link), 0, []byte{1})
+	require.False(t, m.awaitOther(), "the neighbour has sent nothing")
+	put(t, meshes[1].Link(0).(*link), 0, []byte{1})
+	require.True(t, m.awaitOther(), "both have sent")
+	h, err = far.Head(0)
+	require.NoError(t, err)
+	require.NotNil(t, h)
+	require.Zero(t, m.misses)
+	far.Release(0)
+	_, err = far.Head(0)
+	require.NoError(t, err)
+	require.False(t, m.awaitOther(), "the other one has sent nothing more")
+	require.Equal(t, 97, m.neighbours.due)
 }

@@ -40,15 +40,19 @@ func (r *receiver) look() (bool, error) {
 	return true, nil
 }
 
-// await returns when the next frame's turn has come, or after so many looks.
-func (r *receiver) await(looks int) {
+// came reports whether the next frame's turn has come.
+func (r *receiver) came() bool { return r.lines[r.at].turn.Load() == r.released+1 }
+
+// await returns when the next frame's turn has come, or after so many looks. It reports whether the turn has come.
+func (r *receiver) await(looks int) bool {
 	turn, want := &r.lines[r.at].turn, r.released+1
 	for range looks {
 		if turn.Load() == want {
-			return
+			return true
 		}
 		pause()
 	}
+	return false
 }
 
 // stale says whether a turn that is not the expected one is that of the slot's previous frame.

@@ -17,10 +17,11 @@ const (
 	spinTime    = 40 * time.Microsecond
 	crowdedTime = 100 * time.Microsecond
 	leastTime   = 2 * time.Microsecond
-	tryEvery    = 16 // idle periods
-	spinRounds  = 8  // rounds between two readings of the clock, where ranks do not share cores
-	yieldRounds = 4  // rounds between two readings of the clock, where they do
-	looks       = 16 // looks at the one frame that is awaited, before a round over all links; a pause follows each
+	tryEvery    = 16  // idle periods
+	spinRounds  = 8   // rounds between two readings of the clock, where ranks do not share cores
+	yieldRounds = 4   // rounds between two readings of the clock, where they do
+	looks       = 16  // looks at the one frame that is awaited, before a round over all links; a pause follows each
+	otherLooks  = 100 // the same for ranks that share cores, before one gives its core away: about as long as two switches
 )
 
 // patience is the state of one idle period, and what was learnt in earlier ones.
@@ -44,23 +45,26 @@ type patience struct {
 }
 
 // Spin implements transport.Spinner. A rank with a core of its own looks at the frame for which it waits, if that is one. So it sees
-// the frame as soon as it is there. With other ranks in the process it leaves each round to Wait. The goroutines that run
-// meanwhile can take long, so the clock is due after each round.
+// the frame as soon as it is there. A rank that shares its core does so if the frame can only come from another core, and else gives
+// its core away. With other ranks in the process it leaves each round to Wait. The goroutines that run meanwhile can take long,
+// so the clock is due after each round.
 func (m *mesh) Spin(idle int) bool {
 	p := &m.patience
 	m.idles(idle)
 	if p.noted = p.armed || p.company || idle%p.rounds == 0; p.noted {
 		return false
 	}
-	if p.yields() {
-		return true
-	}
-	if m.misses == 1 && !m.closed.Load() {
+	switch one := m.misses == 1 && !m.closed.Load(); {
+	case p.crowded:
+		if !one || !m.awaitOther() {
+			p.yields()
+		}
+	case one:
 		m.missed.await(looks)
-	} else {
+	default:
 		pause()
 	}
-	m.misses = 0
+	m.missed, m.misses = nil, 0
 	return true
 }
 
@@ -82,7 +86,7 @@ func (m *mesh) Wait(idle int, until time.Time) {
 	if !p.noted {
 		m.idles(idle)
 	}
-	p.noted, m.misses = false, 0
+	p.noted, m.missed, m.misses = false, nil, 0
 	if p.armed || !p.spin(idle) {
 		m.sleep(until)
 	}
