@@ -59,7 +59,7 @@ func (m *mesh) Spin(idle int) bool {
 		if !one || !m.awaitOther() {
 			p.yields()
 		}
-	case one:
+	case one && idle > 1: // most frames come within the first pause
 		m.missed.await(looks)
 	default:
 		pause()
