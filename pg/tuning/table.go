@@ -39,6 +39,7 @@ func Default() []Rule {
 		{Coll: plan.Broadcast, MaxBytes: 64 << 10, Algo: "binomial"},
 		{Coll: plan.Broadcast, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
 		{Coll: plan.Reduce, MaxBytes: 64 << 10, Algo: "binomial"},
+		{Coll: plan.Reduce, Medium: "tcp", MaxSize: 2, Algo: "chain", ChunkBytes: 512 << 10},
 		{Coll: plan.Reduce, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
 		{Coll: plan.AllGather, Medium: "tcp", MinSize: 4, MaxSize: 4, MaxBytes: 16 << 10, Algo: "doubling"},
 		{Coll: plan.AllGather, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 16 << 10, Algo: "doubling"},
@@ -46,6 +47,7 @@ func Default() []Rule {
 		{Coll: plan.AllGather, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 64 << 10, Algo: "direct"},
 		{Coll: plan.AllGather, MaxBytes: 64 << 10, Algo: "doubling"},
 		{Coll: plan.AllGather, Medium: "shm", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 1 << 20, Algo: "direct"},
+		{Coll: plan.AllGather, Medium: "tcp", MaxSize: 2, Algo: "ring", ChunkBytes: 512 << 10},
 		{Coll: plan.AllGather, Medium: "tcp", MaxSize: 4, Algo: "ring", ChunkBytes: 256 << 10},
 		{Coll: plan.AllToAll, Medium: "shm", MinSize: 3, Cores: Crowded, MaxBytes: 1 << 20, Algo: "rotation"},
 		{Coll: plan.AllToAll, Medium: "shm", MinSize: 3, Cores: Crowded, MaxBytes: 4 << 20, Algo: "rotation_zero_copy"},
@@ -53,6 +55,7 @@ func Default() []Rule {
 		{Coll: plan.ReduceScatter, Medium: "shm", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.ReduceScatter, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.ReduceScatter, MaxBytes: 64 << 10, Algo: "halving"},
+		{Coll: plan.ReduceScatter, Medium: "tcp", MaxSize: 2, Algo: "ring", ChunkBytes: 512 << 10},
 		{Coll: plan.ReduceScatter, Medium: "tcp", MaxSize: 4, Algo: "ring", ChunkBytes: 256 << 10},
 		{Coll: plan.Barrier, Medium: "shm", MaxSize: 8, Cores: Crowded, Algo: "direct"},
 	}
