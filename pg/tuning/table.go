@@ -39,7 +39,6 @@ func Default() []Rule {
 		{Coll: plan.Broadcast, MaxBytes: 64 << 10, Algo: "binomial"},
 		{Coll: plan.Broadcast, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
 		{Coll: plan.Reduce, MaxBytes: 64 << 10, Algo: "binomial"},
-		{Coll: plan.Reduce, Medium: "tcp", MaxSize: 2, Algo: "chain", ChunkBytes: 512 << 10},
 		{Coll: plan.Reduce, Medium: "tcp", MaxSize: 4, Algo: "chain", ChunkBytes: 256 << 10},
 		{Coll: plan.AllGather, Medium: "tcp", MinSize: 4, MaxSize: 4, MaxBytes: 16 << 10, Algo: "doubling"},
 		{Coll: plan.AllGather, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 16 << 10, Algo: "doubling"},

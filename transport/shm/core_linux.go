@@ -10,9 +10,10 @@ import (
 // awaited. If one of them owes this rank a frame, too, it needs the core. If none does, the frame comes from another core,
 // and to give this one away would only cost two switches.
 type neighbours struct {
-	links []*link
-	due   int // idle rounds until they are looked for again
-	cpu   uint32
+	links   []*link
+	due     int    // idle rounds until they are looked for again
+	cpu     uint32 // where the system writes this rank's CPU
+	unknown bool   // the system does not tell it
 }
 
 // placeEvery is how many idle rounds pass until a rank looks again on which core it is, and who else is there. The system moves ranks
@@ -23,7 +24,8 @@ const placeEvery = 64
 func (m *mesh) place() {
 	n := &m.neighbours
 	n.due, n.links = placeEvery, n.links[:0]
-	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&n.cpu)), 0, 0); errno != 0 {
+	_, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&n.cpu)), 0, 0)
+	if n.unknown = errno != 0; n.unknown {
 		return
 	}
 	core := n.cpu + 1
@@ -43,6 +45,9 @@ func (m *mesh) awaitOther() bool {
 	n := &m.neighbours
 	if n.due--; n.due < 0 {
 		m.place()
+	}
+	if n.unknown {
+		return false
 	}
 	for _, l := range n.links {
 		if !l.in[m.missed.lane].came() {

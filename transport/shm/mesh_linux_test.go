@@ -241,4 +241,8 @@ func TestNeighbours(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, m.awaitOther(), "the other one has sent nothing more")
 	require.Equal(t, 97, m.neighbours.due)
+	put(t, meshes[1].Link(0).(*link), 0, []byte{1})
+	put(t, meshes[2].Link(0).(*link), 0, []byte{1})
+	m.neighbours.unknown = true
+	require.False(t, m.awaitOther(), "nobody knows who is on this core")
 }
