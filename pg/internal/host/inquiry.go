@@ -9,12 +9,12 @@ import (
 )
 
 // inquiries are questions where the collective at hand stands. Only the goroutine of the progress engine can tell, and only of a
-// collective that stands still.
+// collective that stands still. Backend.mu guards them.
 type inquiries struct {
-	open  []func(Standing) // guarded by Backend.mu
-	fixed *Standing        // the answer to all, while the engine's goroutine does something else; guarded by Backend.mu
-	since time.Time        // when the engine first saw them; zero: not yet
-	moved uint64           // engine.Standing's at that time
+	open  []func(Standing)
+	fixed *Standing // the answer to all, while the engine's goroutine does something else
+	since time.Time // when the engine first saw them; zero: not yet
+	moved uint64    // engine.Standing's at that time
 }
 
 // Standing is where the collective at hand stands. It is empty where none is, or where it moves.
@@ -77,6 +77,8 @@ func (b *Backend) standing() Standing {
 // inquiry answers when the collective at hand has stood still for long enough, and when there is none.
 func (b *Backend) inquiry(now time.Time) {
 	s := b.standing()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	q := &b.inquiries
 	if s.At > 0 && (q.since.IsZero() || s.Moved != q.moved) {
 		q.since, q.moved = now, s.Moved
@@ -84,8 +86,6 @@ func (b *Backend) inquiry(now time.Time) {
 	if s.At > 0 && now.Sub(q.since) < still {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.tell(s)
 }
 
