@@ -64,14 +64,13 @@ type Backend struct {
 
 	mu    sync.Mutex
 	queue []*op.Op
-	idle  chan struct{}
 
-	fresh     atomic.Bool           // queue is not empty
-	awaited   atomic.Bool           // somebody may wait for idle
-	inquired  atomic.Bool           // inquiries are open
-	cancelled atomic.Bool           // a context of an operation has ended; the clock is asked at every idle poll from then on
-	expire    atomic.Pointer[op.Op] // an operation, or one that stands for a block, whose caller waits no longer
-	beats     atomic.Uint64         // polls of the progress engine that found nothing to do
+	fresh     atomic.Bool                   // queue is not empty
+	idle      atomic.Pointer[chan struct{}] // closed when the progress engine stops; nil if nobody has asked for it
+	inquired  atomic.Bool                   // inquiries are open
+	cancelled atomic.Bool                   // a context of an operation has ended; the clock is asked at every idle poll from then on
+	expire    atomic.Pointer[op.Op]         // an operation, or one that stands for a block, whose caller waits no longer
+	beats     atomic.Uint64                 // polls of the progress engine that found nothing to do
 	abort     atomic.Pointer[abort]
 	lost      atomic.Pointer[loss] // the first peer that died
 
@@ -206,13 +205,13 @@ func (b *Backend) engage() bool {
 // meanwhile. Enqueue sets fresh and then looks at turns, halt the other way round. So one of them sees the other.
 func (b *Backend) halt() bool {
 	b.turns.Add(1)
-	if b.inquired.Load() || b.awaited.Load() {
+	if b.inquired.Load() || b.idle.Load() != nil {
 		b.halted()
 	}
 	return !b.fresh.Load() || !b.engage()
 }
 
-// halted tells those who have asked that the progress engine stands still, unless another goroutine has begun to run it.
+// halted answers the inquiries and closes the channel of Idle, unless another goroutine runs the progress engine by now.
 func (b *Backend) halted() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,10 +219,8 @@ func (b *Backend) halted() {
 		return
 	}
 	b.tell(Standing{})
-	b.awaited.Store(false)
-	if b.idle != nil {
-		close(b.idle)
-		b.idle = nil
+	if idle := b.idle.Swap(nil); idle != nil {
+		close(*idle)
 	}
 }
 
@@ -260,14 +257,16 @@ func (b *Backend) Expire(o *op.Op) {
 func (b *Backend) Idle() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.awaited.Store(true) // before the look at turns, as in enqueue
+	idle := b.idle.Load()
+	if idle == nil {
+		c := make(chan struct{})
+		idle = &c
+		b.idle.Store(idle) // before the look at turns, as in enqueue
+	}
 	if !b.Driven() {
 		return nil
 	}
-	if b.idle == nil {
-		b.idle = make(chan struct{})
-	}
-	return b.idle
+	return *idle
 }
 
 // Beats returns a count that rises while the progress engine runs.
