@@ -168,3 +168,18 @@ func TestEnqueuedWhileHalting(t *testing.T) {
 		})
 	}
 }
+
+// TestIdle waits for the progress engine without a question: the channel is closed when the engine stops, and there is none while
+// it stands still.
+func TestIdle(t *testing.T) {
+	b := New(Config{Name: "0", Size: 2})
+	require.Nil(t, b.Idle())
+	require.True(t, b.Claim())
+	idle := b.Idle()
+	require.NotNil(t, idle)
+	require.Equal(t, idle, b.Idle())
+	require.True(t, b.halt())
+	_, open := <-idle
+	require.False(t, open)
+	require.Nil(t, b.Idle())
+}
