@@ -74,7 +74,7 @@ func (c *alone) carryAll(ctx context.Context, ops []*op.Op) (backend.Pending, er
 	o := b.Stands()
 	if b.Single() == nil {
 		g.ops.Begin(o, o.Called)
-		g.end(o, b.Err)
+		g.end(o, nil, b.Err)
 	}
 	o.Done = closedChannel
 	return host.Pending{Op: o}, b.Err
@@ -111,7 +111,7 @@ func (c *alone) carryUnit(u *unit) error {
 	if err != nil {
 		err = g.explain(o, 0, err, false)
 	}
-	g.end(o, err)
+	g.end(o, nil, err)
 	return err
 }
 

@@ -60,7 +60,7 @@ func (c *alone) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pendi
 	if err != nil {
 		err = g.explain(o, 0, err, false)
 	}
-	g.end(o, err)
+	g.end(o, nil, err)
 	if async && err == nil {
 		return host.Pending{Op: o}, nil
 	}
@@ -162,7 +162,7 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts 
 	called := o.Called // the clock is read once for recorder and watchdog
 	if g.detailed() {
 		if err := c.agree(ctx, o); err != nil {
-			g.ops.End(o, err)
+			g.ops.End(o, nil, err)
 			return nil, err
 		}
 		called = time.Now()
@@ -178,7 +178,7 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts 
 		if message {
 			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer))
 		}
-		g.ops.End(o, err)
+		g.ops.End(o, nil, err)
 		return nil, err
 	}
 	if async && p != nil {
@@ -295,21 +295,14 @@ func (e *events) Begin(o *op.Op) {
 }
 
 // End implements host.Group.
-func (e *events) End(o *op.Op, err error) {
+func (e *events) End(o *op.Op, p *plan.Plan, err error) {
 	switch {
 	case !o.P2P() && err == nil:
 		e.g.control.Progress.Complete(uint64(o.Seq))
 	case o.P2P() && o.Begun:
 		e.g.control.Progress.End(o.Coll == plan.Send, o.Posted())
 	}
-	e.g.end(o, err)
-}
-
-// Ran implements host.Group.
-func (e *events) Ran(o *op.Op, p *plan.Plan) {
-	if !o.Own {
-		e.g.ops.Traffic.Ran(p)
-	}
+	e.g.end(o, p, err)
 }
 
 // Fail implements host.Group.
@@ -363,18 +356,18 @@ func (g *Group) enter(o *op.Op) {
 	}
 }
 
-// end ends an operation on the CPU.
-func (g *Group) end(o *op.Op, err error) {
+// end ends an operation on the CPU, with the plan by which a collective was carried out.
+func (g *Group) end(o *op.Op, p *plan.Plan, err error) {
 	o.Over, o.Err = true, err
 	g.limits.ended(o)
-	g.ops.End(o, err)
+	g.ops.End(o, p, err)
 	block, done := o.Rare().Block, o.Done
 	if done != nil || block != nil { // else run reuses it at once
 		o.Release()
 	}
 	if block != nil && block.PartEnded(err) {
 		if block.Single() == nil {
-			g.ops.End(&block.Op, block.Err)
+			g.ops.End(&block.Op, nil, block.Err)
 		}
 		block.Over = true
 		close(block.Done)

@@ -15,7 +15,7 @@ const farewell = time.Second
 
 // drain lets the pending operations of a group end that has not failed, before it is closed.
 func drain(g *Group) {
-	if g.ops.Pending.Count() == 0 {
+	if g.ops.Pending() == 0 {
 		return
 	}
 	g.devices.watch.Hurry()
@@ -41,13 +41,13 @@ const never = 1000 * time.Hour
 func endWithin(g *Group, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return g.ops.Pending.Wait(ctx) == nil
+	return g.ops.Wait(ctx) == nil
 }
 
 // endOfDevices is the error with which devices end their operations. Where some are pending, they are not waited for again.
 func endOfDevices(g *Group) error {
 	err := g.Err()
-	if err == colligo.ErrClosed && g.ops.Pending.Count() > 0 {
+	if err == colligo.ErrClosed && g.ops.Pending() > 0 {
 		err = fmt.Errorf("operations were pending: %w", err)
 	}
 	return err

@@ -48,7 +48,7 @@ func (g *Group) Pending() int {
 	if g == nil {
 		return 0
 	}
-	return g.ops.Pending.Count()
+	return g.ops.Pending()
 }
 
 // WaitPending returns when no operation is pending and the hooks have heard of all. Operations that failed count as over.
@@ -58,7 +58,7 @@ func (g *Group) WaitPending(ctx context.Context) error {
 	if g == nil || g.rank == colligo.NoRank {
 		return ErrNotMember
 	}
-	if err := g.ops.Pending.Wait(ctx); err != nil {
+	if err := g.ops.Wait(ctx); err != nil {
 		return err
 	}
 	return g.ops.Hooks.CaughtUp(ctx)

@@ -61,7 +61,7 @@ func (g *Group) Metrics() Metrics {
 			m.Ops[t.String()] = OpMetrics(o)
 		}
 	}
-	for peer, p := range g.ops.Traffic.Peers() {
+	for peer, p := range g.ops.Peers() {
 		if p.SentMessages+p.ReceivedMessages > 0 {
 			m.Peers = append(m.Peers, PeerMetrics{peer, p.SentBytes, p.SentMessages, p.ReceivedBytes, p.ReceivedMessages})
 		}

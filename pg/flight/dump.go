@@ -113,7 +113,7 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	groups := *r.groups.now.Load()
 	for _, g := range groups {
 		d.Groups[g.Name] = Group{g.Name, g.Desc, append([]int{}, g.Ranks...)}
-		d.Status[number(g.number)] = Status{g.enqueued.Load(), g.started.Load(), g.completed.Load()}
+		d.Status[number(g.number)] = g.status()
 	}
 	if !o.Entries {
 		return d

@@ -27,10 +27,18 @@ const fewClosed = 64
 type group struct {
 	Group
 	number             int
-	closed             bool // under the lock of groups
-	enqueued           atomic.Int64
-	_                  [64]byte // callers write the one, the watchdog of devices the others
+	closed             bool         // under the lock of groups
+	enqueued           atomic.Int64 // of those that were not started as they were called
+	_                  [64]byte     // callers write the one, the watchdog of devices the others
 	started, completed atomic.Int64
+}
+
+// status returns how far the group's collectives have come.
+func (g *group) status() Status {
+	s := Status{LastCompleted: g.completed.Load()}
+	s.LastStarted = max(g.started.Load(), s.LastCompleted)
+	s.LastEnqueued = max(g.enqueued.Load(), s.LastStarted)
+	return s
 }
 
 // AddGroup makes a group known and returns its number: groups count from 0. Ranks are those of the default group.

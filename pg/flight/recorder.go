@@ -134,10 +134,29 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 	i := id % int64(len(r.slots))
 	s := &r.slots[i]
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.id > id { // others have gone round the ring meanwhile
-		return ID(id)
+	if s.id <= id { // else others have gone round the ring meanwhile
+		s.set(id, o)
+		s.callers, s.skip = uint8(callers.Fill(r.callersOf(i))), int32(skip)
+		r.added(o)
 	}
+	s.mu.Unlock()
+	return ID(id)
+}
+
+// added notes how far an operation's group has come. One that is Started is counted as such only, for it was enqueued, too.
+func (r *Recorder) added(o *Op) {
+	g := r.group(o.PG)
+	switch {
+	case g == nil || o.P2P:
+	case o.Started:
+		raise(&g.started, o.Seq)
+	default:
+		raise(&g.enqueued, o.Seq)
+	}
+}
+
+// set makes a slot that of an operation, all but its callers.
+func (s *slot) set(id int64, o *Op) {
 	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, int32(o.PG), o.Seq, o.P2PSeq, o.OpID
 	s.name, s.p2p, s.timeout, s.created, s.begun = o.Name, o.P2P, o.Timeout, nanos(o.Created), o.Started
 	if s.tagged = o.Tagged; s.tagged { // only then, for the tag lies far behind
@@ -146,14 +165,6 @@ func (r *Recorder) Add(o *Op, skip int) ID {
 	if s.large = !s.shapes(o.In, o.Out); s.large {
 		s.list(o.In, o.Out)
 	}
-	s.callers, s.skip = uint8(callers.Fill(r.callersOf(i))), int32(skip)
-	if g := r.group(o.PG); g != nil && !o.P2P {
-		raise(&g.enqueued, o.Seq)
-		if o.Started {
-			raise(&g.started, o.Seq)
-		}
-	}
-	return ID(id)
 }
 
 // shapes sets the types and sizes of tensors. It reports false if they are too many.

@@ -19,10 +19,9 @@ type Group interface {
 	Agree(o *op.Op) (bool, error)
 	// Begin hears that an operation's turn has come.
 	Begin(o *op.Op)
-	// End hears that an operation is over. The caller may reuse it when Done is closed, or when the progress engine returns.
-	End(o *op.Op, err error)
-	// Ran hears of the plan by which a collective was carried out, before End.
-	Ran(o *op.Op, p *plan.Plan)
+	// End hears that an operation is over, and of the plan by which a collective was carried out. The caller may reuse the
+	// operation when Done is closed, or when the progress engine returns.
+	End(o *op.Op, p *plan.Plan, err error)
 	// Fail ends the group with an error that is about an operation.
 	Fail(err error, at op.Seq) (changed bool)
 	// Err returns the group's first error.

@@ -43,7 +43,7 @@ func (b *Backend) endMessage(m *Message, err error) {
 	if *m = (Message{}); len(b.spares) < mostSpares {
 		b.spares = append(b.spares, m)
 	}
-	b.end(o, err)
+	b.end(o, nil, err)
 }
 
 // advanceMessages moves every send and receive that can move.

@@ -171,8 +171,7 @@ func (b *Backend) advance(o *op.Op) bool {
 		o.Unpack(b.run.out)
 		b.active[0] = nil
 		b.active = b.active[1:]
-		b.Group.Ran(o, b.run.plan)
-		b.end(o, nil)
+		b.end(o, b.run.plan, nil)
 		return true
 	}
 	return moved
@@ -210,8 +209,8 @@ func (b *Backend) begin(o *op.Op) error {
 	return nil
 }
 
-// end completes an operation.
-func (b *Backend) end(o *op.Op, err error) {
+// end completes an operation, with the plan by which a collective was carried out.
+func (b *Backend) end(o *op.Op, p *plan.Plan, err error) {
 	if stop := o.Rare().Stop; stop != nil {
 		stop()
 	}
@@ -219,7 +218,7 @@ func (b *Backend) end(o *op.Op, err error) {
 		b.run.engine.Reset()
 		b.run.out, b.run.plan, b.run.finish, b.run.stalledAt = nil, nil, nil, time.Time{}
 	}
-	b.Group.End(o, err)
+	b.Group.End(o, p, err)
 }
 
 // endAll completes everything with the group's error.
@@ -227,7 +226,7 @@ func (b *Backend) endAll() {
 	b.port.withdraw()
 	cause := b.Group.Err()
 	for i, o := range b.active {
-		b.end(o, b.ownError(o, cause))
+		b.end(o, nil, b.ownError(o, cause))
 		b.active[i] = nil
 	}
 	b.active = b.active[:0]

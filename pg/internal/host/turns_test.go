@@ -43,7 +43,6 @@ type listener struct {
 
 func (l *listener) Agree(*op.Op) (bool, error) { return true, nil }
 func (l *listener) Begin(*op.Op)               {}
-func (l *listener) Ran(*op.Op, *plan.Plan)     {}
 func (l *listener) Err() error                 { return nil }
 func (l *listener) Late(*op.Op)                { l.t.Error("an operation is late") }
 func (l *listener) Lingers(*op.Op)             {}
@@ -58,7 +57,7 @@ func (l *listener) Fail(err error, _ op.Seq) bool {
 
 func (l *listener) Explain(_ *op.Op, _ op.Seq, cause error, _ bool) error { return cause }
 
-func (l *listener) End(o *op.Op, err error) {
+func (l *listener) End(o *op.Op, _ *plan.Plan, err error) {
 	if err != nil {
 		l.t.Error(err)
 	}

@@ -2,7 +2,6 @@ package oplog
 
 import (
 	"math/bits"
-	"sync/atomic"
 	"time"
 )
 
@@ -36,37 +35,34 @@ type Counts struct {
 	Durations [Buckets]uint64
 }
 
-// Counter counts operations of one type. Any number of goroutines may use it. An operation that is done counts once: as
-// untimed, or in the range of its duration.
-type Counter struct {
-	failed, bytes, untimed, total, longest atomic.Uint64
-	durations                              [Buckets]atomic.Uint64
+// counter counts operations of one type. An operation that is done counts once: as untimed, or in the range of its duration.
+type counter struct {
+	failed, bytes, untimed uint64
+	total, longest         time.Duration
+	durations              [Buckets]uint64
 }
 
-// Fail counts an operation that has failed.
-func (c *Counter) Fail() { c.failed.Add(1) }
+// fail counts an operation that has failed.
+func (c *counter) fail() { c.failed++ }
 
-// Done counts an operation that has ended without error. A negative duration is unknown.
-func (c *Counter) Done(bytes int, took time.Duration) {
-	c.bytes.Add(uint64(bytes))
+// done counts an operation that has ended without error. A negative duration is unknown.
+func (c *counter) done(bytes int, took time.Duration) {
+	c.bytes += uint64(bytes)
 	if took < 0 {
-		c.untimed.Add(1)
+		c.untimed++
 		return
 	}
-	c.total.Add(uint64(took))
-	c.durations[bucketOf(took)].Add(1)
-	for was := c.longest.Load(); uint64(took) > was && !c.longest.CompareAndSwap(was, uint64(took)); {
-		was = c.longest.Load()
-	}
+	c.total += took
+	c.longest = max(c.longest, took)
+	c.durations[bucketOf(took)]++
 }
 
-// Counts returns what has been counted. An operation that ends meanwhile may be there in part.
-func (c *Counter) Counts() Counts {
-	o := Counts{Failed: c.failed.Load(), Bytes: c.bytes.Load(), Total: time.Duration(c.total.Load()), Longest: time.Duration(c.longest.Load())}
-	for i := range o.Durations {
-		o.Durations[i] = c.durations[i].Load()
-		o.Timed += o.Durations[i]
+// counts returns what has been counted.
+func (c *counter) counts() Counts {
+	o := Counts{Failed: c.failed, Bytes: c.bytes, Total: c.total, Longest: c.longest, Durations: c.durations}
+	for _, n := range c.durations {
+		o.Timed += n
 	}
-	o.Done = o.Timed + c.untimed.Load()
+	o.Done = o.Timed + c.untimed
 	return o
 }

@@ -17,24 +17,30 @@ import (
 // order lock while it calls Admit, AdmitMore and Number; the other methods may be called from any goroutine.
 type Log struct {
 	Hooks      Hooks[Entry]
-	Pending    Pending
-	Traffic    Traffic
 	Unfinished Unfinished
 
 	recorder *flight.Recorder
 	group    int // number of the group in the recorder
 	rank     int
 	timing   atomic.Bool // durations go into the recorder, and are measured on devices
-	counters [op.NumTypes]Counter
 
-	// Under the group's order lock.
-	collectives, messages, calls uint64   // numbers as c10d gives them, each from 1
-	sends, recvs                 []string // names by peer, from any peer on
-	clock                        clock
-	called                       time.Time         // when the last operation was called that has a number of its own
-	admitted                     flight.Op         // what the recorder is told of an operation
-	in, out                      [1]colligo.Tensor // room for its tensors
-	unit                         [1]colligo.Tensor // what c10d reduces in a barrier
+	// Under the group's order lock. Calls is read without it.
+	collectives, messages uint64        // numbers as c10d gives them, each from 1
+	calls                 atomic.Uint64 // likewise, of both and of blocks
+	sends, recvs          []string      // names by peer, from any peer on
+	clock                 clock
+	called                time.Time         // when the last operation was called that has a number of its own
+	admitted              flight.Op         // what the recorder is told of an operation
+	in, out               [1]colligo.Tensor // room for its tensors
+	unit                  [1]colligo.Tensor // what c10d reduces in a barrier
+
+	_ [64]byte // callers write what stands above, the watchdog of devices what stands below
+
+	over     sync.Mutex    // guards what is known of operations that are over
+	ended    uint64        // how many are no longer pending
+	none     chan struct{} // closed when no operation has been pending since somebody waited; nil if nobody waits
+	counters [op.NumTypes]counter
+	traffic  traffic
 }
 
 // Entry is an operation that is over.
@@ -64,7 +70,7 @@ func EntryOf(o *op.Op, err error, now time.Time) Entry {
 // Open makes the group known to a recorder, which may be nil.
 func (l *Log) Open(recorder *flight.Recorder, name, desc string, rank int, ranks []int, timing bool) {
 	l.recorder, l.rank = recorder, rank
-	l.Traffic.rank, l.Traffic.size = rank, len(ranks)
+	l.traffic.rank, l.traffic.size = rank, len(ranks)
 	l.group = recorder.AddGroup(name, desc, ranks)
 	l.sends, l.recvs = make([]string, len(ranks)+1), make([]string, len(ranks)+1)
 	l.unit[0] = colligo.Of(make([]float32, 1))
@@ -104,7 +110,19 @@ func (l *Log) SetTiming(on bool) { l.timing.Store(on) }
 func (l *Log) Timing() bool { return l.timing.Load() }
 
 // Counts returns the counts of a type of operation.
-func (l *Log) Counts(t op.Type) Counts { return l.counters[t].Counts() }
+func (l *Log) Counts(t op.Type) Counts {
+	l.over.Lock()
+	defer l.over.Unlock()
+	return l.counters[t].counts()
+}
+
+// Peers returns what has passed between this rank and each peer.
+func (l *Log) Peers() []Peer {
+	l.over.Lock()
+	t := l.traffic.copied()
+	l.over.Unlock()
+	return t.peers()
+}
 
 // Admit gives an operation its number and records it, with its callers but the first skip. The limit is how long it may take.
 func (l *Log) Admit(o *op.Op, limit time.Duration, skip int) {
@@ -113,7 +131,7 @@ func (l *Log) Admit(o *op.Op, limit time.Duration, skip int) {
 	}
 	t := o.Type()
 	o.As(t)
-	if l.calls++; t.P2P() {
+	if t.P2P() {
 		l.messages++
 	} else {
 		l.collectives++
@@ -129,7 +147,6 @@ func (l *Log) AdmitMore(o *op.Op, limit time.Duration, skip int) {
 	}
 	t := o.Type()
 	o.As(t)
-	l.calls++
 	l.record(o, t, limit, skip+1)
 }
 
@@ -143,14 +160,14 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	if o.AtOnce {
 		o.StartedAtOnce()
 	}
-	l.Pending.Add()
+	call := l.calls.Add(1)
 	if l.recorder == nil {
 		o.ID = -1
 		return
 	}
 	// Field by field: a struct of this size that is assigned as a whole is made elsewhere first.
 	f := &l.admitted
-	f.PG, f.Seq, f.P2PSeq, f.OpID = l.group, l.collectives, l.messages, l.calls
+	f.PG, f.Seq, f.P2PSeq, f.OpID = l.group, l.collectives, l.messages, call
 	f.Name, f.P2P, f.Timeout, f.Created, f.Started = l.name(o, t), p2p, limit, o.Called, o.AtOnce
 	f.Tag, f.Tagged = o.Tag, t.P2P()
 	l.tensors(f, o, t)
@@ -170,8 +187,9 @@ func (l *Log) Begin(o *op.Op, now time.Time) {
 	}
 }
 
-// End notes how an operation has ended: in the recorder, in the counts, and for the hooks.
-func (l *Log) End(o *op.Op, err error) {
+// End notes how an operation has ended: in the recorder, in the counts, and for the hooks. P is the plan by which a
+// collective was carried out, nil where there is none.
+func (l *Log) End(o *op.Op, p *plan.Plan, err error) {
 	if o.Own {
 		return
 	}
@@ -180,14 +198,18 @@ func (l *Log) End(o *op.Op, err error) {
 	if l.recorder != nil {
 		l.conclude(o, since, err)
 	}
+	l.over.Lock()
 	l.count(t, o.Number, o.Bytes(), o.Took(), err)
-	if t.P2P() && err == nil {
-		l.Traffic.message(o.Coll == plan.Send, int(o.Peer), o.Bytes())
+	if p != nil {
+		l.traffic.ran(p)
+	} else if t.P2P() && err == nil {
+		l.traffic.message(o.Coll == plan.Send, int(o.Peer), o.Bytes())
 	}
 	if l.Hooks.Any() {
 		l.Hooks.Put(EntryOf(o, err, o.Called.Add(since)))
 	}
-	l.Pending.Done(1)
+	l.done(1)
+	l.over.Unlock()
 }
 
 // Conclude notes how an operation has ended that goes on to count as pending.
@@ -233,19 +255,22 @@ func collective(o *op.Op) uint64 {
 
 // Count counts an operation that is over.
 func (l *Log) Count(e *Entry) {
+	l.over.Lock()
+	defer l.over.Unlock()
 	if l.count(e.Type, e.Number, e.Bytes, e.Took, e.Err); e.Type.P2P() && e.Err == nil {
-		l.Traffic.message(e.Type == op.Send, e.Peer, e.Bytes)
+		l.traffic.message(e.Type == op.Send, e.Peer, e.Bytes)
 	}
 }
 
+// count counts an operation of a type. The caller holds l.over.
 func (l *Log) count(t op.Type, number uint64, bytes int, took time.Duration, err error) {
 	switch {
 	case t >= op.NumTypes:
 	case err != nil:
 		l.Unfinished.add(t, number)
-		l.counters[t].Fail()
+		l.counters[t].fail()
 	default:
-		l.counters[t].Done(bytes, took)
+		l.counters[t].done(bytes, took)
 	}
 }
 
@@ -321,49 +346,49 @@ func flat(ts []colligo.Tensor) colligo.Tensor {
 	return colligo.Raw(nil, n, ts[0].DType())
 }
 
-// Pending counts the operations that have been called and have not ended.
-type Pending struct {
-	n       atomic.Int64
-	waiting atomic.Int32
-	mu      sync.Mutex
-	zero    chan struct{} // closed when n has been 0 since somebody waited
+// Pending returns how many operations have been called and have not ended.
+func (l *Log) Pending() int {
+	l.over.Lock()
+	defer l.over.Unlock()
+	return l.pending()
 }
 
-// Add counts an operation that is called.
-func (p *Pending) Add() { p.n.Add(1) }
+// pending counts the operations that have not ended. The caller holds l.over.
+func (l *Log) pending() int { return int(l.calls.Load() - l.ended) }
 
-// Count returns how many operations are pending.
-func (p *Pending) Count() int { return int(p.n.Load()) }
-
-// Done takes off n operations that have ended.
-func (p *Pending) Done(n int) {
-	if n == 0 || p.n.Add(-int64(n)) > 0 || p.waiting.Load() == 0 {
+// Done notes that n operations are no longer pending, which Conclude or Count has counted.
+func (l *Log) Done(n int) {
+	if n == 0 {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.zero != nil && p.n.Load() == 0 { // not 0: a new operation was added, and its end wakes those that wait
-		close(p.zero)
-		p.zero = nil
+	l.over.Lock()
+	defer l.over.Unlock()
+	l.done(n)
+}
+
+// done notes that n operations are no longer pending, and wakes Wait after the last. The caller holds l.over.
+func (l *Log) done(n int) {
+	l.ended += uint64(n)
+	if l.none != nil && l.pending() == 0 {
+		close(l.none)
+		l.none = nil
 	}
 }
 
 // Wait returns when no operation was pending at some moment since the call.
-func (p *Pending) Wait(ctx context.Context) error {
-	p.waiting.Add(1)
-	defer p.waiting.Add(-1)
-	p.mu.Lock()
-	if p.n.Load() == 0 {
-		p.mu.Unlock()
+func (l *Log) Wait(ctx context.Context) error {
+	l.over.Lock()
+	if l.pending() == 0 {
+		l.over.Unlock()
 		return nil
 	}
-	if p.zero == nil {
-		p.zero = make(chan struct{})
+	if l.none == nil {
+		l.none = make(chan struct{})
 	}
-	zero := p.zero
-	p.mu.Unlock()
+	none := l.none
+	l.over.Unlock()
 	select {
-	case <-zero:
+	case <-none:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -10,30 +10,28 @@ import (
 // TestPendingAgain calls an operation when the last has just ended. The goroutine that ended it is about to wake the
 // goroutines that wait. One that begins to wait now must not be woken with the others, for the new operation is pending.
 func TestPendingAgain(t *testing.T) {
-	var p Pending
-	p.Add()
+	var l Log
+	l.calls.Add(1)
 	done := make(chan error, 1)
-	go func() { done <- p.Wait(t.Context()) }()
+	go func() { done <- l.Wait(t.Context()) }()
 	waits := func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.zero != nil
+		l.over.Lock()
+		defer l.over.Unlock()
+		return l.none != nil
 	}
 	require.Eventually(t, waits, time.Minute, time.Millisecond)
-	p.mu.Lock()
+	l.over.Lock()
 	ended := make(chan struct{})
 	go func() {
-		p.Done(1)
+		l.Done(1)
 		close(ended)
 	}()
-	for p.n.Load() > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	p.Add()
-	p.mu.Unlock()
+	time.Sleep(20 * time.Millisecond)
+	l.calls.Add(1)
+	l.over.Unlock()
 	<-ended
 	time.Sleep(20 * time.Millisecond)
 	require.Empty(t, done)
-	p.Done(1)
+	l.Done(1)
 	require.NoError(t, <-done)
 }

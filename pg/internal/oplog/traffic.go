@@ -1,8 +1,8 @@
 package oplog
 
 import (
-	"sync"
-	"sync/atomic"
+	"maps"
+	"slices"
 
 	"github.com/colligo-go/colligo/plan"
 )
@@ -22,45 +22,38 @@ func (p *Peer) add(o Peer, times uint64) {
 // keptPlans bounds the plans whose runs are counted apart.
 const keptPlans = 256
 
-// Traffic counts what passes between this rank and its peers. A collective costs one atomic addition: the runs of its plan are counted,
-// and the plan tells the bytes when somebody asks. Sends and receives are counted one by one.
-type Traffic struct {
+// traffic counts what passes between this rank and its peers. The runs of each plan are counted, and the plan tells the bytes
+// when somebody asks. Sends and receives are counted one by one.
+type traffic struct {
 	rank, size int
-	last       *runs // whoever calls Ran owns it
-
-	mu       sync.Mutex
-	plans    map[*plan.Plan]*runs
-	past     []Peer // of plans that are no longer kept
-	messages atomic.Pointer[[]messages]
+	last       *runs // of the plan that was run last
+	plans      map[*plan.Plan]*runs
+	past       []Peer // of plans that are no longer kept
+	messages   []Peer // of sends and receives; groups without them have none
 }
 
 // runs is how often a plan has been run to its end.
 type runs struct {
 	plan  *plan.Plan
-	times atomic.Uint64
+	times uint64
 }
 
-// messages are the sends to and the receives from one peer.
-type messages struct{ sentBytes, sent, receivedBytes, received atomic.Uint64 }
-
-// Ran counts a collective that is done by its plan. One goroutine at a time calls it.
-func (t *Traffic) Ran(p *plan.Plan) {
+// ran counts a collective that is done by its plan.
+func (t *traffic) ran(p *plan.Plan) {
 	if t.last == nil || t.last.plan != p {
 		t.last = t.of(p)
 	}
-	t.last.times.Add(1)
+	t.last.times++
 }
 
 // of returns the runs of a plan.
-func (t *Traffic) of(p *plan.Plan) *runs {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *traffic) of(p *plan.Plan) *runs {
 	r := t.plans[p]
 	if r != nil {
 		return r
 	}
 	if t.plans == nil || len(t.plans) >= keptPlans {
-		t.past = t.sum()
+		t.past = t.ofPlans()
 		t.plans = map[*plan.Plan]*runs{}
 	}
 	r = &runs{plan: p}
@@ -68,20 +61,16 @@ func (t *Traffic) of(p *plan.Plan) *runs {
 	return r
 }
 
-// sum adds up what plans have moved. The caller holds t.mu.
-func (t *Traffic) sum() []Peer {
+// ofPlans adds up what plans have moved.
+func (t *traffic) ofPlans() []Peer {
 	all := make([]Peer, t.size)
 	copy(all, t.past)
 	one := make([]Peer, t.size)
 	for p, r := range t.plans {
-		times := r.times.Load()
-		if times == 0 {
-			continue
-		}
 		clear(one)
 		moved(one, p)
 		for peer := range all {
-			all[peer].add(one[peer], times)
+			all[peer].add(one[peer], r.times)
 		}
 	}
 	return all
@@ -104,44 +93,34 @@ func moved(all []Peer, p *plan.Plan) {
 }
 
 // message counts a send or receive that is done. It leaves out messages to this rank itself, and messages whose peer is not known.
-func (t *Traffic) message(send bool, peer, bytes int) {
+func (t *traffic) message(send bool, peer, bytes int) {
 	if peer < 0 || peer >= t.size || peer == t.rank {
 		return
 	}
-	m := &t.room()[peer]
+	if t.messages == nil {
+		t.messages = make([]Peer, t.size)
+	}
 	if send {
-		m.sentBytes.Add(uint64(bytes))
-		m.sent.Add(1)
+		t.messages[peer].add(Peer{SentBytes: uint64(bytes), SentMessages: 1}, 1)
 	} else {
-		m.receivedBytes.Add(uint64(bytes))
-		m.received.Add(1)
+		t.messages[peer].add(Peer{ReceivedBytes: uint64(bytes), ReceivedMessages: 1}, 1)
 	}
 }
 
-// room returns the counts of messages by peer. Groups without sends and receives have none.
-func (t *Traffic) room() []messages {
-	if m := t.messages.Load(); m != nil {
-		return *m
+// copied returns the counts at this moment, from which peers may add up while further operations are counted.
+func (t *traffic) copied() traffic {
+	c := traffic{size: t.size, plans: maps.Clone(t.plans), past: t.past, messages: slices.Clone(t.messages)}
+	for p, r := range c.plans {
+		c.plans[p] = &runs{p, r.times}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.messages.Load() == nil {
-		all := make([]messages, t.size)
-		t.messages.Store(&all)
-	}
-	return *t.messages.Load()
+	return c
 }
 
-// Peers returns the counts by peer. An operation that ends meanwhile may be there in part.
-func (t *Traffic) Peers() []Peer {
-	t.mu.Lock()
-	all := t.sum()
-	t.mu.Unlock()
-	if m := t.messages.Load(); m != nil {
-		for peer := range all {
-			one := &(*m)[peer]
-			all[peer].add(Peer{one.sentBytes.Load(), one.sent.Load(), one.receivedBytes.Load(), one.received.Load()}, 1)
-		}
+// peers returns the counts by peer.
+func (t *traffic) peers() []Peer {
+	all := t.ofPlans()
+	for peer, m := range t.messages {
+		all[peer].add(m, 1)
 	}
 	return all
 }

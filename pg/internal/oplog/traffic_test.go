@@ -10,7 +10,7 @@ import (
 
 // TestTrafficKept runs more plans than are kept apart, in two rounds. The counts are those of all runs.
 func TestTrafficKept(t *testing.T) {
-	tr := Traffic{rank: 1, size: 3}
+	tr := traffic{rank: 1, size: 3}
 	const plans = 2*keptPlans + 3
 	all, bytes := make([]*plan.Plan, plans), uint64(0)
 	for i := range all {
@@ -22,7 +22,7 @@ func TestTrafficKept(t *testing.T) {
 	}
 	for range 2 {
 		for _, p := range all {
-			tr.Ran(p)
+			tr.ran(p)
 		}
 	}
 	tr.message(true, 0, 7)
@@ -32,10 +32,10 @@ func TestTrafficKept(t *testing.T) {
 	require.Equal(t, []Peer{
 		{SentBytes: 7, SentMessages: 1, ReceivedBytes: 2 * plans * 20, ReceivedMessages: 2 * plans}, {},
 		{SentBytes: 2 * bytes, SentMessages: 2 * 2 * plans, ReceivedBytes: 8, ReceivedMessages: 1},
-	}, tr.Peers())
+	}, tr.peers())
 	require.LessOrEqual(t, len(tr.plans), keptPlans)
-	require.Zero(t, testing.AllocsPerRun(100, func() { tr.Ran(all[plans-1]); tr.message(true, 0, 1) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { tr.ran(all[plans-1]); tr.message(true, 0, 1) }))
 }
 
 // TestTrafficOfNone has no group.
-func TestTrafficOfNone(t *testing.T) { require.Empty(t, new(Traffic).Peers()) }
+func TestTrafficOfNone(t *testing.T) { require.Empty(t, new(traffic).peers()) }

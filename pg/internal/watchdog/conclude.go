@@ -61,7 +61,7 @@ func (d *Devices) concludeSome(q int, entries []entry, last bool) (n int) {
 	}
 	d.log.Recorder().Conclude(d.log.Group(), d.over, now)
 	d.over = d.over[:0]
-	d.log.Pending.Done(n)
+	d.log.Done(n)
 	return n
 }
 
