@@ -22,6 +22,7 @@ var le, be = binary.LittleEndian, binary.BigEndian
 type address struct {
 	netip.AddrPort
 	scope uint32 // of a link-local IPv6 address: the number of the peer's interface
+	mark  mark   // of a rank of this package
 }
 
 // encode appends the address as Gloo has it in memory. The sequence number is unset, -1.
@@ -36,6 +37,7 @@ func (a address) encode(b []byte) []byte {
 		copy(s[8:], a.Addr().AsSlice())
 		le.PutUint32(s[24:], a.scope)
 	}
+	copy(s[markAt:], a.mark[:])
 	le.PutUint64(s[128:], ^uint64(0))
 	return append(b, s[:]...)
 }
@@ -48,9 +50,9 @@ func decodeAddress(b []byte) (address, error) {
 	port := be.Uint16(b[2:])
 	switch family := le.Uint16(b); family {
 	case familyIPv4:
-		return address{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port)}, nil
+		return address{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port), mark: markIn(b)}, nil
 	case familyIPv6:
-		return address{netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])), port), le.Uint32(b[24:])}, nil
+		return address{netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])), port), le.Uint32(b[24:]), markIn(b)}, nil
 	default:
 		return address{}, fmt.Errorf("an address of family %d", family)
 	}

@@ -21,6 +21,7 @@ func (m *Mesh) Close() error {
 func (m *Mesh) Abort() { m.end(false) }
 
 func (m *Mesh) end(flush bool) {
+	m.Withdraw()
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()

@@ -10,15 +10,21 @@
 //
 // Messages of one slot and pair match in their order. Slots are independent of one another.
 //
+// Between two ranks of this package on one host, step 3 leaves a long payload in the sender's memory. The receiver reads it there, where
+// the system allows that (process_vm_readv), see zerocopy.go. For ranks of PyTorch nothing changes.
+//
 // Invariants:
 //
-//  1. No payload is written without a notice of its receive. A peer in C++ aborts when it gets one that it has not asked for.
+//  1. No payload is written without a notice of its receive. A peer in C++ aborts when it gets one that it has not asked for. Nor does
+//     such a peer get a message that Gloo does not know.
 //  2. Both notices carry a length. The two lengths are compared before a payload is written or taken; unequal ones end the mesh.
 //  3. Nothing else is written to a connection between the first and the last byte of a payload.
 //  4. The number of announcements that wait is bounded, and so is every length that is read. No memory is taken because a peer
 //     announces a length.
 //  5. Close ends every connection after what was written to it. Abort ends them at once. Either way peers learn of the end only
 //     by it, for Gloo has no other message that says so.
+//  6. Bytes from a peer's memory count only if the peer's token stood after the read. The peer clears it before its callers get the
+//     memory back.
 //
 // Ranks find each other by one of two dialects of rendezvous. Old is the dialect of Gloo before May 2023 (PyTorch 1.13), New
 // the dialect since July 2023 (PyTorch 2.1). A rank of New publishes a sequence number for every peer, by which the peer introduces itself. Peers that

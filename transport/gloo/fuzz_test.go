@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 )
 
 // FuzzHead reads any head of a message. A head that is accepted is written again as it was, but for fields without a meaning.
@@ -117,9 +119,19 @@ func (t *tape) Finish()       {}
 func (t *tape) Flushed() bool { return true }
 func (t *tape) Close()        {}
 
-// FuzzConversation has a peer say anything. The rank has receives posted on two slots, one of them from any, and a send
+// FuzzConversation has a peer of PyTorch say anything. The rank has receives posted on two slots, one of them from any, and a send
 // announced on a third. Nothing panics, no payload is written without a notice, and no more memory is held than was said.
-func FuzzConversation(f *testing.F) {
+func FuzzConversation(f *testing.F) { fuzzConversation(f, func(*pair) {}) }
+
+// FuzzZeroCopy has a peer of this package say anything, whose memory can be read and who can read.
+func FuzzZeroCopy(f *testing.F) {
+	own := peermem.NewToken()
+	fuzzConversation(f, func(p *pair) {
+		p.ours, p.reads, p.memory = true, true, peermem.Open(os.Getpid(), *own, own.Address())
+	})
+}
+
+func fuzzConversation(f *testing.F, meet func(*pair)) {
 	say := func(all ...any) []byte {
 		var b []byte
 		for _, a := range all {
@@ -136,6 +148,8 @@ func FuzzConversation(f *testing.F) {
 	f.Add(say(head{opNoticeSend, 2, 5}, head{opNoticeSend, 2, 5}, head{opPayload, 2, 5}, "hello", head{opNoticeRecv, 3, 5}), 7)
 	f.Add(say(head{opPayload, 1, 3}, "abc"), 1)
 	f.Add(say(head{opNoticeRecv, 9, 1 << 40}, head{opNoticeSend, 9, 1}), 48)
+	f.Add(say(head{op: opReads}, head{opNoticeSend, 1, 3}, head{opRemote, 1, 3}, head{opPayload, 1, 3}, "abc"), 1000)
+	f.Add(say(head{opNoticeSend, 2, 5}, head{opRemote, 2, 5}, head{opTaken, 3, 4}), 96)
 	f.Fuzz(func(t *testing.T, said []byte, piece int) {
 		if piece < 1 {
 			return
@@ -144,6 +158,7 @@ func FuzzConversation(f *testing.F) {
 		m := &Mesh{size: 2, pairs: make([]*pair, 2)}
 		p := newPair(m, 1)
 		p.stream, m.pairs[1] = w, p
+		meet(p)
 		var direct, any Receive
 		var s Send
 		require.NoError(t, m.Post(&direct, 1, 1, 3))

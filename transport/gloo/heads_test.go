@@ -21,7 +21,11 @@ func TestHeadsWithinPayload(t *testing.T) {
 				requireIPv6(t)
 			}
 			const long, short = 32 << 20, 1000
-			meshes := open(t, 2, change)
+			meshes := open(t, 2, func(c *Config) {
+				if c.copies = true; change != nil { // which have payloads in the connection
+					change(c)
+				}
+			})
 			var first, second Send
 			var into, back Receive
 			payload := pattern(0, long)

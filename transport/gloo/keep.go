@@ -13,7 +13,10 @@ func (m *Mesh) Relieve() (moved bool) {
 		return false
 	}
 	for _, p := range m.pairs {
-		if p == nil || p.reading == nil {
+		if p == nil {
+			continue
+		}
+		if moved = p.relieve() || moved; p.reading == nil {
 			continue
 		}
 		looked := p.looked

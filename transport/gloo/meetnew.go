@@ -21,6 +21,7 @@ func (f *forming) meetNew() error {
 		return err
 	}
 	f.accept = f.newAcceptor(l, f.Size, f.introduced)
+	own.mark = markOf(f.token)
 	info := rankInfo{host: hostName(), address: own, ids: make([]uint64, f.Size)}
 	for r := range info.ids {
 		info.ids[r] = uint64(r)
@@ -47,6 +48,7 @@ func (f *forming) linkNew(peer int, own address) error {
 	if err != nil {
 		return fmt.Errorf("what it published: %w", err)
 	}
+	f.published(peer, info.address)
 	dials, err := own.dials(info.address)
 	if err != nil {
 		return err

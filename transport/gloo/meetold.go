@@ -39,6 +39,7 @@ func (f *forming) meetOld() error {
 		if listeners[peer], own[peer], err = listen(f.ctx, f.Config); err != nil {
 			return err
 		}
+		own[peer].mark = markOf(f.token)
 		published = own[peer].encode(published)
 	}
 	if err := f.Rendezvous.Set(f.ctx, strconv.Itoa(f.Rank), published); err != nil {
@@ -56,6 +57,7 @@ func (f *forming) linkOld(peer int, l net.Listener, own address) error {
 	if err != nil {
 		return err
 	}
+	f.published(peer, theirs)
 	dials, err := own.dials(theirs)
 	if err != nil {
 		return err

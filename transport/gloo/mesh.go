@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
@@ -16,7 +17,8 @@ type Mesh struct {
 	w          stream.Waiter
 	beside     bool // the waiter is another mesh's
 	spin       stream.Spin
-	accept     *acceptor // of peers that connect lazily; nil where all are connected
+	token      *peermem.Token // which peers read beside this rank's payloads; nil where none may
+	accept     *acceptor      // of peers that connect lazily; nil where all are connected
 
 	mu     sync.Mutex // held by every call, so that no closed connection is used
 	pairs  []*pair    // nil for the rank itself

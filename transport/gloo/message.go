@@ -12,6 +12,13 @@ const (
 	opNoticeRecv opcode = 3 // of a receive
 )
 
+// The opcodes between two ranks of this package, see zerocopy.go. A peer in C++ would abort.
+const (
+	opReads  opcode = 'c'<<8 + iota // the sender of this message can read the memory of its receiver
+	opRemote                        // a payload in the sender's memory, at an address
+	opTaken                         // the receiver has read of it as many bytes as the length says
+)
+
 // headSize is the bytes of a message before its payload: six integers of eight bytes. They are the length of head and payload,
 // opcode, slot, an offset, the length of the payload, and an offset at the receiver.
 const headSize = 48
@@ -27,16 +34,22 @@ type head struct {
 }
 
 // append appends the message's head to b.
-func (h head) append(b []byte) []byte {
+func (h head) append(b []byte) []byte { return h.appendAt(b, 0) }
+
+// appendAt appends the head of a payload that lies at an address.
+func (h head) appendAt(b []byte, at uint64) []byte {
 	n := uint64(headSize)
 	if h.op == opPayload {
 		n += uint64(h.n)
 	}
-	for _, word := range [...]uint64{n, uint64(h.op), h.slot, 0, uint64(h.n), 0} {
+	for _, word := range [...]uint64{n, uint64(h.op), h.slot, at, uint64(h.n), 0} {
 		b = le.AppendUint64(b, word)
 	}
 	return b
 }
+
+// addressIn is the address in a head.
+func addressIn(b []byte) uint64 { return le.Uint64(b[24:]) }
 
 // decodeHead reads a head of headSize bytes.
 func decodeHead(b []byte) (head, error) {
@@ -46,7 +59,7 @@ func decodeHead(b []byte) (head, error) {
 		want += length
 	}
 	switch {
-	case op < opPayload || op > opNoticeRecv:
+	case (op < opPayload || op > opNoticeRecv) && (op < opReads || op > opTaken):
 		return head{}, fmt.Errorf("%w: opcode %d", ErrProtocol, uint64(op))
 	case length > maxPayload:
 		return head{}, fmt.Errorf("%w: a length of %d bytes", ErrProtocol, length)

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
@@ -34,6 +35,8 @@ type Config struct {
 	TLS        *tls.Config          // encrypts, when set
 	Beside     *Mesh                // of the same group: Wait of that mesh waits for this one, too; it is closed last
 	Log        *slog.Logger         // nil discards
+
+	copies bool // every payload goes through the connection; for tests
 }
 
 // Open links this rank with all others. It returns when every peer is linked that does not connect lazily, or fails as soon as
@@ -42,7 +45,10 @@ func Open(ctx context.Context, c *Config) (*Mesh, error) {
 	if c.Size < 1 || c.Size > maxRanks || c.Rank < 0 || c.Rank >= c.Size {
 		return nil, fmt.Errorf("gloo: rank %d of %d ranks", c.Rank, c.Size)
 	}
-	f := &forming{Config: c, log: c.Log, conns: make([]net.Conn, c.Size)}
+	f := &forming{Config: c, log: c.Log, conns: make([]net.Conn, c.Size), marks: make([]mark, c.Size)}
+	if c.TLS == nil && !c.copies {
+		f.token = peermem.NewToken()
+	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
@@ -74,8 +80,11 @@ type forming struct {
 	wg     sync.WaitGroup
 	accept *acceptor // of New
 
+	token *peermem.Token // nil with TLS
+
 	mu    sync.Mutex
 	conns []net.Conn // by peer
+	marks []mark     // of the peers
 }
 
 // each runs link for every peer at once. It returns the first error, or where the context has ended those of all peers.
@@ -116,6 +125,13 @@ func (f *forming) get(peer int) ([]byte, error) {
 	return b, nil
 }
 
+// published notes the mark in the address of a peer.
+func (f *forming) published(peer int, a address) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.marks[peer] = a.mark
+}
+
 // link takes a peer's connection, after the introduction.
 func (f *forming) link(peer int, conn net.Conn, dialled bool) error {
 	conn, err := f.secure(peer, conn, dialled)
@@ -145,7 +161,7 @@ func (f *forming) secure(_ int, conn net.Conn, dialled bool) (net.Conn, error) {
 
 // mesh makes the mesh of the connections.
 func (f *forming) mesh() (*Mesh, error) {
-	m := &Mesh{rank: f.Rank, size: f.Size, pairs: make([]*pair, f.Size)}
+	m := &Mesh{rank: f.Rank, size: f.Size, token: f.token, pairs: make([]*pair, f.Size)}
 	if f.Beside != nil {
 		m.w, m.beside = f.Beside.w, true
 	} else {
@@ -164,8 +180,12 @@ func (f *forming) mesh() (*Mesh, error) {
 		if conn == nil {
 			continue
 		}
-		if linked++; sameHost(conn) {
+		onHost := sameHost(conn)
+		if linked++; onHost {
 			here++
+		}
+		if f.token != nil {
+			p.meet(f.marks[peer], onHost)
 		}
 		if err := m.connect(p, conn); err != nil {
 			m.end(false)

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 	"github.com/colligo-go/colligo/transport/internal/stream"
 )
 
@@ -36,6 +37,14 @@ type pair struct {
 	landed  int      // bytes that are in the destination of Body
 	ended   error    // of the stream
 	vec     [2][]byte
+
+	memory     *peermem.Memory // of a peer of this package, nil where this rank cannot read it
+	ours       bool            // the peer is of this package, and may say so
+	reads      bool            // the peer can read this rank's memory
+	zeroCopies []*Send         // whose payloads the peer reads
+
+	remotes []*Receive // whose payloads lie in the peer's memory
+	part    []byte     // of one that is reduced
 }
 
 func newPair(m *Mesh, peer int) *pair {
@@ -146,6 +155,8 @@ func (p *pair) take() error {
 		return p.announced(h)
 	case opNoticeRecv:
 		return p.asked(h)
+	case opReads, opTaken:
+		return p.said(h)
 	}
 	s := p.slots[h.slot]
 	if s == nil || len(s.posted) == 0 {
@@ -161,6 +172,9 @@ func (p *pair) take() error {
 	s.posted = shift(s.posted)
 	s.noticed--
 	p.settle(h.slot, s)
+	if h.op == opRemote {
+		return p.takeRemote(r, addressIn(p.buf[p.r-headSize:]))
+	}
 	p.reading, p.looked = r, false
 	return nil
 }

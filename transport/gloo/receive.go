@@ -7,18 +7,22 @@ const AnyPeer = -1
 
 // Receive is a receive that was posted. Its memory belongs to the mesh from Post until Release.
 type Receive struct {
-	slot uint64
-	n    int
-	got  int // bytes taken by Body
-	peer int
-	kept []byte // what has come, where it stood in the way of other messages
+	slot   uint64
+	n      int
+	got    int // bytes taken by Body
+	peer   int
+	kept   []byte // what has come, where it stood in the way of other messages
+	remote bool   // the payload lies in the peer's memory
+	at     uint64 // where
+
+	looked bool // somebody has asked for it since the last Relieve
 }
 
 // Peer returns the rank that the message comes from, AnyPeer while that is open.
 func (r *Receive) Peer() int { return r.peer }
 
 func (r *Receive) fits(n int) error {
-	if n != r.n {
+	if n != r.n-r.got {
 		return &Mismatch{Slot: r.slot, Ours: r.n, Theirs: n}
 	}
 	return nil
@@ -110,10 +114,16 @@ func (p *pair) arrived(r *Receive, elem int, direct bool) (int, error) {
 	if r.whole() {
 		return r.n - r.got, nil
 	}
-	if p.reading != r {
-		if err := p.pull(); err != nil || p.reading != r {
+	if p.reading != r && !r.remote {
+		if err := p.pull(); err != nil || p.reading != r && !r.remote {
 			return -1, err
 		}
+	}
+	r.looked = true
+	if left := r.n - r.got; r.remote && direct {
+		return left, nil
+	} else if r.remote {
+		return min(left, partBytes-partBytes%elem), nil
 	}
 	if p.looked = true; r.kept != nil {
 		if _, err := p.keep(); err != nil || !r.whole() {
@@ -153,6 +163,10 @@ func (m *Mesh) Body(r *Receive, dst []byte, n int) (b []byte, ok bool, err error
 		return nil, false, m.err
 	}
 	p := m.pairs[r.peer]
+	if r.remote {
+		b, ok = p.fetch(r, dst, n)
+		return b, ok, nil
+	}
 	if r.kept != nil {
 		b = r.kept[r.got : r.got+n]
 		if dst != nil {
@@ -192,7 +206,7 @@ func (m *Mesh) Release(r *Receive, n int, direct bool) (over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pairs[r.peer]
-	if r.kept == nil && !direct {
+	if r.kept == nil && !direct && !r.remote {
 		p.r += n
 	}
 	if r.kept == nil {
@@ -200,6 +214,9 @@ func (m *Mesh) Release(r *Receive, n int, direct bool) (over bool) {
 	}
 	if r.got += n; r.got < r.n {
 		return false
+	}
+	if r.remote {
+		p.tellTaken(r, r.n)
 	}
 	if p.reading == r {
 		p.reading = nil

@@ -2,10 +2,13 @@ package gloo
 
 // Send is a message on its way to a peer. Its memory belongs to the mesh from Announce until Write has taken all of it.
 type Send struct {
-	slot    uint64
-	n, sent int
-	peer    int
-	begun   bool
+	slot     uint64
+	n, sent  int
+	peer     int
+	begun    bool
+	zeroCopy bool // the peer is reading it
+	took     int  // bytes that the peer has read
+	refused  bool // the peer could not read the rest
 }
 
 // Done reports whether the whole payload has been written.
@@ -41,10 +44,26 @@ func (m *Mesh) Write(s *Send, b []byte) (bool, error) {
 
 func (p *pair) write(s *Send, b []byte) (bool, error) {
 	if !s.begun {
-		if ok, err := p.begin(s); !ok {
+		if ok, err := p.begin(s, b); !ok {
 			return false, err
 		}
 	}
+	if s.zeroCopy {
+		if err := p.pull(); s.zeroCopy || err != nil {
+			return false, err
+		}
+	}
+	if s.took > 0 && s.took == s.n {
+		return true, nil
+	}
+	if s.refused {
+		if p.writing != nil {
+			return false, p.pull()
+		}
+		s.refused, p.writing = false, s
+		p.out = head{opPayload, s.slot, s.n - s.took}.append(p.out)
+	}
+	b = b[s.took:]
 	for {
 		n, err := p.push(b[p.partial:])
 		p.partial += n
@@ -65,7 +84,7 @@ func (p *pair) write(s *Send, b []byte) (bool, error) {
 }
 
 // begin puts the head of a payload into the queue, if the connection is free and the peer has posted a receive for it.
-func (p *pair) begin(s *Send) (bool, error) {
+func (p *pair) begin(s *Send, b []byte) (bool, error) {
 	at := p.slots[s.slot]
 	if at.sends[0] != s || p.writing != nil {
 		return false, p.pull()
@@ -85,7 +104,12 @@ func (p *pair) begin(s *Send) (bool, error) {
 	at.wanted, at.sends = shift(at.wanted), shift(at.sends)
 	p.pending--
 	p.settle(s.slot, at)
-	s.begun, p.writing = true, s
+	s.begun = true
+	if p.zeroCopied(s, b) {
+		p.sendZeroCopy(s, b)
+		return true, nil
+	}
+	p.writing = s
 	p.out = head{opPayload, s.slot, s.n}.append(p.out)
 	return true, nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 )
 
 // A hello is what each side sends after the handshake, with the descriptor of its segment beside it. It is magic (8 bytes),
@@ -19,13 +21,13 @@ import (
 const (
 	helloMagic = 0x336d6873676c63 // "clgshm3"
 	cpuBytes   = 128
-	helloSize  = 32 + cpuBytes + tokenBytes + 8
+	helloSize  = 32 + cpuBytes + peermem.TokenBytes + 8
 )
 
 type hello struct {
 	layout layout
 	cpus   [cpuBytes]byte
-	token  token
+	token  peermem.Token
 	at     uint64 // address of the token in the process's memory
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 )
 
 // meeting is how one rank finds its peers: it listens for the higher ranks and dials the lower ones.
@@ -43,7 +44,7 @@ func (m *mesh) meet(ctx context.Context, fd int) error {
 		return nil
 	}
 	t := &meeting{m: m, fd: fd, results: make(chan met, m.c.Size)}
-	t.own = hello{layout: m.layout, cpus: ownCPUs(), token: *ownToken(), at: addressOf(ownToken()[:])}
+	t.own = hello{layout: m.layout, cpus: ownCPUs(), token: *ownToken(), at: ownToken().Address()}
 	listener, err := t.listen(ctx)
 	if err != nil {
 		return err
@@ -250,7 +251,7 @@ func (t *meeting) link(ctx context.Context, conn *net.UnixConn, r *met) error {
 	}
 	process := processOf(conn)
 	r.cpus, r.company = h.cpus, process == os.Getpid()
-	reads := openPeerMemory(process, h.token, h.at)
+	reads := peermem.Open(process, h.token, h.at)
 	t.mu.Lock() // a peer that comes twice at a time must find itself here
 	defer t.mu.Unlock()
 	if reads == nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 )
 
 // mesh is one rank's view: its own segment, and of each peer's what concerns this rank.
@@ -106,7 +107,7 @@ func newLink(peer int, l *layout, region []byte) *link {
 
 // attach maps what concerns this rank of a peer's segment and makes the sending half of the link. Reads is the peer's memory, nil if
 // it cannot be read.
-func (m *mesh) attach(peer, fd int, reads *peerMemory) error {
+func (m *mesh) attach(peer, fd int, reads *peermem.Memory) error {
 	k, l := m.links[peer], &m.layout
 	if k.door != nil {
 		return errors.New("has come twice")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 )
 
 // A zero-copy frame is a line whose tail holds an address in place of a payload. The receiver copies the payload from there with
@@ -12,7 +13,7 @@ import (
 //
 // The next long slot is the receiver's, for the parts. The sender offers one such frame at a time on a lane, and waits until it is taken:
 //
-//  1. The receiver says in the head of its segment that it can read, once it has read the token of memory_linux.go.
+//  1. The receiver says in the head of its segment that it can read, once it has read its token (package peermem).
 //  2. The sender stores address and length in a line, and then the turn.
 //  3. The receiver reads part by part. After each it looks whether the turn still stands, and only then believes the bytes.
 //  4. The receiver stores the taken count, and the sender's caller may use its memory again.
@@ -85,7 +86,7 @@ func (l *link) SendZeroCopy(h *transport.Header, p []byte) (bool, error) {
 // offerAt offers a frame whose payload stays where it is.
 func (s *sender) offerAt(h *transport.Header, p []byte) {
 	l := &s.lines[s.at]
-	binary.LittleEndian.PutUint64(l.tail[:], addressOf(p))
+	binary.LittleEndian.PutUint64(l.tail[:], peermem.Address(p))
 	l.write(h, inSender)
 	s.offer = offered{number: s.sent + 1, line: l}
 	s.publish(l, inSender)
@@ -123,8 +124,8 @@ func (l *link) Withdraw() {
 
 // remote is what a receiver knows of a frame at hand that lies in the sender's memory.
 type remote struct {
-	memory  *peerMemory // of the sender's process
-	most    int         // bytes of a payload: maxZeroCopy, or 0 if the memory cannot be read
+	memory  *peermem.Memory // of the sender's process
+	most    int             // bytes of a payload: maxZeroCopy, or 0 if the memory cannot be read
 	at      uint64
 	left    int  // bytes from at on; 0 of any other frame
 	got     int  // bytes before at
@@ -152,7 +153,7 @@ func (r *receiver) fetch(dst []byte) ([]byte, bool) {
 		dst, m.fetched = own, true
 	}
 	l := &r.lines[r.at]
-	read := m.memory.read(dst, m.at)
+	read := m.memory.Read(dst, m.at)
 	if l.turn.Load() != r.released+1 {
 		r.have, m.left = false, 0 // withdrawn: no frame any more
 		return nil, false

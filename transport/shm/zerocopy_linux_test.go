@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/internal/peermem"
 )
 
 // counted is a payload in which no two slots' worths are the same.
@@ -116,6 +117,15 @@ func TestZeroCopyBodyTwice(t *testing.T) {
 	require.Equal(t, first, second)
 }
 
+// lostMemory is that of a process which lets nobody read any more, or whose number another process has.
+func lostMemory(t *testing.T) *peermem.Memory {
+	own := peermem.NewToken()
+	m := peermem.Open(os.Getpid(), *own, own.Address())
+	require.NotNil(t, m)
+	own.Clear()
+	return m
+}
+
 // TestZeroCopyUnreadable has the peer lose its right to read after some parts. The rest comes by way of the slots, and all that follows.
 func TestZeroCopyUnreadable(t *testing.T) {
 	for _, after := range []int{0, 1, 3} {
@@ -131,7 +141,7 @@ func TestZeroCopyUnreadable(t *testing.T) {
 			got = append(got, part...)
 			in.Release(0)
 		}
-		in.in[0].remote.memory.pid = 1 << 30 // no process has this number
+		in.in[0].remote.memory = lostMemory(t)
 		for over := false; !over; {
 			rest, _ := takes(t, in, 0)
 			got = append(got, rest...)
@@ -148,7 +158,7 @@ func TestZeroCopyOfAStranger(t *testing.T) {
 	out, in := pair(t, nil)
 	p := counted(300)
 	offers(t, out, 0, p)
-	in.in[0].remote.memory.want[0]++
+	in.in[0].remote.memory = lostMemory(t)
 	got, _ := takes(t, in, 0)
 	require.Empty(t, got)
 	require.True(t, offers(t, out, 0, p), "by way of the slots")
@@ -280,38 +290,14 @@ func TestZeroCopyAllocates(t *testing.T) {
 	}))
 }
 
-// TestMemory reads this process's own memory, and nothing else.
-func TestMemory(t *testing.T) {
-	p, mine := counted(5000), newToken()
-	own := openPeerMemory(os.Getpid(), *mine, addressOf(mine[:]))
-	require.NotNil(t, own)
-	got := make([]byte, len(p))
-	require.True(t, own.read(got, addressOf(p)))
-	require.True(t, bytes.Equal(p, got))
-	require.False(t, own.read(got, 1))
-	require.Nil(t, openPeerMemory(os.Getpid(), *newToken(), addressOf(mine[:])), "another token")
-	require.Nil(t, openPeerMemory(0, *mine, addressOf(mine[:])))
-	require.Nil(t, openPeerMemory(1<<30, *mine, addressOf(mine[:])))
-}
-
-// A process that was read once is not read again to find out, whoever has its number now.
-func TestMemoryIsProbedOnce(t *testing.T) {
-	const nobody = 1<<30 + 1 // no process has this number
-	mine := newToken()
-	at := addressOf(mine[:])
-	require.Nil(t, openPeerMemory(nobody, *mine, at))
-	processes.Store(nobody, identity{*mine, at})
-	defer processes.Delete(nobody)
-	m := openPeerMemory(nobody, *mine, at)
-	require.NotNil(t, m)
-	require.False(t, m.read(make([]byte, 1), at), "each read still asks for the token")
-	require.Nil(t, openPeerMemory(nobody, *newToken(), at), "another process of this number")
-	require.Nil(t, openPeerMemory(nobody, *mine, at+1))
-
+// TestPeerMemory has a link read the memory of its peer's process.
+func TestPeerMemory(t *testing.T) {
 	_, in := pair(t, nil)
-	got, ok := processes.Load(in.in[0].remote.memory.pid)
-	require.True(t, ok, "a link has noted its peer's process")
-	require.Equal(t, identity{*ownToken(), addressOf(ownToken()[:])}, got)
+	m := in.in[0].remote.memory
+	require.NotNil(t, m)
+	var got peermem.Token
+	require.True(t, m.Read(got[:], ownToken().Address()))
+	require.Equal(t, *ownToken(), got)
 }
 
 // TestOpenTouchesHeadsAlone has the regions of a group's segments take no memory before a frame is sent.

@@ -153,6 +153,13 @@ func (w *Wire) Poll() error {
 // Clear implements host.Wire: a message that nothing has asked for is not sent, so none is in the way.
 func (w *Wire) Clear() bool { return false }
 
+// Withdraw implements host.Wire.
+func (w *Wire) Withdraw() {
+	for _, m := range w.contexts {
+		m.Withdraw()
+	}
+}
+
 // Wait implements host.Mesh.
 func (w *Wire) Wait(idle int, until time.Time) {
 	for _, m := range w.contexts[1:] {

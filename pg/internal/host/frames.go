@@ -78,15 +78,6 @@ func (p *port) sendLong(peer int, h *transport.Header, b []byte) (bool, error) {
 	return p.links[peer].Send(h, b)
 }
 
-// withdraw gives up payloads that peers have not read.
-func (p *port) withdraw() {
-	for _, z := range p.zero {
-		if z != nil {
-			z.Withdraw()
-		}
-	}
-}
-
 // Arrived implements engine.Port.
 func (p *port) Arrived(peer, lane int) (n, total int, err error) {
 	h, err := p.links[peer].Head(p2pLane + 1 + lane)
@@ -196,6 +187,15 @@ func (f *frames) Message(m *Message) (moved, over bool, err error) {
 
 // Clear implements Wire.
 func (f *frames) Clear() (moved bool) { return (*Backend)(f).keepUnexpected() }
+
+// Withdraw implements Wire.
+func (f *frames) Withdraw() {
+	for _, z := range f.port.zero {
+		if z != nil {
+			z.Withdraw()
+		}
+	}
+}
 
 // Lanes is the lanes that a group needs of its mesh: those of collectives, and one for sends and receives.
 const Lanes = 1 + tuning.MaxLanes

@@ -223,7 +223,7 @@ func (b *Backend) end(o *op.Op, p *plan.Plan, err error) {
 
 // endAll completes everything with the group's error.
 func (b *Backend) endAll() {
-	b.port.withdraw()
+	b.wire.Withdraw()
 	cause := b.Group.Err()
 	for i, o := range b.active {
 		b.end(o, nil, b.ownError(o, cause))

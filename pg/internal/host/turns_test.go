@@ -20,6 +20,7 @@ type instant struct{}
 func (instant) Check(*op.Op) error { return nil }
 func (instant) Poll() error        { return nil }
 func (instant) Clear() bool        { return false }
+func (instant) Withdraw()          {}
 
 func (instant) Begin(o *op.Op, s *Start) error {
 	s.Plan = &plan.Plan{Shape: plan.Shape{Coll: o.Coll, Size: 2}}

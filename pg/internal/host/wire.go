@@ -19,6 +19,8 @@ type Wire interface {
 	Message(m *Message) (moved, over bool, err error)
 	// Clear ends a poll, after all of its messages have had their turn. It reports whether anything moved out of their way.
 	Clear() (moved bool)
+	// Withdraw gives up payloads that peers have not read, before their memory goes back to the callers.
+	Withdraw()
 }
 
 // Start is a collective that can begin: its plan, the way of its messages, and its kernel if it reduces. Memory is that of the
