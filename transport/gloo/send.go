@@ -49,7 +49,7 @@ func (p *pair) write(s *Send, b []byte) (bool, error) {
 		}
 	}
 	if s.zeroCopy {
-		if err := p.pull(); s.zeroCopy || err != nil {
+		if err := p.pull(); s.zeroCopy || err != nil && p.ended == nil { // a peer may take the last payload and leave
 			return false, err
 		}
 	}

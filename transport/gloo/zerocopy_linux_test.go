@@ -187,6 +187,21 @@ func TestZeroCopyKept(t *testing.T) {
 	require.True(t, bytes.Equal(pattern(0, longest), got))
 }
 
+// TestZeroCopyThenGone has the receiver leave as soon as it has the payload. Its sender has nothing to complain of.
+func TestZeroCopyThenGone(t *testing.T) {
+	meshes, _ := zeroCopying(t, nil)
+	payload := pattern(0, longest)
+	r := posted(t, meshes[1], longest)
+	s := zeroCopied(t, meshes[0], payload)
+	require.NoError(t, take(meshes[1], r, make([]byte, longest), true))
+	gone := make(chan error, 1)
+	go func() { gone <- meshes[1].Close() }()
+	time.Sleep(20 * time.Millisecond) // so that the connection's end has come, too
+	require.NoError(t, drive(meshes[0], func() (bool, error) { return meshes[0].Write(s, payload) }))
+	require.NoError(t, meshes[0].Close())
+	require.NoError(t, <-gone)
+}
+
 // TestZeroCopyByStrangers has peers say what only ranks of this package may say, or say it out of turn. Each ends the mesh.
 func TestZeroCopyByStrangers(t *testing.T) {
 	own := peermem.NewToken()
