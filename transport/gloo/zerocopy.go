@@ -96,7 +96,7 @@ func (p *pair) zeroCopied(s *Send, b []byte) bool {
 	return p.reads && s.n >= zeroCopyBytes && len(b) == s.n
 }
 
-// sendZeroCopy puts the head of a payload into the queue that stays where it is.
+// sendZeroCopy puts the head of a payload into the queue. The payload stays where it is.
 func (p *pair) sendZeroCopy(s *Send, b []byte) {
 	s.zeroCopy = true
 	p.zeroCopies = append(p.zeroCopies, s)
@@ -151,8 +151,8 @@ func (p *pair) tellTaken(r *Receive, n int) {
 	_ = p.flush()
 }
 
-// relieve takes payloads in the peer's memory for which nobody has asked since the last time, as Relieve does. Their sends may stand in
-// the way of others.
+// relieve copies payloads out of the peer's memory for which nobody has asked since the last call, as Relieve does. Their sends may stand
+// in the way of others.
 func (p *pair) relieve() (moved bool) {
 	for _, r := range slices.Clone(p.remotes) {
 		looked := r.looked

@@ -205,6 +205,8 @@ func TestZeroCopyThenGone(t *testing.T) {
 // TestZeroCopyByStrangers has peers say what only ranks of this package may say, or say it out of turn. Each ends the mesh.
 func TestZeroCopyByStrangers(t *testing.T) {
 	own := peermem.NewToken()
+	unreadable := markOf(own)
+	unreadable[16]++ // another address than the token's
 	for name, c := range map[string]struct {
 		mark mark
 		say  []head
@@ -213,7 +215,7 @@ func TestZeroCopyByStrangers(t *testing.T) {
 		"taken, of PyTorch":      {mark{}, []head{{opTaken, 6, 0}}},
 		"remote, of PyTorch":     {mark{}, []head{{opNoticeSend, 6, 3}, {opRemote, 6, 3}}},
 		"taken, nothing offered": {markOf(own), []head{{opTaken, 6, 0}}},
-		"remote, unreadable":     {mark{7: 1}, []head{{opNoticeSend, 6, 3}, {opRemote, 6, 3}}},
+		"remote, unreadable":     {unreadable, []head{{opNoticeSend, 6, 3}, {opRemote, 6, 3}}},
 		"remote, unannounced":    {markOf(own), []head{{opRemote, 6, 3}}},
 		"remote, not posted":     {markOf(own), []head{{opRemote, 7, 3}}},
 		"another opcode":         {markOf(own), []head{{opTaken + 1, 6, 0}}},

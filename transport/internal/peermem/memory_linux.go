@@ -31,7 +31,7 @@ func Open(pid int, want Token, at uint64) *Memory {
 }
 
 // processes has the identity of each process whose memory this one has read, by the process's number. Only the first link with a process
-// reads there to find out. A link whose reads fail later goes on with copies, see zerocopy_linux.go.
+// reads there to find out. A link whose reads fail later goes on with copies.
 var processes sync.Map
 
 // identity tells a process from another one that had its number before.
@@ -55,7 +55,7 @@ func (m *Memory) known(at uint64) bool {
 }
 
 // Read fills dst with what is at an address of the peer. It reports false if not all of it could be read. The runtime does not hear of the
-// system call, for it would give this goroutine's processor away. The call lasts no longer than the copy of a slot.
+// system call, for it would give this goroutine's processor away. The call lasts no longer than one copy of the bytes.
 func (m *Memory) Read(dst []byte, at uint64) bool {
 	m.local[0].Base = unsafe.SliceData(dst)
 	m.local[0].SetLen(len(dst))
