@@ -12,6 +12,10 @@ const (
 	longestTest    = 5 * time.Minute
 )
 
+// manySteps is four times the steps for which an operation of any test waits at the head of a stream. A host that polls takes as many in a
+// quarter of longestSilence.
+const manySteps = 200_000
+
 // LimitedTB is the part of testing.TB that Limit needs.
 type LimitedTB interface {
 	Name() string
@@ -19,16 +23,17 @@ type LimitedTB interface {
 }
 
 // Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. An operation whose turn has come
-// may neither end nor write for 50 s, too. The limit is over when the Sim has been closed. Beyond the limit the program ends. It prints the
-// test's name, what the Sim's operations and calls wait for, and the stacks of all goroutines.
+// may neither end nor write for 50 s, too. On a busy machine it may take longer, as long as the Sim changes memory and takes fewer than
+// 200,000 steps meanwhile. The limit is over when the Sim has been closed. Beyond the limit the program ends. It prints the test's
+// name, what the Sim's operations and calls wait for, and the stacks of all goroutines.
 //
 // The limit is for hangs outside the Sim, and for hosts that move it for ever. Such a host copies a flag again and again, say, which a
 // stuck kernel should set. Within the Sim Config.Patience is shorter.
 func Limit(t LimitedTB, s *Sim) {
-	l := &limit{sim: s, name: t.Name(), began: time.Now(), moved: time.Now(), exceeded: func(report string) {
+	l := newLimit(t.Name(), s, time.Now(), func(report string) {
 		debug.SetTraceback("all")
 		panic(report)
-	}}
+	})
 	again := make(chan *time.Timer, 1)
 	again <- time.AfterFunc(longestSilence/10, func() {
 		if timer, open := <-again; open {
@@ -45,18 +50,24 @@ func Limit(t LimitedTB, s *Sim) {
 
 // limit is what Limit remembers of a test.
 type limit struct {
-	sim          *Sim
-	name         string
-	began, moved time.Time
-	steps        uint64
-	heads        map[*op]head // by the operations at the heads of all streams
-	exceeded     func(report string)
+	sim            *Sim
+	name           string
+	began          time.Time
+	moved, changed time.Time // when the Sim was last found to have taken a step, and to have changed memory
+	steps, changes uint64
+	heads          map[*op]head // by the operations at the heads of all streams
+	exceeded       func(report string)
 }
 
-// head is an operation whose turn has come: how often it had written, and since when.
+// head is an operation whose turn has come: how often it had written, and since when and since which step of the Sim.
 type head struct {
 	writes uint64
 	since  time.Time
+	step   uint64
+}
+
+func newLimit(name string, s *Sim, now time.Time, exceeded func(report string)) *limit {
+	return &limit{sim: s, name: name, began: now, moved: now, changed: now, exceeded: exceeded}
 }
 
 // look compares the Sim with how it was.
@@ -70,13 +81,18 @@ func (l *limit) look(now time.Time) {
 	if s.steps != l.steps {
 		l.steps, l.moved = s.steps, now
 	}
+	if s.changes != l.changes {
+		l.changes, l.changed = s.changes, now
+	}
 	silence, all := now.Sub(l.moved), now.Sub(l.began)
-	oldest, still := l.stand(now)
+	oldest, h := l.stand(now)
+	still := now.Sub(h.since)
+	slow := s.steps-h.step < manySteps && now.Sub(l.changed) < longestSilence
 	why := ""
 	switch {
 	case silence >= longestSilence || all >= longestTest:
 		why = fmt.Sprintf("its simulated machine has taken no step for %v", silence.Round(time.Second))
-	case still >= longestSilence:
+	case oldest != nil && still >= longestSilence && !slow:
 		why = fmt.Sprintf("%v has neither ended nor written for %v, while its simulated machine went on", oldest.origin, still.Round(time.Second))
 	default:
 		return
@@ -84,8 +100,8 @@ func (l *limit) look(now time.Time) {
 	l.exceeded(fmt.Sprintf("%s hangs: it has run for %v, and %s\n%s", l.name, all.Round(time.Second), why, s.standing()))
 }
 
-// stand returns the operation that has stood longest at the head of a stream without a write, and for how long.
-func (l *limit) stand(now time.Time) (oldest *op, still time.Duration) {
+// stand returns the operation that has stood longest at the head of a stream without a write, nil for none.
+func (l *limit) stand(now time.Time) (oldest *op, longest head) {
 	before := l.heads
 	l.heads = map[*op]head{}
 	for _, p := range l.sim.processes {
@@ -96,13 +112,13 @@ func (l *limit) stand(now time.Time) (oldest *op, still time.Duration) {
 			o := st.ops[0]
 			h, known := before[o]
 			if !known || h.writes != o.writes {
-				h = head{o.writes, now}
+				h = head{o.writes, now, l.sim.steps}
 			}
 			l.heads[o] = h
-			if age := now.Sub(h.since); oldest == nil || age > still {
-				oldest, still = o, age
+			if oldest == nil || h.since.Before(longest.since) {
+				oldest, longest = o, h
 			}
 		}
 	}
-	return oldest, still
+	return oldest, longest
 }

@@ -12,7 +12,7 @@ func TestLimit(t *testing.T) {
 	s := New(Config{})
 	defer s.Close()
 	began, said := time.Now(), ""
-	l := &limit{sim: s, name: "TestOfOthers", began: began, moved: began, exceeded: func(report string) { said = report }}
+	l := newLimit("TestOfOthers", s, began, func(report string) { said = report })
 	l.look(began.Add(longestSilence - time.Second))
 	require.Empty(t, said)
 	s.steps++
@@ -35,7 +35,7 @@ func TestLimit(t *testing.T) {
 }
 
 // TestLimitOfPolls names a test whose host moves the machine for ever by copies of a flag. Another stream waits for a word that nobody
-// writes. A stream that goes on writing is no hang.
+// writes. A stream that goes on writing is no hang, nor is a machine that takes few steps with each of which memory changes.
 func TestLimitOfPolls(t *testing.T) {
 	s := New(Config{Patience: time.Hour})
 	defer s.Close()
@@ -54,11 +54,18 @@ func TestLimitOfPolls(t *testing.T) {
 	require.NoError(t, th.Set8(at, 0, 64, polled))
 	require.NoError(t, th.Synchronize(polled))
 	began, said := time.Now(), ""
-	l := &limit{sim: s, name: "TestOfOthers", began: began, moved: began, exceeded: func(report string) { said = report }}
+	l := newLimit("TestOfOthers", s, began, func(report string) { said = report })
+	works, steps := false, uint64(0)
 	poll := func(from, to time.Duration) {
 		for after := from; after <= to; after += longestSilence / 10 {
 			require.NoError(t, th.Copy(at+32, at+16, 4, polled))
+			if works {
+				require.NoError(t, th.Write32(polled, at+48, uint32(after)))
+			}
 			require.NoError(t, th.Synchronize(polled))
+			s.lock()
+			s.steps += steps
+			s.unlock()
 			l.look(began.Add(after))
 		}
 	}
@@ -71,6 +78,12 @@ func TestLimitOfPolls(t *testing.T) {
 	require.Contains(t, said, "TestOfOthers hangs: it has run for 2m30s, and StreamWaitValue32 on device 0")
 	require.Contains(t, said, "has neither ended nor written for 50s, while its simulated machine went on\n")
 	require.Contains(t, said, "which waits until word 0 of memory")
+	l.began, said, works = began.Add(3*longestSilence), "", true
+	poll(3*longestSilence, 5*longestSilence)
+	require.Empty(t, said, "few steps that change memory are those of a busy machine")
+	steps = manySteps / 5
+	poll(5*longestSilence, 5*longestSilence+longestSilence/2)
+	require.Contains(t, said, "has neither ended nor written for 2m55s, while its simulated machine went on\n", "steps for ever")
 	require.NoError(t, th.Write32(polled, at, 1))
 	require.NoError(t, th.Synchronize(stuck))
 }

@@ -114,6 +114,9 @@ func (s *Sim) touch(w accessor, m *memory, lo, n int, kind accessKind, write boo
 		m.forget(lo, lo+n)
 	}
 	s.moved()
+	if kind != copied { // else Sim.copy looks
+		s.changes++
+	}
 	w.origin.wrote()
 	s.wake(m, lo, lo+n)
 }

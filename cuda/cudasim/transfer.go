@@ -1,6 +1,7 @@
 package cudasim
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -64,9 +65,22 @@ func (c *call) memcpyAsync(dst, src cuda.Pointer, bytes int, st *stream) cuda.Re
 			stored = o.queue.actor.relaxed()
 		}
 		s.touch(o.accessor(), to, a, bytes, copied, true, stored)
-		copy(to.data[a:a+bytes], from.data[b:b+bytes])
+		s.copy(to.data[a:a+bytes], from.data[b:b+bytes])
 		return finished
 	})
+}
+
+// flagBytes is as much as a host copies that polls flags.
+const flagBytes = 64
+
+// copy copies bytes, and counts a change of memory unless they are few and were the same.
+//
+//go:norace
+func (s *Sim) copy(dst, src []byte) {
+	if len(src) > flagBytes || !bytes.Equal(dst, src) {
+		s.changes++
+	}
+	copy(dst, src)
 }
 
 func (c *call) memsetAsync(dst cuda.Pointer, value uint32, width, count int, st *stream) cuda.Result {

@@ -14,6 +14,8 @@ type Receive struct {
 	kept   []byte // what has come, where it stood in the way of other messages
 	remote bool   // the payload lies in the peer's memory
 	at     uint64 // where
+	last   []byte // read there, with which the payload is whole
+	tells  bool   // the peer is to know that its payload was read
 
 	looked bool // somebody has asked for it since the last Relieve
 }
@@ -111,7 +113,7 @@ func (m *Mesh) Arrived(r *Receive, elem int, direct bool) (int, error) {
 }
 
 func (p *pair) arrived(r *Receive, elem int, direct bool) (int, error) {
-	if r.whole() {
+	if r.whole() || r.last != nil {
 		return r.n - r.got, nil
 	}
 	if p.reading != r && !r.remote {
@@ -164,8 +166,15 @@ func (m *Mesh) Body(r *Receive, dst []byte, n int) (b []byte, ok bool, err error
 	}
 	p := m.pairs[r.peer]
 	if r.remote {
-		b, ok = p.fetch(r, dst, n)
-		return b, ok, nil
+		if b, ok = p.fetch(r, dst, n); r.last == nil {
+			return b, ok, nil
+		}
+	}
+	if !p.told(r) {
+		return nil, false, nil
+	}
+	if r.last != nil {
+		return r.last, true, nil
 	}
 	if r.kept != nil {
 		b = r.kept[r.got : r.got+n]
@@ -206,18 +215,19 @@ func (m *Mesh) Release(r *Receive, n int, direct bool) (over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pairs[r.peer]
-	if r.kept == nil && !direct && !r.remote {
-		p.r += n
+	if r.last != nil && !direct {
+		p.part = r.last[:partBytes]
 	}
-	if r.kept == nil {
+	if p.reading == r && r.kept == nil {
 		p.landed = 0
+		if !direct {
+			p.r += n
+		}
 	}
 	if r.got += n; r.got < r.n {
 		return false
 	}
-	if r.remote {
-		p.tellTaken(r, r.n)
-	}
+	r.last = nil
 	if p.reading == r {
 		p.reading = nil
 	}

@@ -15,7 +15,8 @@ import (
 //  1. A rank that can read a peer's token, whose address is in the mark, says so (opReads).
 //  2. The sender writes a head with the payload's address (opRemote). Its caller keeps the payload.
 //  3. The receiver reads the payload part by part, with the token after each. It believes no part without the token.
-//  4. The receiver tells how many bytes it has read (opTaken). If that is all, the sender's caller may use its memory again.
+//  4. The receiver tells how many bytes it has read (opTaken). If that is all, the sender's caller may use its memory again. The receive
+//     is not over before the connection has taken the message: no later call may come that writes it.
 //  5. Else the system did not let it read, as in memory of a device driver. Then the sender writes the rest to the connection, and
 //     leaves no payload in its place for this peer any more.
 //  6. A rank that fails clears its token before its callers get their memory back.
@@ -113,10 +114,11 @@ func (p *pair) takeRemote(r *Receive, at uint64) error {
 	return nil
 }
 
-// fetch reads the next bytes of a payload in the peer's memory, into dst or if that is nil into memory of the pair. It reports false if the
-// peer has to write them.
+// fetch reads the next bytes of a payload in the peer's memory, into dst or if that is nil into memory of the pair. With the last bytes it
+// tells the peer. It reports false if the peer has to write them.
 func (p *pair) fetch(r *Receive, dst []byte, n int) ([]byte, bool) {
-	if dst == nil {
+	own := dst == nil
+	if own {
 		if p.part == nil {
 			words := make([]uint64, partBytes/8) // so that elements are aligned
 			p.part = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), partBytes)
@@ -132,6 +134,13 @@ func (p *pair) fetch(r *Receive, dst []byte, n int) ([]byte, bool) {
 		}
 		rest, at = rest[len(part):], at+uint64(len(part))
 	}
+	if r.got+n < r.n {
+		return dst, true
+	}
+	if r.last = dst; own {
+		p.part = nil // the receive's until Release
+	}
+	p.tellTaken(r, r.n)
 	return dst, true
 }
 
@@ -148,7 +157,17 @@ func (p *pair) tellTaken(r *Receive, n int) {
 	r.remote = false
 	p.remotes = slices.DeleteFunc(p.remotes, func(other *Receive) bool { return other == r })
 	p.queue(head{opTaken, r.slot, n})
+	r.tells = n == r.n
 	_ = p.flush()
+}
+
+// told reports whether the connection has taken the message that the peer's payload was read. An error comes back at the next call.
+func (p *pair) told(r *Receive) bool {
+	if r.tells && p.flush() == nil && len(p.out)+len(p.later) > 0 {
+		return false
+	}
+	r.tells = false
+	return true
 }
 
 // relieve copies payloads out of the peer's memory for which nobody has asked since the last call, as Relieve does. Their sends may stand
@@ -159,10 +178,8 @@ func (p *pair) relieve() (moved bool) {
 		if r.looked = false; looked || r.got > 0 {
 			continue
 		}
-		if kept, ok := p.fetch(r, make([]byte, r.n), r.n); ok {
-			r.kept = kept
-			p.tellTaken(r, r.n)
-		}
+		r.kept, _ = p.fetch(r, make([]byte, r.n), r.n)
+		r.last = nil
 		moved = true
 	}
 	return moved

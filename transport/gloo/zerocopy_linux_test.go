@@ -202,6 +202,132 @@ func TestZeroCopyThenGone(t *testing.T) {
 	require.NoError(t, <-gone)
 }
 
+// held is a stream that takes nothing for a while.
+type held struct {
+	stream.Stream
+	holds bool
+}
+
+func (h *held) Write(bufs [][]byte) (int, error) {
+	if h.holds {
+		return 0, nil
+	}
+	return h.Stream.Write(bufs)
+}
+
+// TestZeroCopyTold has the receiver's connection take nothing until the payload has been read, however it is received. The receive is not over
+// before the peer is sure to learn of it, and the bytes are there once.
+func TestZeroCopyTold(t *testing.T) {
+	for _, way := range []string{"direct", "by parts", "kept"} {
+		t.Run(way, func(t *testing.T) {
+			meshes, _ := zeroCopying(t, nil)
+			p := meshes[1].pairs[0]
+			payload := pattern(0, longest)
+			r := posted(t, meshes[1], longest)
+			h := &held{Stream: p.stream, holds: true}
+			p.stream = h
+			s := zeroCopied(t, meshes[0], payload)
+			if way == "kept" {
+				require.NoError(t, drive(meshes[1], func() (bool, error) {
+					err := p.pull()
+					meshes[1].Relieve()
+					return r.whole(), err
+				}))
+			}
+			got, over := make([]byte, 0, longest), false
+			step := func() error {
+				for !over {
+					n, err := meshes[1].Arrived(r, 8, way != "by parts")
+					if n < 0 || err != nil {
+						return err
+					}
+					var dst []byte
+					if way != "by parts" {
+						dst = got[len(got) : len(got)+n]
+					}
+					b, ok, err := meshes[1].Body(r, dst, n)
+					if !ok || err != nil {
+						return err
+					}
+					got = append(got, b...)
+					over = meshes[1].Release(r, n, dst != nil)
+				}
+				return nil
+			}
+			require.NoError(t, drive(meshes[1], func() (bool, error) { return r.tells, step() }))
+			for range 3 {
+				require.NoError(t, step())
+				require.False(t, over, "the peer has not been told")
+			}
+			ok, err := meshes[0].Write(s, payload)
+			require.NoError(t, err)
+			require.False(t, ok)
+			h.holds = false
+			require.NoError(t, step())
+			require.True(t, over)
+			require.True(t, bytes.Equal(payload, got))
+			require.NoError(t, drive(meshes[0], func() (bool, error) { return meshes[0].Write(s, payload) }))
+		})
+	}
+}
+
+// TestZeroCopyAmid has a payload read in the peer's memory while another one has come by the connection in part. Neither harms the other.
+func TestZeroCopyAmid(t *testing.T) {
+	meshes, _ := zeroCopying(t, nil)
+	payload, short := pattern(0, longest), pattern(1, zeroCopyBytes-1)
+	r, other := posted(t, meshes[1], longest), new(Receive)
+	require.NoError(t, meshes[1].Post(other, 0, 6, len(short)))
+	require.NoError(t, meshes[1].Flush())
+	s, s2 := zeroCopied(t, meshes[0], payload), new(Send)
+	part := &slowly{Stream: meshes[0].pairs[1].stream, left: 4*headSize + 1000}
+	meshes[0].pairs[1].stream = part
+	require.NoError(t, meshes[0].Announce(s2, 1, 6, len(short)))
+	got := make([]byte, len(short))
+	took := func() (bool, error) {
+		n, err := meshes[1].Arrived(other, 8, true)
+		if n < 0 || err != nil {
+			return false, err
+		}
+		_, ok, err := meshes[1].Body(other, got, n)
+		return ok, err
+	}
+	require.NoError(t, drive(meshes[1], func() (bool, error) {
+		_, err := meshes[0].Write(s2, short)
+		require.NoError(t, err)
+		_, err = took()
+		return meshes[1].pairs[0].landed > 0, err
+	}))
+	long := make([]byte, longest)
+	require.NoError(t, take(meshes[1], r, long, true))
+	require.True(t, bytes.Equal(payload, long))
+	part.left = longest
+	require.NoError(t, drive(meshes[1], func() (bool, error) {
+		_, err := meshes[0].Write(s2, short)
+		require.NoError(t, err)
+		return took()
+	}))
+	require.True(t, bytes.Equal(short, got))
+	require.True(t, meshes[1].Release(other, len(short), true))
+	require.NoError(t, drive(meshes[0], func() (bool, error) { return meshes[0].Write(s, payload) }))
+}
+
+// slowly is a stream that takes so many bytes.
+type slowly struct {
+	stream.Stream
+	left int
+}
+
+func (s *slowly) Write(bufs [][]byte) (int, error) {
+	if len(bufs[0]) > s.left {
+		bufs = [][]byte{bufs[0][:s.left]}
+	} else if len(bufs) > 1 {
+		bufs = [][]byte{bufs[0], bufs[1][:min(len(bufs[1]), s.left-len(bufs[0]))]}
+	}
+	n, err := s.Stream.Write(bufs)
+	s.left -= n
+	return n, err
+}
+
 // TestZeroCopyByStrangers has peers say what only ranks of this package may say, or say it out of turn. Each ends the mesh.
 func TestZeroCopyByStrangers(t *testing.T) {
 	own := peermem.NewToken()
