@@ -61,6 +61,7 @@ func (p *pair) write(s *Send, b []byte) (bool, error) {
 			return false, p.pull()
 		}
 		s.refused, p.writing = false, s
+		p.withdraw(s)
 		p.out = head{opPayload, s.slot, s.n - s.took}.append(p.out)
 	}
 	b = b[s.took:]
@@ -83,10 +84,10 @@ func (p *pair) write(s *Send, b []byte) (bool, error) {
 	return true, p.flush()
 }
 
-// begin puts the head of a payload into the queue, if the connection is free and the peer has posted a receive for it.
+// begin puts the head of a payload into the queue. The connection and the slot must be free, and the peer must have posted a receive.
 func (p *pair) begin(s *Send, b []byte) (bool, error) {
 	at := p.slots[s.slot]
-	if at.sends[0] != s || p.writing != nil {
+	if at.sends[0] != s || p.writing != nil || p.offered(s.slot) != nil {
 		return false, p.pull()
 	}
 	if len(at.wanted) == 0 {

@@ -79,17 +79,33 @@ func (p *pair) said(h head) error {
 		p.reads = true
 		return nil
 	}
-	i := slices.IndexFunc(p.zeroCopies, func(s *Send) bool { return s.slot == h.slot })
-	if i < 0 || h.n > p.zeroCopies[i].n {
+	s := p.offered(h.slot)
+	if s == nil || s.refused || h.n > s.n {
 		return fmt.Errorf("%w: %d bytes taken on slot %#x, where none or fewer were offered", ErrProtocol, h.n, h.slot)
 	}
-	s := p.zeroCopies[i]
-	p.zeroCopies = slices.Delete(p.zeroCopies, i, i+1)
 	s.zeroCopy, s.took, s.sent = false, h.n, h.n
 	if h.n < s.n {
 		s.refused, p.reads = true, false
+	} else {
+		p.withdraw(s)
 	}
 	return nil
+}
+
+// offered returns the send on a slot whose payload the peer is to read, or has not read whole; nil if there is none. Later ones on the slot
+// wait for its end: the peer tells them apart by their order alone.
+func (p *pair) offered(slot uint64) *Send {
+	for _, s := range p.zeroCopies {
+		if s.slot == slot {
+			return s
+		}
+	}
+	return nil
+}
+
+// withdraw takes a send out of those that the peer is to read.
+func (p *pair) withdraw(s *Send) {
+	p.zeroCopies = slices.DeleteFunc(p.zeroCopies, func(other *Send) bool { return other == s })
 }
 
 // zeroCopied reports whether the peer is to read a payload that the caller has whole.

@@ -311,6 +311,62 @@ func TestZeroCopyAmid(t *testing.T) {
 	require.NoError(t, drive(meshes[0], func() (bool, error) { return meshes[0].Write(s, payload) }))
 }
 
+// TestZeroCopyInOrder has two payloads on one slot, the second of which is asked for first. A sender gets its memory back when its own payload
+// has been read, also where the peer has to write them.
+func TestZeroCopyInOrder(t *testing.T) {
+	for _, readable := range []bool{true, false} {
+		t.Run(fmt.Sprint("readable ", readable), func(t *testing.T) {
+			meshes, _ := zeroCopying(t, nil)
+			if !readable {
+				meshes[1].pairs[0].memory = lostMemory(t)
+			}
+			var sends [2]Send
+			var recvs [2]*Receive
+			var payloads, got [2][]byte
+			var over, done [2]bool
+			rounds := 0
+			for i := range sends {
+				payloads[i], got[i] = pattern(i, longest), make([]byte, longest)
+				recvs[i] = posted(t, meshes[1], longest)
+				require.NoError(t, meshes[0].Announce(&sends[i], 1, 5, longest))
+			}
+			require.NoError(t, drive(meshes[0], func() (bool, error) {
+				for i := range sends {
+					if !done[i] {
+						ok, err := meshes[0].Write(&sends[i], payloads[i])
+						if err != nil {
+							return false, err
+						}
+						if done[i] = ok; ok && readable {
+							require.True(t, over[i], "payload %d is the sender's again", i)
+							clear(payloads[i])
+						}
+					}
+				}
+				asked := []int{1, 0}
+				if rounds++; rounds < 20 {
+					asked = []int{1}
+				}
+				for _, i := range asked {
+					n, err := meshes[1].Arrived(recvs[i], 8, true)
+					if n < 0 || over[i] || err != nil {
+						continue
+					}
+					if _, ok, err := meshes[1].Body(recvs[i], got[i], n); !ok || err != nil {
+						return false, err
+					}
+					over[i] = meshes[1].Release(recvs[i], n, true)
+				}
+				return over == [2]bool{true, true} && done == over, nil
+			}))
+			for i := range got {
+				require.True(t, bytes.Equal(pattern(i, longest), got[i]), "payload %d", i)
+			}
+			require.Empty(t, meshes[0].pairs[1].zeroCopies)
+		})
+	}
+}
+
 // slowly is a stream that takes so many bytes.
 type slowly struct {
 	stream.Stream
