@@ -12,8 +12,8 @@ const (
 	longestTest    = 5 * time.Minute
 )
 
-// manySteps is four times the steps for which an operation of any test waits at the head of a stream. A host that polls takes as many in a
-// quarter of longestSilence.
+// manySteps is four times the steps for which an operation waits at the head of a stream in tests whose hosts do not poll. A host that polls
+// takes as many in a third of longestSilence.
 const manySteps = 200_000
 
 // LimitedTB is the part of testing.TB that Limit needs.
