@@ -31,7 +31,7 @@ type executor struct {
 
 	enqueued int // operations in queues, not done
 	steps    uint64
-	changes  uint64 // of memory by operations, but for copies of a few bytes that were the same
+	changes  uint64 // of memory by operations and HostWrite, but for copies of a few bytes that were the same
 	lastPark uint64
 	lastTask uint64
 	moves    bool // something happened since progress

@@ -8,7 +8,6 @@ type Send struct {
 	begun    bool
 	zeroCopy bool // the peer is reading it
 	took     int  // bytes that the peer has read
-	refused  bool // the peer could not read the rest
 }
 
 // Done reports whether the whole payload has been written.
@@ -56,11 +55,11 @@ func (p *pair) write(s *Send, b []byte) (bool, error) {
 	if s.took > 0 && s.took == s.n {
 		return true, nil
 	}
-	if s.refused {
+	if p.offered(s.slot) == s { // the peer could not read the rest
 		if p.writing != nil {
 			return false, p.pull()
 		}
-		s.refused, p.writing = false, s
+		p.writing = s
 		p.withdraw(s)
 		p.out = head{opPayload, s.slot, s.n - s.took}.append(p.out)
 	}

@@ -80,14 +80,14 @@ func (p *pair) said(h head) error {
 		return nil
 	}
 	s := p.offered(h.slot)
-	if s == nil || s.refused || h.n > s.n {
+	if s == nil || !s.zeroCopy || h.n > s.n {
 		return fmt.Errorf("%w: %d bytes taken on slot %#x, where none or fewer were offered", ErrProtocol, h.n, h.slot)
 	}
 	s.zeroCopy, s.took, s.sent = false, h.n, h.n
-	if h.n < s.n {
-		s.refused, p.reads = true, false
-	} else {
+	if h.n == s.n {
 		p.withdraw(s)
+	} else {
+		p.reads = false
 	}
 	return nil
 }
