@@ -42,7 +42,7 @@ func TestLostWhileOpening(t *testing.T) {
 						}
 						began := time.Now()
 						if is == colligo.ErrTimeout {
-							require.NoError(m.t, m.SetTimeout(3*time.Second))
+							require.NoError(m.t, m.SetTimeout(6*time.Second))
 						}
 						err := m.AllReduceAsync(m.ctx, full(m.rank, 10, float32(1)), colligo.Sum).Synchronize(context.Background())
 						require.ErrorIs(m.t, err, is)
