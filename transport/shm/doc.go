@@ -1,6 +1,6 @@
 // Package shm moves frames between ranks of one host through shared memory. Every rank makes one segment, a sealed memfd,
-// that holds the rings of frames coming to it. There is a ring for each peer and lane. Its lines of 64 bytes have a frame's
-// turn, its header, and up to 8 bytes of payload. Longer payloads lie in the line's short slot, or in one of a few long slots,
+// that holds the rings of frames coming to it. There is a ring for each peer and lane. Its lines of 128 bytes have a frame's
+// turn, its header, and up to 72 bytes of payload. Longer payloads lie in the line's short slot, or in one of a few long slots,
 // which go round on their own. The sender writes payload and header and then stores the line's turn. The receiver polls the
 // turn of the line it expects. A message of 8 bytes is therefore one cache line that crosses once. Reductions read straight
 // from the slot and write straight into the next one.
@@ -23,8 +23,8 @@
 //     is transport.ErrCorrupt. A sender that dies while it writes leaves a line without its turn: never a frame.
 //  4. A rank that is about to sleep says so in its segment and then has all links looked at once more. A sender stores the
 //     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost.
-//  5. A rank maps of a peer's segment only the head and the rings from itself to that peer. The head has the doorbell, and says whose
-//     memory the peer can read.
+//  5. A rank maps of a peer's segment only the head and the slots of the rings from itself to that peer. The head has the doorbell and
+//     the lines of all rings, and says whose memory the peer can read.
 //  6. Bytes from a sender's memory count only if the sender still offers them after the read. The token tells that they are of the
 //     process that made the link.
 //

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	lineSize     = 64
+	cacheLine    = 64
+	lineSize     = 2 * cacheLine // CPUs fetch cache lines in pairs
 	defaultLines = 32
 	shortBytes   = 4 << 10
 	defaultSlots = 8
@@ -19,12 +20,17 @@ const (
 	minFrame     = 1 << 10
 	segmentLimit = 256 << 20 // bytes of a segment unless the configuration says otherwise
 	maxSlots     = 1 << 16
+	blockPeers   = 8 // peers of a block, whose lines lie among each other
 )
 
 // layout says where things are in a segment. All ranks of a group must have the same one.
 //
-//	the head              the doorbell (one line), one bit for each rank whose memory the owner can read, padding to a page
-//	one region per peer   credit (one line per lane), lines (lane by lane), short slots, long slots, each padded to a page
+//	the head              the doorbell (a cache line), one bit for each rank whose memory the owner can read, credits and lines, padding to a page
+//	one region per peer   short slots, long slots, each padded to a page
+//
+// Credits and lines lie lane by lane. Each lane has a block for every eight peers, and a block lies row by row. The first row has the
+// credit of each of its peers, the next the first line of each, and so on. So the first frames of a new group touch one page for eight
+// peers, which for up to nine ranks is that of the doorbell. The first touch of a page costs more than a small operation.
 type layout struct {
 	size, lanes, slots, frame int
 	lines                     int // of a lane, each a frame; there are no short slots if it has as many long ones
@@ -86,12 +92,20 @@ func (l *layout) shrink(c *transport.Config) bool {
 	return true
 }
 
-// head is the bytes before the regions, one page in groups of up to 32,000 ranks.
-func (l *layout) head() int { return roundUp(lineSize+(l.size+31)/32*4, l.page) }
+// head is the bytes before the regions.
+func (l *layout) head() int { return roundUp(l.block(l.lanes, 0), l.page) }
 
-// shorts and longs are where the slots begin in a region.
-func (l *layout) shorts() int { return roundUp(l.lanes*(1+l.lines)*lineSize, l.page) }
-func (l *layout) longs() int  { return l.shorts() + roundUp(l.lanes*l.lines*l.short(), l.page) }
+// row is the bytes of a row of a block.
+func (l *layout) row() int { return min(l.size-1, blockPeers) * lineSize }
+
+// block is where a block of a lane begins in a head.
+func (l *layout) block(lane, i int) int {
+	blocks := roundUp(l.size-1, blockPeers) / blockPeers
+	return roundUp(cacheLine+(l.size+31)/32*4, lineSize) + (lane*blocks+i)*(1+l.lines)*l.row()
+}
+
+// longs is where the long slots begin in a region.
+func (l *layout) longs() int { return roundUp(l.lanes*l.lines*l.short(), l.page) }
 
 // region is the bytes of the rings of one peer, whole pages.
 func (l *layout) region() int { return l.longs() + roundUp(l.lanes*l.slots*l.frame, l.page) }
@@ -102,12 +116,17 @@ func (l *layout) segment() int64 { return int64(l.head()) + int64(l.size-1)*int6
 // space is the bytes of all that a rank maps: its own segment, and of each peer's the head and a region.
 func (l *layout) space() int64 { return l.segment() + int64(l.size-1)*int64(l.head()+l.region()) }
 
-// offset is where in the segment of owner the region of the frames from sender begins.
-func (l *layout) offset(owner, sender int) int64 {
+// place counts the peers of owner before a sender.
+func place(owner, sender int) int {
 	if sender > owner {
 		sender--
 	}
-	return int64(l.head()) + int64(sender)*int64(l.region())
+	return sender
+}
+
+// offset is where in the segment of owner the region of the frames from sender begins.
+func (l *layout) offset(owner, sender int) int64 {
+	return int64(l.head()) + int64(place(owner, sender))*int64(l.region())
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -127,7 +146,7 @@ type answer struct {
 
 // answer finds that of a rank in a head.
 func (l *layout) answer(head []byte, rank int) answer {
-	return answer{(*atomic.Uint32)(unsafe.Pointer(&head[lineSize+rank/32*4])), 1 << (rank % 32)}
+	return answer{(*atomic.Uint32)(unsafe.Pointer(&head[cacheLine+rank/32*4])), 1 << (rank % 32)}
 }
 
 // give says that the rank's memory can be read.
@@ -136,30 +155,30 @@ func (a answer) give() { a.word.Or(a.bit) }
 // given reports whether the owner has said so.
 func (a answer) given() bool { return a.word.Load()&a.bit != 0 }
 
-// ring is one lane's part of a mapped region. Sender and receiver have the same view of it.
+// ring is what a sender has of a mapped segment for one lane. Sender and receiver have the same view of it.
 type ring struct {
 	*credit
-	lines        []line
+	lines        lines
 	shorts       []byte // a short slot for each line, or none
 	body         []byte // long slots
 	short, frame int    // bytes of a short and of a long slot
 }
 
-// ring cuts a lane's part out of a region.
-func (l *layout) ring(region []byte, lane int) ring {
-	first := (l.lanes + lane*l.lines) * lineSize
+// ring cuts a sender's ring for one lane out of a head and the sender's region. The sender is given by its place among the peers.
+func (l *layout) ring(head, region []byte, place, lane int) ring {
+	first := l.block(lane, place/blockPeers) + place%blockPeers*lineSize
 	return ring{
-		credit: (*credit)(unsafe.Pointer(&region[lane*lineSize])),
-		lines:  unsafe.Slice((*line)(unsafe.Pointer(&region[first])), l.lines),
-		shorts: part(region, l.shorts(), lane, l.lines*l.short()),
+		credit: (*credit)(unsafe.Pointer(&head[first])),
+		lines:  lines{part(head, first+l.row(), 0, (l.lines-1)*l.row()+lineSize), l.row(), l.lines},
+		shorts: part(region, 0, lane, l.lines*l.short()),
 		body:   part(region, l.longs(), lane, l.slots*l.frame),
 		short:  l.short(),
 		frame:  l.frame,
 	}
 }
 
-// part returns a lane's share of n bytes of what begins at an offset of a region.
-func part(region []byte, from, lane, n int) []byte {
+// part returns a lane's share of n bytes of what begins at an offset of a mapping.
+func part(mapping []byte, from, lane, n int) []byte {
 	from += lane * n
-	return region[from : from+n : from+n]
+	return mapping[from : from+n : from+n]
 }

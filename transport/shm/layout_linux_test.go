@@ -9,10 +9,10 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-func TestLineIsOneCacheLine(t *testing.T) {
+func TestLineIsTwoCacheLines(t *testing.T) {
 	require.EqualValues(t, lineSize, unsafe.Sizeof(line{}))
 	require.EqualValues(t, 56, unsafe.Offsetof(line{}.tail))
-	require.LessOrEqual(t, unsafe.Sizeof(door{}), uintptr(lineSize))
+	require.LessOrEqual(t, unsafe.Sizeof(door{}), uintptr(cacheLine))
 }
 
 func TestLayoutStaysWithinTheLimit(t *testing.T) {
@@ -55,11 +55,44 @@ func TestRegionsDoNotOverlap(t *testing.T) {
 		region := all[l.offset(owner, sender):][:l.region()]
 		require.Zero(t, l.offset(owner, sender)%int64(l.page))
 		for lane := range l.lanes {
-			r := l.ring(region, lane)
+			r := l.ring(all[:l.head()], region, place(owner, sender), lane)
 			require.Zero(t, uintptr(unsafe.Pointer(&r.body[0]))%64-uintptr(unsafe.Pointer(&all[0]))%64)
 			claim(unsafe.Slice((*byte)(unsafe.Pointer(r.credit)), lineSize))
-			claim(unsafe.Slice((*byte)(unsafe.Pointer(&r.lines[0])), lineSize*l.slots))
+			for i := range l.lines {
+				claim(unsafe.Slice((*byte)(unsafe.Pointer(r.lines.at(i))), lineSize))
+			}
 			claim(r.body)
+		}
+	}
+}
+
+// The credits and the first lines of eight senders lie on one page, with up to nine ranks on that of the doorbell. No two ranks write
+// into the same pair of cache lines.
+func TestFirstLinesShareAPage(t *testing.T) {
+	for _, size := range []int{2, 3, 9, 10, 64} {
+		l, err := newLayout(&transport.Config{Size: size, Lanes: 9})
+		require.NoError(t, err)
+		head, region, users := make([]byte, l.head()), make([]byte, l.region()), map[uintptr]bool{}
+		from := uintptr(unsafe.Pointer(&head[0]))
+		for sender := range size - 1 {
+			for lane := range l.lanes {
+				r := l.ring(head, region, sender, lane)
+				at := []uintptr{uintptr(unsafe.Pointer(r.credit)) - from}
+				for i := range l.lines {
+					at = append(at, uintptr(unsafe.Pointer(r.lines.at(i)))-from)
+				}
+				for _, a := range at {
+					require.GreaterOrEqual(t, a, uintptr(cacheLine))
+					require.False(t, users[a/lineSize], "size %d, sender %d, lane %d", size, sender, lane)
+					users[a/lineSize] = true
+				}
+				if lane == 0 && size <= blockPeers+1 {
+					require.Less(t, at[2], uintptr(l.page))
+				}
+				if lane == 0 {
+					require.LessOrEqual(t, at[2]-at[0], uintptr(l.page))
+				}
+			}
 		}
 	}
 }
@@ -82,7 +115,7 @@ func TestAnswersAreApart(t *testing.T) {
 					t.Fatalf("the answer of rank %d of %d is that of rank %d", rank, size, other)
 				}
 			}
-			require.Equal(t, make([]byte, lineSize), head[:lineSize], "the doorbell is not touched")
+			require.Equal(t, make([]byte, cacheLine), head[:cacheLine], "the doorbell is not touched")
 			clear(head)
 		}
 	}
@@ -93,13 +126,13 @@ func TestShortSlots(t *testing.T) {
 	l, err := newLayout(&transport.Config{Size: 2, Lanes: 3})
 	require.NoError(t, err)
 	require.Equal(t, []int{defaultLines, shortBytes, defaultSlots, defaultFrame}, []int{l.lines, l.short(), l.slots, l.frame})
-	region := make([]byte, l.region())
+	head, region := make([]byte, l.head()), make([]byte, l.region())
 	for lane := range l.lanes {
-		r := l.ring(region, lane)
+		r := l.ring(head, region, 0, lane)
 		require.Len(t, r.shorts, l.lines*shortBytes)
 		require.Len(t, r.body, l.slots*l.frame)
 		for _, b := range [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(r.credit)), lineSize),
-			unsafe.Slice((*byte)(unsafe.Pointer(&r.lines[0])), lineSize*l.lines), r.shorts, r.body} {
+			r.lines.memory, r.shorts, r.body} {
 			for i := range b {
 				if b[i] != 0 {
 					t.Fatalf("lane %d: byte %d is claimed twice", lane, i)

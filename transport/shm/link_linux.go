@@ -57,17 +57,13 @@ func (l *link) Slot(lane, n int) []byte {
 		return nil
 	}
 	s := &l.out[lane]
-	place := uint8(inSlot)
-	if s.inTail(n) {
-		place = inLine
-	}
-	if ok, err := s.room(place); !ok {
+	if ok, err := s.room(inSlot); !ok {
 		if err != nil {
 			_ = l.broken(lane, err) // the next Send reports it
 		}
 		return nil
 	}
-	return s.memory(place, min(n, s.frame))
+	return s.longSlot(min(n, s.frame))
 }
 
 // Send implements transport.Link.
@@ -181,8 +177,8 @@ func (s *sender) room(place uint8) (bool, error) {
 		return true, nil
 	}
 	taken := s.taken.Load()
-	if s.sent-taken > uint64(len(s.lines)) {
-		return false, fmt.Errorf("%w: %d frames taken of %d sent into %d slots", transport.ErrCorrupt, taken, s.sent, len(s.lines))
+	if s.sent-taken > uint64(s.lines.n) {
+		return false, fmt.Errorf("%w: %d frames taken of %d sent into %d slots", transport.ErrCorrupt, taken, s.sent, s.lines.n)
 	}
 	s.known = taken
 	return s.free(place), nil
@@ -190,7 +186,7 @@ func (s *sender) room(place uint8) (bool, error) {
 
 // free says the same by the last reading.
 func (s *sender) free(place uint8) bool {
-	return s.sent-s.known < uint64(len(s.lines)) && (place == inLine || s.users[s.slot] <= s.known)
+	return s.sent-s.known < uint64(s.lines.n) && (place == inLine || s.users[s.slot] <= s.known)
 }
 
 // inTail reports whether a payload of n bytes fits into the tail of a line.
@@ -199,9 +195,9 @@ func (s *sender) inTail(n int) bool { return n <= inlineBytes && !s.summed }
 // longSlot is n bytes of the next long slot.
 func (s *sender) longSlot(n int) []byte { return s.body[s.slot*s.frame:][:n:n] }
 
-// placeOf returns where a payload goes. It takes a long slot if a short one cannot hold it, or if it was built in the long one.
+// placeOf returns where a payload goes. It takes a long slot if line and short slot cannot hold it, or if it was built in the long one.
 func (s *sender) placeOf(p []byte) uint8 {
-	if s.inTail(len(p)) || len(p) <= s.short && unsafe.SliceData(p) != unsafe.SliceData(s.longSlot(0)) {
+	if (s.inTail(len(p)) || len(p) <= s.short) && unsafe.SliceData(p) != unsafe.SliceData(s.longSlot(0)) {
 		return inLine
 	}
 	return inSlot
@@ -213,14 +209,14 @@ func (s *sender) memory(place uint8, n int) []byte {
 	case place == inSlot:
 		return s.longSlot(n)
 	case s.inTail(n):
-		return s.lines[s.at].tail[:n:n]
+		return s.lines.at(s.at).tail[:n:n]
 	}
 	return s.shorts[s.at*s.short:][:n:n]
 }
 
 // put fills the next line, and the slot of the payload, and publishes them.
 func (s *sender) put(h *transport.Header, p []byte, place uint8) {
-	l := &s.lines[s.at]
+	l := s.lines.at(s.at)
 	if dst := s.memory(place, len(p)); len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
 		copy(dst, p)
 	}
@@ -244,14 +240,15 @@ func (s *sender) publish(l *line, place uint8) {
 		}
 	}
 	l.turn.Store(s.sent)
-	if s.at++; s.at == len(s.lines) {
+	if s.at++; s.at == s.lines.n {
 		s.at = 0
 	}
 }
 
-const inlineBytes = 8
+// inlineBytes is what a line has room for beside the header. A longer payload lies on another page.
+const inlineBytes = lineSize - 56
 
-// line is the head of a slot as it lies in shared memory: one cache line.
+// line is the head of a slot as it lies in shared memory. A message of up to 8 bytes is all in the first of its two cache lines.
 type line struct {
 	turn        atomic.Uint64 // number of the frame, counted from 1; stored last
 	seq         uint64
@@ -266,8 +263,17 @@ type line struct {
 	lane, flags uint16
 	step        uint32
 	length      uint32            // bytes of the payload; the receiver reads it once
-	tail        [inlineBytes]byte // a payload of up to 8 bytes, the checksum, or the payload's address
+	tail        [inlineBytes]byte // a short payload, the checksum, or the payload's address
 }
+
+// lines are those of a ring, one in each row of a block.
+type lines struct {
+	memory []byte // from the first to the last
+	row, n int
+}
+
+// at returns line i.
+func (l *lines) at(i int) *line { return (*line)(unsafe.Pointer(&l.memory[i*l.row])) }
 
 // Places of a payload.
 const (

@@ -89,7 +89,7 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 	m.door = (*door)(unsafe.Pointer(&m.own[0]))
 	for peer := range m.links {
 		if peer != c.Rank {
-			m.links[peer] = newLink(peer, &l, m.own[l.offset(c.Rank, peer):])
+			m.links[peer] = newLink(peer, &l, m.own, m.own[l.offset(c.Rank, peer):], place(c.Rank, peer))
 			m.links[peer].mesh = m
 		}
 	}
@@ -97,10 +97,10 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 }
 
 // newLink makes the receiving half of a link.
-func newLink(peer int, l *layout, region []byte) *link {
+func newLink(peer int, l *layout, head, region []byte, place int) *link {
 	k := &link{peer: peer, frame: l.frame, in: make([]receiver, l.lanes), out: make([]sender, l.lanes)}
 	for lane := range k.in {
-		k.in[lane] = receiver{ring: l.ring(region, lane), lane: lane}
+		k.in[lane] = receiver{ring: l.ring(head, region, place, lane), lane: lane}
 	}
 	return k
 }
@@ -124,7 +124,7 @@ func (m *mesh) attach(peer, fd int, reads *peermem.Memory) error {
 	users := make([]uint64, l.lanes*l.slots)
 	k.answer = l.answer(head, m.c.Rank)
 	for lane := range k.out {
-		k.out[lane] = sender{ring: l.ring(region, lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
+		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
 		if reads != nil {
 			k.in[lane].remote = remote{memory: reads, most: maxZeroCopy}
 		}

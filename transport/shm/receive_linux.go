@@ -24,7 +24,7 @@ type receiver struct {
 
 // look takes the next frame's header if its turn has come.
 func (r *receiver) look() (bool, error) {
-	l := &r.lines[r.at]
+	l := r.lines.at(r.at)
 	if turn := l.turn.Load(); turn != r.released+1 {
 		return false, r.stale(turn)
 	}
@@ -41,11 +41,11 @@ func (r *receiver) look() (bool, error) {
 }
 
 // came reports whether the next frame's turn has come.
-func (r *receiver) came() bool { return r.lines[r.at].turn.Load() == r.released+1 }
+func (r *receiver) came() bool { return r.lines.at(r.at).turn.Load() == r.released+1 }
 
 // await returns when the next frame's turn has come, or after so many looks. It reports whether the turn has come.
 func (r *receiver) await(looks int) bool {
-	turn, want := &r.lines[r.at].turn, r.released+1
+	turn, want := &r.lines.at(r.at).turn, r.released+1
 	for range looks {
 		if turn.Load() == want {
 			return true
@@ -58,7 +58,7 @@ func (r *receiver) await(looks int) bool {
 // stale says whether a turn that is not the expected one is that of the slot's previous frame.
 func (r *receiver) stale(turn uint64) error {
 	before := uint64(0)
-	if slots := uint64(len(r.lines)); r.released >= slots {
+	if slots := uint64(r.lines.n); r.released >= slots {
 		before = r.released + 1 - slots
 	}
 	if turn == before || turn == (r.released+1)|withdrawn {
@@ -69,7 +69,7 @@ func (r *receiver) stale(turn uint64) error {
 
 // payload is the memory of the frame at hand.
 func (r *receiver) payload() ([]byte, error) {
-	l, n := &r.lines[r.at], int(r.head.Len)
+	l, n := r.lines.at(r.at), int(r.head.Len)
 	summed := r.head.Flags&transport.FlagChecksum != 0
 	var p []byte
 	switch {
@@ -104,7 +104,7 @@ func (r *receiver) giveBack() {
 			r.slot = 0
 		}
 	}
-	if r.at++; r.at == len(r.lines) {
+	if r.at++; r.at == r.lines.n {
 		r.at = 0
 	}
 }

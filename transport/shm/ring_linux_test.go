@@ -79,7 +79,7 @@ func TestPrefixOfASlot(t *testing.T) {
 func TestUnpublishedSlotIsNoFrame(t *testing.T) {
 	out, in := pair(t, nil)
 	copy(out.Slot(0, 256), "half written")
-	out.out[0].lines[0].write(&transport.Header{Len: 256}, inSlot)
+	out.out[0].lines.at(0).write(&transport.Header{Len: 256}, inSlot)
 	h, err := in.Head(0)
 	require.NoError(t, err)
 	require.Nil(t, h)
@@ -88,11 +88,11 @@ func TestUnpublishedSlotIsNoFrame(t *testing.T) {
 // Slots that a hostile peer may have written into this rank's memory.
 func TestCorruptSlots(t *testing.T) {
 	for name, spoil := range map[string]func(*sender){
-		"turn far ahead":      func(s *sender) { s.lines[0].turn.Store(4) },
-		"turn of the past":    func(s *sender) { s.lines[0].turn.Store(1 << 63) },
-		"length":              func(s *sender) { s.lines[0].length = 257; s.lines[0].turn.Store(1) },
-		"length beyond int32": func(s *sender) { s.lines[0].length = 1 << 31; s.lines[0].turn.Store(1) },
-		"lane":                func(s *sender) { s.lines[0].lane = 1; s.lines[0].turn.Store(1) },
+		"turn far ahead":      func(s *sender) { s.lines.at(0).turn.Store(4) },
+		"turn of the past":    func(s *sender) { s.lines.at(0).turn.Store(1 << 63) },
+		"length":              func(s *sender) { s.lines.at(0).length = 257; s.lines.at(0).turn.Store(1) },
+		"length beyond int32": func(s *sender) { s.lines.at(0).length = 1 << 31; s.lines.at(0).turn.Store(1) },
+		"lane":                func(s *sender) { s.lines.at(0).lane = 1; s.lines.at(0).turn.Store(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, in := pair(t, nil)
@@ -125,8 +125,8 @@ func TestCorruptCredit(t *testing.T) {
 func TestChecksumFindsAChangedByte(t *testing.T) {
 	for name, spoil := range map[string]func(*sender){
 		"payload": func(s *sender) { s.body[1] ^= 1 },
-		"header":  func(s *sender) { s.lines[0].seq ^= 1 },
-		"sum":     func(s *sender) { s.lines[0].tail[0] ^= 1 },
+		"header":  func(s *sender) { s.lines.at(0).seq ^= 1 },
+		"sum":     func(s *sender) { s.lines.at(0).tail[0] ^= 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, in := pair(t, func(c *transport.Config) { c.Checksum = true })
@@ -211,11 +211,32 @@ func TestShortFramesGoFurtherAhead(t *testing.T) {
 	}
 }
 
+// A short payload lies in its line and touches no slot, unless it has a checksum.
+func TestShortPayloadsInLines(t *testing.T) {
+	for _, summed := range []bool{false, true} {
+		out, in := deep(t, func(c *transport.Config) { c.Checksum = summed })
+		for _, n := range []int{1, 8, 9, inlineBytes, inlineBytes + 1} {
+			put(t, out, 0, counted(n))
+			_, err := in.Head(0)
+			require.NoError(t, err)
+			p, full, err := in.Body(0, nil)
+			require.NoError(t, err)
+			require.True(t, full)
+			require.Equal(t, counted(n), p)
+			in.Release(0)
+			r := &in.in[0]
+			slotted := !bytes.Equal(make([]byte, len(r.shorts)), r.shorts)
+			require.Equal(t, summed && n > 1 || n > inlineBytes, slotted, "%d bytes", n) // the one byte is 0
+			clear(r.shorts)
+		}
+	}
+}
+
 // Frames of all lengths arrive whole and in order, however they are built, with checksums and without.
 func TestLengthsByTurns(t *testing.T) {
 	for _, summed := range []bool{false, true} {
 		out, in := deep(t, func(c *transport.Config) { c.Checksum = summed })
-		lengths := []int{0, 1, 8, 9, 512, shortBytes - 1, shortBytes, shortBytes + 1, 3 * shortBytes, defaultFrame}
+		lengths := []int{0, 1, 8, 9, inlineBytes, inlineBytes + 1, 512, shortBytes - 1, shortBytes, shortBytes + 1, 3 * shortBytes, defaultFrame}
 		random := rand.New(rand.NewPCG(1, 2))
 		var ahead []int
 		for sent := 0; sent < 2000 || len(ahead) > 0; {
@@ -253,13 +274,13 @@ func TestLengthsByTurns(t *testing.T) {
 func TestShortSlotTooShort(t *testing.T) {
 	out, in := deep(t, nil)
 	put(t, out, 0, counted(100))
-	out.out[0].lines[0].length = shortBytes + 1
+	out.out[0].lines.at(0).length = shortBytes + 1
 	_, err := in.Head(0)
 	require.ErrorIs(t, err, transport.ErrCorrupt)
 
 	out, in = pair(t, nil) // without short slots
 	put(t, out, 0, counted(8))
-	out.out[0].lines[0].flags |= transport.FlagChecksum
+	out.out[0].lines.at(0).flags |= transport.FlagChecksum
 	_, err = in.Head(0)
 	require.NoError(t, err)
 	_, _, err = in.Body(0, nil)

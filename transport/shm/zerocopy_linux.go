@@ -85,7 +85,7 @@ func (l *link) SendZeroCopy(h *transport.Header, p []byte) (bool, error) {
 
 // offerAt offers a frame whose payload stays where it is.
 func (s *sender) offerAt(h *transport.Header, p []byte) {
-	l := &s.lines[s.at]
+	l := s.lines.at(s.at)
 	binary.LittleEndian.PutUint64(l.tail[:], peermem.Address(p))
 	l.write(h, inSender)
 	s.offer = offered{number: s.sent + 1, line: l}
@@ -152,7 +152,7 @@ func (r *receiver) fetch(dst []byte) ([]byte, bool) {
 	case dst == nil:
 		dst, m.fetched = own, true
 	}
-	l := &r.lines[r.at]
+	l := r.lines.at(r.at)
 	read := m.memory.Read(dst, m.at)
 	if l.turn.Load() != r.released+1 {
 		r.have, m.left = false, 0 // withdrawn: no frame any more

@@ -235,8 +235,8 @@ func TestZeroCopyChecksum(t *testing.T) {
 // Lines that a hostile peer may have written.
 func TestZeroCopyCorrupt(t *testing.T) {
 	for name, spoil := range map[string]func(out, in *link){
-		"place":     func(out, _ *link) { out.out[0].lines[0].place = inSender + 1 },
-		"length":    func(out, _ *link) { out.out[0].lines[0].length = maxZeroCopy + 1 },
+		"place":     func(out, _ *link) { out.out[0].lines.at(0).place = inSender + 1 },
+		"length":    func(out, _ *link) { out.out[0].lines.at(0).length = maxZeroCopy + 1 },
 		"not asked": func(_, in *link) { in.in[0].remote.most = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestZeroCopyCorrupt(t *testing.T) {
 		out, in := pair(t, nil)
 		p := counted(600)
 		offers(t, out, 0, p)
-		binary.LittleEndian.PutUint64(out.out[0].lines[0].tail[:], 1)
+		binary.LittleEndian.PutUint64(out.out[0].lines.at(0).tail[:], 1)
 		got, _ := takes(t, in, 0)
 		require.Empty(t, got)
 		for over := false; !over; {

@@ -55,7 +55,7 @@ func (e *Mismatch) Is(target error) bool { return target == colligo.ErrMismatch 
 // Send implements engine.Port.
 func (p *port) Send(peer, lane, step, total int, b []byte) (bool, error) {
 	h := &p.head[lane]
-	h.Call, h.Lane, h.Step = p.call, uint16(p2pLane+1+lane), uint32(step)
+	h.Call, h.Lane, h.Step = p.call, uint16(lane), uint32(step)
 	h.Len, h.Total = uint32(len(b)), uint64(total)
 	if p.shape.Coll == plan.AllToAll {
 		h.Call.Count = uint64(p.shape.PartLen(peer))
@@ -80,7 +80,7 @@ func (p *port) sendLong(peer int, h *transport.Header, b []byte) (bool, error) {
 
 // Arrived implements engine.Port.
 func (p *port) Arrived(peer, lane int) (n, total int, err error) {
-	h, err := p.links[peer].Head(p2pLane + 1 + lane)
+	h, err := p.links[peer].Head(lane)
 	if h == nil || err != nil {
 		return -1, 0, err
 	}
@@ -96,11 +96,11 @@ func (p *port) Arrived(peer, lane int) (n, total int, err error) {
 
 // Body implements engine.Port.
 func (p *port) Body(peer, lane int, dst []byte) ([]byte, bool, error) {
-	return p.links[peer].Body(p2pLane+1+lane, dst)
+	return p.links[peer].Body(lane, dst)
 }
 
 // Release implements engine.Port.
-func (p *port) Release(peer, lane int) { p.links[peer].Release(p2pLane + 1 + lane) }
+func (p *port) Release(peer, lane int) { p.links[peer].Release(lane) }
 
 // MaxFrame implements engine.Port.
 func (p *port) MaxFrame(peer int) int {

@@ -10,8 +10,8 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// p2pLane is the lane of sends and receives; collectives use the lanes after it.
-const p2pLane = 0
+// p2pLane is the lane of sends and receives, after those of collectives.
+const p2pLane = Lanes - 1
 
 // Message is a send or receive that is pending.
 type Message struct {
