@@ -170,7 +170,7 @@ func (f *forming) mesh() (*Mesh, error) {
 			return nil, err
 		}
 	}
-	here, linked := 1, 1
+	here, linked, company := 1, 1, false
 	for peer, conn := range f.conns {
 		if peer == f.Rank {
 			continue
@@ -183,6 +183,7 @@ func (f *forming) mesh() (*Mesh, error) {
 		onHost := sameHost(conn)
 		if linked++; onHost {
 			here++
+			company = company || f.marks[peer].here()
 		}
 		if f.token != nil {
 			p.meet(f.marks[peer], onHost)
@@ -193,7 +194,7 @@ func (f *forming) mesh() (*Mesh, error) {
 		}
 		f.conns[peer] = nil
 	}
-	m.spin.Allow(here)
+	m.spin.Allow(here, company)
 	if f.accept != nil && linked < f.Size {
 		m.accept = f.accept
 		m.accept.notify(m.Wake)

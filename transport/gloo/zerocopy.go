@@ -59,12 +59,18 @@ func markIn(b []byte) (m mark) {
 	return m
 }
 
+// process is the number of the process on its host.
+func (m *mark) process() int { return int(int32(le.Uint64(m[8:]))) }
+
+// here reports whether the mark is of this process, if it is of this host.
+func (m *mark) here() bool { return m.process() == os.Getpid() }
+
 // meet notes the mark of a peer, and tells the peer if this rank can read its memory.
 func (p *pair) meet(m mark, here bool) {
 	if p.ours = m != (mark{}); !p.ours || !here {
 		return
 	}
-	p.memory = peermem.Open(int(int32(le.Uint64(m[8:]))), peermem.Token(m[24:]), le.Uint64(m[16:]))
+	p.memory = peermem.Open(m.process(), peermem.Token(m[24:]), le.Uint64(m[16:]))
 	if p.memory != nil {
 		p.queue(head{op: opReads})
 	}

@@ -117,6 +117,7 @@ func (f *forming) introduceAccepted(conn net.Conn) (*guest, error) {
 	if err := mine.differ(theirs); err != nil {
 		return nil, errors.Join(&transport.PeerError{Peer: peer, Err: err}, mine.write(conn))
 	}
+	f.note(theirs)
 	return &guest{peer, purpose, conn, func() error { return f.answer(peer, purpose, conn, mine) }}, nil
 }
 

@@ -132,6 +132,7 @@ func (f *forming) introduceDialed(conn net.Conn, addr string, peer int, purpose 
 	if err := mine.differ(theirs); err != nil {
 		return nil, &transport.PeerError{Peer: peer, Err: err}
 	}
+	f.note(theirs)
 	return &guest{peer, purpose, conn, func() error {
 		if theirs.verdict != welcome || !f.place(peer, purpose, conn) {
 			return &transport.PeerError{Peer: peer, Err: fmt.Errorf("is linked with rank %d already: two processes of one rank?", c.Rank)}

@@ -56,6 +56,7 @@ type forming struct {
 	mu      sync.Mutex
 	conns   [][]net.Conn // by peer and purpose
 	begun   []int        // by peer, how many of them passed the handshake
+	company bool         // another rank is in this process
 	missing int
 	why     []error // what last went wrong with a peer
 }
@@ -131,7 +132,10 @@ func (f *forming) link() error {
 			here++
 		}
 	}
-	m.spin.Allow(here)
+	f.mu.Lock()
+	company := f.company
+	f.mu.Unlock()
+	m.spin.Allow(here, company)
 	streams, w, err := stream.Open(conns)
 	if err != nil {
 		return err
@@ -151,6 +155,13 @@ func (f *forming) link() error {
 		m.links[peer] = l
 	}
 	return nil
+}
+
+// note notes what terms say of the rank that has them.
+func (f *forming) note(theirs terms) {
+	f.mu.Lock()
+	f.company = f.company || theirs.process == thisProcess
+	f.mu.Unlock()
 }
 
 func sameHost(conn net.Conn) bool {

@@ -4,20 +4,25 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 
 	"github.com/colligo-go/colligo/transport"
 )
 
 // terms is what both ends of every connection must agree on beyond the handshake. The dialer writes its own; the acceptor
-// answers with its own and a verdict. They are lanes (2 bytes), compression (1), checksum (1), frame (4), verdict (1) and
-// zeros (7). Integers are little-endian.
+// answers with its own and a verdict. They are lanes (2 bytes), compression (1), checksum (1), frame (4), verdict (1),
+// process (4) and zeros (3). Integers are little-endian.
 type terms struct {
 	lanes       uint16
 	compression byte
 	checksum    byte
 	frame       uint32
 	verdict     byte
+	process     uint32 // a number that its ranks share, and likely no others; 0 where the version does not say it
 }
+
+// thisProcess is the number of this process.
+var thisProcess = rand.Uint32() | 1
 
 const (
 	termsSize = 16
@@ -28,7 +33,7 @@ const (
 var compressions = []string{"", "s2", "zstd"}
 
 func newTerms(c *transport.Config) terms {
-	t := terms{lanes: uint16(c.Lanes), frame: uint32(c.FrameBytes)}
+	t := terms{lanes: uint16(c.Lanes), frame: uint32(c.FrameBytes), process: thisProcess}
 	for i, name := range compressions {
 		if name == c.Compression {
 			t.compression = byte(i)
@@ -46,6 +51,7 @@ func (t terms) write(w io.Writer) error {
 	b[2], b[3] = t.compression, t.checksum
 	binary.LittleEndian.PutUint32(b[4:], t.frame)
 	b[8] = t.verdict
+	binary.LittleEndian.PutUint32(b[9:], t.process)
 	_, err := w.Write(b[:])
 	return err
 }
@@ -57,6 +63,7 @@ func readTerms(r io.Reader) (t terms, err error) {
 	}
 	t.lanes, t.compression, t.checksum = binary.LittleEndian.Uint16(b[0:]), b[2], b[3]
 	t.frame, t.verdict = binary.LittleEndian.Uint32(b[4:]), b[8]
+	t.process = binary.LittleEndian.Uint32(b[9:])
 	return t, nil
 }
 

@@ -11,14 +11,15 @@ const (
 	worthTimes = 2                      // a pause that lasted no longer than so many times would have been worth it, its wake-up included
 
 	yieldEvery = 4 // rounds, for a rank that should have a core of its own
-	passEvery  = 8 // rounds, for ranks that share cores, and may be goroutines of one process
+	passEvery  = 8 // rounds, for ranks that share cores, where other goroutines of the program may wait
 )
 
 // Spin decides whether a rank with nothing to do looks again at once or sleeps. Looking again finds a frame some 15 µs
 // sooner, and wastes the core if none comes. So a rank spins if its last pause was short.
 //
 // Between two looks a rank that shares its core gives it away, so that the rank for which it waits can run. A rank that should
-// have a core of its own does so less often: the system may have put both on one core.
+// have a core of its own does so less often: the system may have put both on one core. Where ranks share cores and a process,
+// none looks again. A goroutine that sleeps hands over at once, and one that looks stands in the way of those that work.
 type Spin struct {
 	crowded bool
 	limit   time.Duration
@@ -28,10 +29,13 @@ type Spin struct {
 	woke    time.Time // from the last sleep
 }
 
-// Allow sets how ranks spin, by how many of the group are on this host.
-func (s *Spin) Allow(ranksHere int) {
+// Allow sets how a rank spins, by how many of the group are on this host, and whether others are in this process.
+func (s *Spin) Allow(ranksHere int, company bool) {
 	s.crowded, s.limit, s.worth = ranksHere > runtime.NumCPU(), spinFor, true
-	if s.crowded {
+	switch {
+	case s.crowded && company:
+		s.limit = 0
+	case s.crowded:
 		s.limit = crowdedFor
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestSpin(t *testing.T) {
 	for ranks, limit := range map[int]time.Duration{1: spinFor, 1 << 20: crowdedFor} {
 		var s Spin
-		s.Allow(ranks)
+		s.Allow(ranks, false)
 		require.Equal(t, limit, s.limit)
 		require.True(t, s.Again(1))
 		time.Sleep(2 * limit)
@@ -21,4 +21,9 @@ func TestSpin(t *testing.T) {
 		require.True(t, s.Again(1), "the last pause was short")
 		require.True(t, s.Again(1), "the last pause ended in the spin")
 	}
+	var s Spin
+	s.Allow(1, true)
+	require.True(t, s.Again(1), "with a core for each rank")
+	s.Allow(1<<20, true)
+	require.False(t, s.Again(1), "with less, beside ranks of the same process")
 }
