@@ -27,7 +27,8 @@
 //     to have them, a second at most. It never waits for a peer to take a frame.
 //
 // A rank with nothing to do looks for frames for up to 50 µs before it sleeps, through epoll and not at the sockets. Now and then
-// it gives its core away. Where ranks of a host outnumber its cores it does so after each look, for up to 200 µs.
+// it gives its core away. Where ranks of a host outnumber its cores it does so after each look, for up to 200 µs. If other ranks are
+// in its process, too, it sleeps at once.
 //
 // The package never reads the environment and never shrinks or fixes the kernel's socket buffers: their automatic growth
 // is better informed.
