@@ -29,8 +29,8 @@ const (
 //	one region per peer   short slots, long slots, each padded to a page
 //
 // Credits and lines lie lane by lane. Each lane has a block for every eight peers, and a block lies row by row. The first row has the
-// credit of each of its peers, the next the first line of each, and so on. So the first frames of a new group touch one page for eight
-// peers, which for up to nine ranks is that of the doorbell. The first touch of a page costs more than a small operation.
+// credit of each of its peers, the next the first line of each, and so on. So the first frames of a new group touch a page or two for
+// eight peers. For up to nine ranks it is just the doorbell's. The first touch of a page costs more than a small operation.
 type layout struct {
 	size, lanes, slots, frame int
 	lines                     int // of a lane, each a frame; there are no short slots if it has as many long ones

@@ -66,8 +66,8 @@ func TestRegionsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// The credits and the first lines of eight senders lie on one page, with up to nine ranks on that of the doorbell. No two ranks write
-// into the same pair of cache lines.
+// The credits and the first two lines of up to nine ranks lie on the doorbell's page. With more ranks, a sender's are less than a page
+// apart. No two ranks write into the same pair of cache lines.
 func TestFirstLinesShareAPage(t *testing.T) {
 	for _, size := range []int{2, 3, 9, 10, 64} {
 		l, err := newLayout(&transport.Config{Size: size, Lanes: 9})

@@ -266,7 +266,7 @@ type line struct {
 	tail        [inlineBytes]byte // a short payload, the checksum, or the payload's address
 }
 
-// lines are those of a ring, one in each row of a block.
+// lines finds the lines of one ring in a segment's head, where each lies a row behind the one before.
 type lines struct {
 	memory []byte // from the first to the last
 	row, n int

@@ -157,7 +157,7 @@ func (f *forming) link() error {
 	return nil
 }
 
-// note notes what terms say of the rank that has them.
+// note remembers whether a peer is in this process, by its terms.
 func (f *forming) note(theirs terms) {
 	f.mu.Lock()
 	f.company = f.company || theirs.process == thisProcess

@@ -10,7 +10,7 @@ import (
 	"github.com/colligo-go/colligo/transport"
 )
 
-// p2pLane is the lane of sends and receives, after those of collectives.
+// Sends and receives take the last lane of a mesh. Collectives begin with the first, whose lines a new group touches in any case.
 const p2pLane = Lanes - 1
 
 // Message is a send or receive that is pending.
