@@ -12,6 +12,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,6 +20,14 @@ import (
 
 // next counts the ports that were chosen. Tests that run beside this one begin at different places.
 var next atomic.Int64
+
+// tryPidfd has the runtime find out now whether Linux has file descriptors of processes. The runtime would do so when this process first
+// starts another, and without syscall.ForkLock: its trial process could keep a port that free tries.
+var tryPidfd = sync.OnceFunc(func() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		p.Release()
+	}
+})
 
 // Address returns an address of this host with a port that nobody listens at.
 func Address(t testing.TB, host string) string {
@@ -30,6 +39,7 @@ func Address(t testing.TB, host string) string {
 func Port(t testing.TB, host string) string {
 	t.Helper()
 	const first, ports = 20_000, 12_000
+	tryPidfd()
 	for range ports {
 		port := strconv.FormatInt(first+(int64(os.Getpid())*64+next.Add(1))%ports, 10)
 		if reserve(t, port) && free(host, port) && free("", port) { // a port that another test has is not even tried
