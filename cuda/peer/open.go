@@ -120,7 +120,10 @@ func (b *backend) allocate(t cuda.Thread) error {
 func (b *backend) loadCode(t cuda.Thread) (err error) {
 	b.code.tenant = b.Tenant
 	if b.device.Repeats() {
-		b.code.repeats = repeats{wanted: true, with: b.Setup.Stream}
+		if err := b.Make(t, &b.code.repeats.making); err != nil {
+			return err
+		}
+		b.code.repeats.wanted = true
 	}
 	if b.code.ahead, err = b.device.LaunchesAhead(); err != nil {
 		return err

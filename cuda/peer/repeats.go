@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
+	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
@@ -39,8 +40,11 @@ type repeats struct {
 	adapts bool // most follows how fast the host is: the same one launches in 2.5 and in 4 µs, some seconds later
 	count  int  // of launches
 	took   [sampleLength]time.Duration
-	with   cuda.Stream // for making them
 	all    []*cuda.Repeat
+
+	// making is the stream that is captured to make graphs. No other goroutine enqueues anything there. The watchdog copies words on the setup
+	// stream. A capture would take the copy for its own, and would end when the watchdog asks whether the copy is done.
+	making streamorder.Stream
 }
 
 // pace decides which grids are launched as graphs, by how long a launch takes. Where that is not given it is measured, as the
@@ -72,12 +76,12 @@ func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 	for i := range runs {
 		begin := time.Now()
 		for range launches {
-			if err := launch(c.move(copyBytes).Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), c.repeats.with); err != nil {
+			if err := launch(c.move(copyBytes).Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), c.repeats.making.Stream); err != nil {
 				return 0, err
 			}
 		}
 		runs[i] = time.Since(begin) / launches
-		if err := t.Synchronize(c.repeats.with); err != nil {
+		if err := t.Synchronize(c.repeats.making.Stream); err != nil {
 			return 0, err
 		}
 	}
@@ -90,7 +94,7 @@ func (r *repeats) kernel(t cuda.Thread, f cuda.Function, args uintptr) (kernel, 
 	if !r.wanted {
 		return kernel{Function: f}, nil
 	}
-	x, err := t.NewRepeat(f, args, r.with)
+	x, err := t.NewRepeat(f, args, r.making.Stream)
 	if err == nil {
 		r.all = append(r.all, x)
 	}
