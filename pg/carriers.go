@@ -176,7 +176,7 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts 
 	p, err := g.devices.run(b, o, parts, async, timed, called)
 	if err != nil {
 		if message {
-			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer))
+			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer), 1)
 		}
 		g.ops.End(o, nil, err)
 		return nil, err
@@ -300,7 +300,7 @@ func (e *events) End(o *op.Op, p *plan.Plan, err error) {
 	case !o.P2P() && err == nil:
 		e.g.control.Progress.Complete(uint64(o.Seq))
 	case o.P2P() && o.Begun:
-		e.g.control.Progress.End(o.Coll == plan.Send, o.Posted())
+		e.g.control.Progress.End(o.Coll == plan.Send, o.Posted(), 1)
 	}
 	e.g.end(o, p, err)
 }
@@ -326,7 +326,9 @@ func (e *events) Freed(o *op.Op) { e.g.limits.ended(o) }
 func (e *events) Passed(at op.Seq) { e.g.control.Progress.CompleteOnDevice(uint64(at)) }
 
 // Left implements watchdog.Group.
-func (e *events) Left(coll plan.Coll, peer int) { e.g.control.Progress.End(coll == plan.Send, peer) }
+func (e *events) Left(coll plan.Coll, peer, n int) {
+	e.g.control.Progress.End(coll == plan.Send, peer, n)
+}
 
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {

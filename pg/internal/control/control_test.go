@@ -116,7 +116,7 @@ func TestAsk(t *testing.T) {
 		for range 2 {
 			all[2].Progress.Begin(false, diagnose.AnyPeer)
 		}
-		all[2].Progress.End(false, diagnose.AnyPeer)
+		all[2].Progress.End(false, diagnose.AnyPeer, 1)
 		want := diagnose.Snapshots{1: {Seq: 6, Done: 4, Number: 2, Call: "call 6"}, 2: {Sends: []int{0}, Recvs: []int{diagnose.AnyPeer}}, 3: {}}
 		start := time.Now()
 		require.Equal(t, want, all[0].Ask(0))

@@ -159,12 +159,12 @@ func (p *Progress) Begin(send bool, peer int) {
 	(*by)[peer+1]++
 }
 
-// End takes back a Begin with the same arguments.
-func (p *Progress) End(send bool, peer int) {
+// End takes back n times a Begin with the same arguments.
+func (p *Progress) End(send bool, peer, n int) {
 	p.pairs.Lock()
 	defer p.pairs.Unlock()
-	if by := *p.of(send); peer+1 < len(by) && by[peer+1] > 0 {
-		by[peer+1]--
+	if by := *p.of(send); peer+1 < len(by) {
+		by[peer+1] = max(by[peer+1]-n, 0)
 	}
 }
 

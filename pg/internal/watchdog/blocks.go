@@ -70,13 +70,11 @@ func (d *Devices) failed(q, n int, err error) {
 	}
 }
 
-// through reports whether all operations of the block n behind the oldest are over, and the error of the first that has failed.
-func (d *Devices) through(n int) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b := &d.queues[blocks].blocks[d.queues[blocks].head+n]
+// blockOver reports whether all operations of a block are over, and the error of the first that has failed. The block is a copy that some has
+// made: only the holder of eyes concludes operations, so it misses nothing.
+func (d *Devices) blockOver(b *block) (bool, error) {
 	for q := range b.to {
-		if d.queues[q].gone < b.to[q] {
+		if d.through[q] < b.to[q] {
 			return false, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/op"
+	"github.com/colligo-go/colligo/plan"
 )
 
 // look concludes the operations that are over at the head of each queue; with last, also the ones that never will be. It returns
@@ -32,6 +33,7 @@ func (d *Devices) look(last bool) (over int) {
 // concludeSome concludes the operations before the first that is not over, and returns how many those were.
 func (d *Devices) concludeSome(q int, entries []entry, last bool) (n int) {
 	now, passed := time.Now(), op.Seq(0)
+	left := leaving{group: d.group}
 	for ; n < len(entries); n++ {
 		e := &entries[n]
 		over, err := d.isOver(q, n, e)
@@ -48,7 +50,7 @@ func (d *Devices) concludeSome(q int, entries []entry, last bool) (n int) {
 			continue
 		case q != collectives:
 			d.messages.ended(q, int(e.peer), err)
-			d.group.Left(e.coll, int(e.peer))
+			left.add(e)
 		case err == nil || errors.Is(err, backend.ErrCaptured):
 			passed = e.seq()
 		}
@@ -56,6 +58,7 @@ func (d *Devices) concludeSome(q int, entries []entry, last bool) (n int) {
 			d.failed(q, n, err)
 		}
 	}
+	left.tell()
 	if passed > 0 {
 		d.group.Passed(passed)
 	}
@@ -63,6 +66,31 @@ func (d *Devices) concludeSome(q int, entries []entry, last bool) (n int) {
 	d.over = d.over[:0]
 	d.log.Done(n)
 	return n
+}
+
+// leaving gathers messages that are not pending any more. The group hears at once of all that follow one another with the same peer, for it
+// takes a lock that its callers need.
+type leaving struct {
+	group Group
+	coll  plan.Coll
+	peer  int32
+	n     int
+}
+
+// add takes a message. It tells the group of those before if they are others.
+func (l *leaving) add(e *entry) {
+	if e.coll != l.coll || e.peer != l.peer {
+		l.tell()
+	}
+	l.coll, l.peer, l.n = e.coll, e.peer, l.n+1
+}
+
+// tell tells the group of the messages that it has not heard of.
+func (l *leaving) tell() {
+	if l.n > 0 {
+		l.group.Left(l.coll, int(l.peer), l.n)
+	}
+	l.n = 0
 }
 
 // begin tells the recorder that the oldest operation that is not over is on its way, if the device has measured it. So are
@@ -89,7 +117,14 @@ func (d *Devices) begin(entries []entry, now time.Time) {
 func (d *Devices) some(q int) []entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.batch[:copy(d.batch[:], d.queues[q].entries[d.queues[q].head:])]
+	all := &d.queues[q]
+	if q == blocks {
+		copy(d.blocks[:], all.blocks[all.head:])
+		for i := range d.through {
+			d.through[i] = d.queues[i].gone
+		}
+	}
+	return d.batch[:copy(d.batch[:], all.entries[all.head:])]
 }
 
 // drop forgets the n oldest of a queue. The memory of forgotten ones is used again when they are more than half.
@@ -119,7 +154,7 @@ func (d *Devices) isOver(q, n int, e *entry) (bool, error) {
 		return false, nil
 	}
 	if q == blocks {
-		return d.through(n)
+		return d.blockOver(&d.blocks[n])
 	}
 	if e.more != nil && e.more.pending != nil {
 		if !e.more.pending.Done() {

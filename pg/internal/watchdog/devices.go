@@ -28,8 +28,8 @@ type Group interface {
 	Abandoned(o *op.Op, peer int)
 	// Passed hears that the devices are through with the collectives up to a place.
 	Passed(at op.Seq)
-	// Left hears that a send or a receive is not pending any more.
-	Left(coll plan.Coll, peer int)
+	// Left hears that n sends to a peer, or receives from it, are not pending any more.
+	Left(coll plan.Coll, peer, n int)
 }
 
 // Devices is the watchdog of one group's operations on devices.
@@ -51,12 +51,15 @@ type Devices struct {
 	hurried   bool // every look follows soon after the one before
 	stop      chan struct{}
 	gone      chan struct{}
+	full      chan struct{} // asks for a look, because a queue has grown long
 
 	standing [numKinds]standing // by queue; of the goroutine that looks
 
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.
 	batch    *[32]entry    // made by the first look
+	blocks   [32]block     // what the entries of a batch stand for that is of blocks
+	through  [numKinds]int // how many operations of each queue were gone when those were copied
 	over     []flight.Done // of the batch, to be told the recorder
 	messages messages
 }
@@ -138,6 +141,10 @@ const (
 	busyLook   = 64
 )
 
+// longQueue is after how many operations in one queue a look comes at once. Callers that enqueue small operations would else fill megabytes of
+// new memory before the next look, with a page fault for each 64.
+const longQueue = 2048
+
 // Open makes the watchdog look after the devices of a group.
 func (d *Devices) Open(g Group, log *oplog.Log) { d.group, d.log = g, log }
 
@@ -176,6 +183,12 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	}
 	if p != nil || d.held || d.log.Hooks.Any() {
 		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
+	}
+	if (len(all.entries)-all.head)%longQueue == 0 {
+		select {
+		case d.full <- struct{}{}:
+		default: // a look is asked for already, or the goroutine is to start
+		}
 	}
 	d.start()
 }
@@ -219,8 +232,8 @@ func (d *Devices) start() {
 	if d.looking || d.ended || d.held {
 		return
 	}
-	d.looking, d.stop, d.gone = true, make(chan struct{}), make(chan struct{})
-	go d.watch(d.stop, d.gone)
+	d.looking, d.stop, d.gone, d.full = true, make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	go d.watch(d.stop, d.gone, d.full)
 }
 
 // Hurry has every look follow soon after the one before, for a group that waits for its operations to end.
@@ -303,7 +316,7 @@ func (d *Devices) Release(p backend.Pending) {
 }
 
 // watch is the watchdog's goroutine.
-func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
+func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}, full <-chan struct{}) {
 	defer close(gone)
 	pause := shortPause
 	timer := time.NewTimer(pause)
@@ -313,6 +326,7 @@ func (d *Devices) watch(stop <-chan struct{}, gone chan<- struct{}) {
 		case <-stop:
 			return
 		case <-timer.C:
+		case <-full:
 		}
 		pause = nextPause(pause, d.look(false), d.inHurry())
 		d.tellStalled(time.Now())

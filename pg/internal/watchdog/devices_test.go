@@ -2,7 +2,9 @@ package watchdog
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -35,8 +37,8 @@ func (whole) Lingers(*op.Op) {}
 
 func (whole) Abandoned(*op.Op, int) {}
 
-func (whole) Passed(op.Seq)       {}
-func (whole) Left(plan.Coll, int) {}
+func (whole) Passed(op.Seq)            {}
+func (whole) Left(plan.Coll, int, int) {}
 
 // counted is an operation that is never done, and counts how often it is asked.
 type counted struct {
@@ -83,6 +85,38 @@ func BenchmarkLook(b *testing.B) {
 			b.Fatal("something is done or late")
 		}
 	}
+}
+
+// tracking is a backend that tells how many of its calls are over.
+type tracking struct {
+	never
+	finished *atomic.Uint64
+}
+
+func (t tracking) Finished(plan.Coll) uint64 { return t.finished.Load() }
+
+// TestLongQueue fills a queue while the watchdog pauses. It looks as soon as the queue is long, without the end of its pause.
+func TestLongQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var b tracking
+		b.finished = new(atomic.Uint64)
+		d := new(Devices)
+		d.Open(whole{}, new(oplog.Log))
+		d.Add(b, &op.Op{Coll: plan.Send}, nil)
+		time.Sleep(20*longPause + shortPause/2) // until its pauses are long
+		require.False(t, d.nothing())
+		b.finished.Store(longQueue)
+		for range longQueue - 2 {
+			d.Add(b, &op.Op{Coll: plan.Send}, nil)
+		}
+		synctest.Wait()
+		require.False(t, d.nothing(), "it looked before the queue was long")
+		d.Add(b, &op.Op{Coll: plan.Send}, nil)
+		synctest.Wait()
+		require.True(t, d.nothing(), "it did not look")
+		d.Close()
+	})
 }
 
 // TestEntry holds that an entry is one line of memory.
