@@ -70,8 +70,8 @@ func (d *Devices) failed(q, n int, err error) {
 	}
 }
 
-// blockOver reports whether all operations of a block are over, and the error of the first that has failed. The block is a copy that some has
-// made: only the holder of eyes concludes operations, so it misses nothing.
+// blockOver reports whether all operations of a block are over, and the error of the first that has failed. Its argument is one of the
+// copies in d.blocks. Only the holder of eyes concludes operations, so a copy misses none.
 func (d *Devices) blockOver(b *block) (bool, error) {
 	for q := range b.to {
 		if d.through[q] < b.to[q] {

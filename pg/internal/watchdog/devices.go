@@ -58,8 +58,8 @@ type Devices struct {
 	eyes sync.Mutex // held during a look; taken before mu
 	// Owned by the holder of eyes.
 	batch    *[32]entry    // made by the first look
-	blocks   [32]block     // what the entries of a batch stand for that is of blocks
-	through  [numKinds]int // how many operations of each queue were gone when those were copied
+	blocks   [32]block     // copies of the blocks that a batch's entries stand for
+	through  [numKinds]int // how many operations of each queue were gone when the copies were made
 	over     []flight.Done // of the batch, to be told the recorder
 	messages messages
 }
