@@ -207,6 +207,39 @@ func TestUnstageBeside(t *testing.T) {
 	}
 }
 
+// TestUnstageBehind has a rank give back the memory of a call when its peer, on the same device, waits for the rank's next operation. The
+// device's memory is not freed then, and the rank's next call has it.
+func TestUnstageBehind(t *testing.T) {
+	t.Parallel()
+	both := ranksOn(t, simulated(t, 1).Driver())
+	sums(t, both, 100)
+	r := both[0]
+	b, err := r.backend()
+	require.NoError(t, err)
+	sum := func(r *rank) *pg.Work {
+		return r.g.AllReduceAsync(r.ctx, r.tensor(0, colligo.Float32, 0, 100), colligo.Sum)
+	}
+	waits := sum(both[1])
+	var first colligo.Tensor
+	for i, values := range [][]byte{{1, 2, 3, 4}, {5, 6}} {
+		x, err := b.Stage(r.ctx, values, colligo.Uint8)
+		require.NoError(t, err)
+		if i == 0 {
+			first = x
+		}
+		require.Equal(t, first.Addr(), x.Addr())
+		got := make([]byte, len(values))
+		require.NoError(t, b.Unstage(r.ctx, x, got))
+		require.Equal(t, values, got)
+	}
+	require.False(t, waits.IsCompleted())
+	require.NoError(t, sum(r).Synchronize(r.ctx))
+	require.NoError(t, waits.Synchronize(r.ctx))
+	for _, r := range both {
+		require.NoError(t, r.close())
+	}
+}
+
 // TestStreamsBeside begins asynchronous operations. No stream is made for them where ranks share a device, for another rank may be waiting
 // there by then.
 func TestStreamsBeside(t *testing.T) {

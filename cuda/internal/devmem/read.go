@@ -3,6 +3,7 @@ package devmem
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 
 	"github.com/colligo-go/colligo"
@@ -21,8 +22,9 @@ type Reader struct {
 	check  *Checker // used with the order's lock held
 	mu     sync.Mutex
 	page   *cuda.Host
-	over   *cuda.Host            // the page, after Close
-	staged map[cuda.Pointer]bool // memory that Stage has taken and Unstage has yet to free
+	over   *cuda.Host           // the page, after Close
+	staged map[cuda.Pointer]int // bytes of memory that calls between Stage and Unstage have
+	given  map[cuda.Pointer]int // and of memory that Unstage could not free yet
 }
 
 // NewReader pins the memory of a reader.
@@ -31,7 +33,7 @@ func NewReader(t cuda.Thread, o *streamorder.Order, c *Checker) (*Reader, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{device: t.Device, order: o, check: c, page: page, staged: map[cuda.Pointer]bool{}}, nil
+	return &Reader{device: t.Device, order: o, check: c, page: page, staged: map[cuda.Pointer]int{}, given: map[cuda.Pointer]int{}}, nil
 }
 
 // Read shows a tensor piece by piece until see returns false. It holds the caller until the device has come so far. On a
@@ -92,9 +94,8 @@ func (r *Reader) Free(t cuda.Thread) error {
 		return nil
 	}
 	errs := []error{t.FreeHost(r.over)}
-	for at := range r.staged {
-		errs = append(errs, t.Free(at))
-	}
+	maps.Copy(r.given, r.staged)
+	errs = append(errs, r.freeGiven(t))
 	r.over, r.staged = nil, nil
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/cuda"
@@ -17,11 +18,10 @@ var errCaptured = errors.New("the stream is captured by a graph")
 // implements Stage of backend.Stager.
 func (r *Reader) Stage(ctx context.Context, b []byte, d colligo.DType) (x colligo.Tensor, err error) {
 	err = r.staging(ctx, func(t cuda.Thread, s cuda.Stream) error {
-		at, err := t.Alloc(max(len(b), 1))
+		at, err := r.take(t, max(len(b), 1))
 		if err != nil {
 			return err
 		}
-		r.staged[at] = true
 		x = colligo.OnDevice(r.device.Place(), uintptr(at), len(b)/d.Size(), d)
 		for to, rest := at, b; len(rest) > 0; {
 			n := copy(r.page.Bytes, rest)
@@ -52,12 +52,51 @@ func (r *Reader) Unstage(ctx context.Context, x colligo.Tensor, b []byte) error 
 	})
 }
 
-// give frees memory. The driver waits for the device then.
+// take returns memory of some size, of what Unstage could not free if something there is large enough.
+func (r *Reader) take(t cuda.Thread, bytes int) (at cuda.Pointer, err error) {
+	most := 0
+	for given, n := range r.given {
+		if n >= bytes && (at == 0 || n < most) {
+			at, most = given, n
+		}
+	}
+	if at == 0 {
+		most = bytes
+		if at, err = t.Alloc(bytes); err != nil {
+			return 0, err
+		}
+	}
+	delete(r.given, at)
+	r.staged[at] = most
+	return at, nil
+}
+
+// shortly bounds how long give waits for other ranks that share the device.
+const shortly = 10 * time.Millisecond
+
+// give frees memory. The driver waits for the device then, and another rank may have a kernel there that waits for this rank's next
+// operation. So memory is freed when no other rank of the process has anything on the device. Where that lasts, a later call frees the memory
+// or takes it, or Free does.
 func (r *Reader) give(t cuda.Thread, at cuda.Pointer) error {
+	r.given[at] = r.staged[at]
 	delete(r.staged, at)
 	r.order.Lock()
 	defer r.order.Unlock()
-	return r.order.Tenant.Alone(t, func() error { return t.Free(at) })
+	x := r.order.Tenant
+	return x.Lend(func() error {
+		_, err := x.Within(t, shortly, func() error { return r.freeGiven(t) })
+		return err
+	})
+}
+
+// freeGiven frees what calls have given back.
+func (r *Reader) freeGiven(t cuda.Thread) error {
+	var errs []error
+	for at := range r.given {
+		errs = append(errs, t.Free(at))
+	}
+	clear(r.given)
+	return errors.Join(errs...)
 }
 
 // staging calls f on a thread of the device, with the caller's stream and the reader's page.

@@ -180,7 +180,7 @@ func (x *Tenant) groupPending(t cuda.Thread) bool {
 }
 
 // Within calls f as Alone does, but gives up after a limit and does not call f then. It reports whether it has called f. The tenant enqueues
-// nothing any more, and the caller does not hold it.
+// nothing any more, and the caller does not hold it unless it is within Lend.
 func (x *Tenant) Within(t cuda.Thread, limit time.Duration, f func() error) (done bool, err error) {
 	for pause, end := leastPause, time.Now().Add(limit); ; pause = longer(pause) {
 		if done, err = x.try(t, f); done || time.Now().After(end) {
