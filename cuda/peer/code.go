@@ -110,15 +110,17 @@ func (c *code) compile(t cuda.Thread, m ptx.Module, source []byte, put func(name
 		return c.rejected(t, err)
 	}
 	c.modules = append(c.modules, mod)
-	for _, e := range entries {
-		k, err := c.repeats.kernel(t, mod.Function(e.Name), e.Args)
-		if err != nil {
-			return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
+	return c.repeats.making(t, func(s cuda.Stream) error {
+		for _, e := range entries {
+			k, err := c.repeats.kernel(t, mod.Function(e.Name), e.Args, s)
+			if err != nil {
+				return fmt.Errorf("module %s: %s: %w", m.Name(), e.Name, err)
+			}
+			k.dirties = ptx.UsesTiles(e.Name)
+			put(e.Name, k)
 		}
-		k.dirties = ptx.UsesTiles(e.Name)
-		put(e.Name, k)
-	}
-	return nil
+		return nil
+	})
 }
 
 // rejected names the driver and the device that did not take a module.

@@ -120,9 +120,6 @@ func (b *backend) allocate(t cuda.Thread) error {
 func (b *backend) loadCode(t cuda.Thread) (err error) {
 	b.code.tenant = b.Tenant
 	if b.device.Repeats() {
-		if err := b.Make(t, &b.code.repeats.making); err != nil {
-			return err
-		}
 		b.code.repeats.wanted = true
 	}
 	if b.code.ahead, err = b.device.LaunchesAhead(); err != nil {
@@ -133,7 +130,7 @@ func (b *backend) loadCode(t cuda.Thread) (err error) {
 		return err
 	}
 	b.heap.Use(symheap.Kernels{Copy: b.code.move(copyBytes).Function, Fill: b.code.move(fillLines).Function})
-	return b.code.pace(t, b.options.launch)
+	return b.code.pace(t, b.options.launch, b.Setup.Stream)
 }
 
 // meetPeers maps the peers' heaps and tries them. If some cannot be mapped, it gives all up on all ranks.

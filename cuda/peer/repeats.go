@@ -7,7 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/colligo-go/colligo/cuda"
-	"github.com/colligo-go/colligo/cuda/internal/streamorder"
 	"github.com/colligo-go/colligo/kernels/ptx"
 )
 
@@ -41,22 +40,18 @@ type repeats struct {
 	count  int  // of launches
 	took   [sampleLength]time.Duration
 	all    []*cuda.Repeat
-
-	// making is the stream that is captured to make graphs. No other goroutine enqueues anything there. The watchdog copies words on the setup
-	// stream. A capture would take the copy for its own, and would end when the watchdog asks whether the copy is done.
-	making streamorder.Stream
 }
 
 // pace decides which grids are launched as graphs, by how long a launch takes. Where that is not given it is measured, as the
-// median of some runs.
-func (c *code) pace(t cuda.Thread, launch time.Duration) error {
+// median of some runs, on a stream that is idle.
+func (c *code) pace(t cuda.Thread, launch time.Duration, s cuda.Stream) error {
 	if !c.repeats.wanted {
 		return nil
 	}
 	var err error
 	if launch == 0 {
 		c.repeats.adapts = true
-		if launch, err = c.timeLaunches(t); err != nil {
+		if launch, err = c.timeLaunches(t, s); err != nil {
 			return err
 		}
 	}
@@ -66,7 +61,7 @@ func (c *code) pace(t cuda.Thread, launch time.Duration) error {
 }
 
 // timeLaunches returns how long a launch takes the host.
-func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
+func (c *code) timeLaunches(t cuda.Thread, s cuda.Stream) (time.Duration, error) {
 	const launches = 16
 	launch := t.Launch
 	if c.ahead {
@@ -76,12 +71,12 @@ func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 	for i := range runs {
 		begin := time.Now()
 		for range launches {
-			if err := launch(c.move(copyBytes).Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), c.repeats.making.Stream); err != nil {
+			if err := launch(c.move(copyBytes).Function, cuda.Grid{Blocks: 1, Threads: 32}, unsafe.Pointer(&ptx.CopyArgs{}), s); err != nil {
 				return 0, err
 			}
 		}
 		runs[i] = time.Since(begin) / launches
-		if err := t.Synchronize(c.repeats.making.Stream); err != nil {
+		if err := t.Synchronize(s); err != nil {
 			return 0, err
 		}
 	}
@@ -90,15 +85,29 @@ func (c *code) timeLaunches(t cuda.Thread) (time.Duration, error) {
 }
 
 // kernel returns f, whose parameter is a struct of args bytes, with its graph.
-func (r *repeats) kernel(t cuda.Thread, f cuda.Function, args uintptr) (kernel, error) {
+func (r *repeats) kernel(t cuda.Thread, f cuda.Function, args uintptr, making cuda.Stream) (kernel, error) {
 	if !r.wanted {
 		return kernel{Function: f}, nil
 	}
-	x, err := t.NewRepeat(f, args, r.making.Stream)
+	x, err := t.NewRepeat(f, args, making)
 	if err == nil {
 		r.all = append(r.all, x)
 	}
 	return kernel{Function: f, again: x}, err
+}
+
+// making calls f with a stream to make graphs with, which f alone knows. The setup stream does not do: the watchdog copies words there. A capture
+// would take the copy for its own, and would end when the watchdog asks whether the copy is done. The stream is gone after f, for streams
+// of ranks that share a device have few hardware queues.
+func (r *repeats) making(t cuda.Thread, f func(s cuda.Stream) error) error {
+	if !r.wanted {
+		return f(0)
+	}
+	s, err := t.NewStream(0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), t.DestroyStream(s))
 }
 
 func (r *repeats) free(t cuda.Thread) error {
