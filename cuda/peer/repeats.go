@@ -103,7 +103,11 @@ func (r *repeats) making(t cuda.Thread, f func(s cuda.Stream) error) error {
 	if !r.wanted {
 		return f(0)
 	}
-	s, err := t.NewStream(0)
+	_, greatest, err := t.Priorities() // that of all streams of groups
+	if err != nil {
+		return err
+	}
+	s, err := t.NewStream(greatest)
 	if err != nil {
 		return err
 	}

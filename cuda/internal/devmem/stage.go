@@ -54,20 +54,19 @@ func (r *Reader) Unstage(ctx context.Context, x colligo.Tensor, b []byte) error 
 
 // take returns memory of some size, of what Unstage could not free if something there is large enough.
 func (r *Reader) take(t cuda.Thread, bytes int) (at cuda.Pointer, err error) {
-	most := 0
+	size := bytes
 	for given, n := range r.given {
-		if n >= bytes && (at == 0 || n < most) {
-			at, most = given, n
+		if n >= bytes && (at == 0 || n < size) {
+			at, size = given, n
 		}
 	}
 	if at == 0 {
-		most = bytes
 		if at, err = t.Alloc(bytes); err != nil {
 			return 0, err
 		}
 	}
 	delete(r.given, at)
-	r.staged[at] = most
+	r.staged[at] = size
 	return at, nil
 }
 
