@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +33,7 @@ type job struct {
 	medium    string // "cpu"; "peer", "staged" or "nccl" on simulated devices; "gpu", "gpu staged" or "gpu nccl" on real ones
 	net       *sim.Net
 	store     store.Store
+	died      []atomic.Bool                    // by rank; its process asks the store for nothing then
 	machine   *cudasim.Sim                     // nil on the CPU
 	processes []*cudasim.Process               // by rank, nil on the CPU and on real devices
 	library   *ncclsim.Sim                     // of medium nccl
@@ -52,7 +54,7 @@ func jobOf(t *testing.T, medium string, size int, f func(m *mortal)) {
 }
 
 func newJob(t *testing.T, medium string, size int) *job {
-	j := &job{size: size, medium: medium, net: sim.New(sim.Config{Size: size}), store: store.NewHash()}
+	j := &job{size: size, medium: medium, net: sim.New(sim.Config{Size: size}), store: store.NewHash(), died: make([]atomic.Bool, size)}
 	switch medium {
 	case "cpu":
 	case "gpu", "gpu staged", "gpu nccl":
@@ -109,9 +111,15 @@ func (j *job) live(t *testing.T, i int, f func(m *mortal)) {
 	if strings.HasSuffix(j.medium, "nccl") {
 		c.Backends = overNCCL
 	}
-	if j.asks != nil {
-		c.Store = asked{j.store, func(key string) error { return j.asks(i, key) }}
-	}
+	c.Store = asked{j.store, func(key string) error {
+		if j.died[i].Load() {
+			return errDied
+		}
+		if j.asks != nil {
+			return j.asks(i, key)
+		}
+		return nil
+	}}
 	c.Open = func(ctx context.Context, tc *transport.Config) (transport.Mesh, error) {
 		return j.net.OpenAs(ctx, i, tc)
 	}
@@ -185,9 +193,13 @@ func (j *job) on(r *rank, d *cuda.Driver) context.Context {
 	return r.ctx
 }
 
-// die kills the rank's process: first its network, for the dead tell nobody that their driver fails.
+// errDied is what the store says to a process that was killed, which the other ranks do not see.
+var errDied = errors.New("the process was killed")
+
+// die kills the rank's process: first its store and its network, for the dead tell nobody that those and their driver fail.
 func (m *mortal) die(id int) {
 	m.dead = true
+	m.job.died[id].Store(true)
 	m.job.net.Kill(id)
 	if m.gpu == nil {
 		return
