@@ -109,7 +109,7 @@ func formingHangs(t *testing.T, o nccl.Options, making string) {
 		require.ErrorIs(t, errs[0], colligo.ErrTimeout)
 		require.ErrorContains(t, errs[0], "the communicator of 2 ranks has not formed after 8s (ConnectTimeout)")
 		for _, err := range errs {
-			require.ErrorContains(t, err, "rank 1 has not entered after 8s")
+			require.Regexp(t, `rank 1 has not entered after (8|7\.9\d*)s`, err.Error()) // the wait begins a little after ConnectTimeout does
 		}
 	})
 	t.Run("the group fails", func(t *testing.T) {
