@@ -1,29 +1,39 @@
 package shm
 
 import (
+	"runtime"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// neighbours are the ranks that were seen on this rank's core, for a rank that shares it. They decide what to do while a frame is
+// neighbours are the ranks that were seen on this rank's core. Where ranks share cores, they decide what to do while a frame is
 // awaited. If one of them owes this rank a frame, too, it needs the core. If none does, the frame comes from another core,
-// and to give this one away would only cost two switches.
+// and to give this one away would only cost two switches. Where there are cores for all, a rank that has any goes to another core.
 type neighbours struct {
 	links   []*link
-	due     int    // idle rounds until they are looked for again
-	cpu     uint32 // where the system writes this rank's CPU
-	unknown bool   // the system does not tell it
+	due     int       // idle rounds until they are looked for again
+	frames  int       // frames until the peers are told again where this rank is
+	cpu     uint32    // where the system writes this rank's CPU
+	unknown bool      // the system does not tell it
+	parted  time.Time // when this rank went to another core
 }
 
-// placeEvery is how many idle rounds pass until a rank looks again on which core it is, and who else is there. The system moves ranks
-// from one core to another now and then.
-const placeEvery = 64
+// How often a rank looks on which core it is, and who else is there: after so many idle rounds, and after so many frames. The system
+// moves ranks from one core to another now and then.
+const (
+	placeEvery  = 64
+	placeFrames = 128
+)
+
+// partEvery is the least time between two moves of a rank to another core. Where it does not help, a move costs some 50 µs.
+const partEvery = 10 * time.Millisecond
 
 // place tells the peers on which core this rank is, and finds the ranks on the same one.
 func (m *mesh) place() {
 	n := &m.neighbours
-	n.due, n.links = placeEvery, n.links[:0]
+	n.due, n.frames, n.links = placeEvery, placeFrames, n.links[:0]
 	_, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&n.cpu)), 0, 0)
 	if n.unknown = errno != 0; n.unknown {
 		return
@@ -55,4 +65,49 @@ func (m *mesh) awaitOther() bool {
 		}
 	}
 	return m.missed.await(otherLooks)
+}
+
+// moves tells the peers every so often on which core this rank is, as it takes frames. A rank that never waits for any would
+// not do so otherwise.
+func (m *mesh) moves() {
+	if m.neighbours.frames--; m.neighbours.frames < 0 {
+		m.place()
+	}
+}
+
+// part takes this rank to another core if it has neighbours, though there are cores for all. It reports whether it did. The system
+// puts two ranks on one core when one wakes the other. It may leave them there for tens of milliseconds, while a core is idle.
+// Then each looks on in vain while the other could run.
+func (m *mesh) part() bool {
+	p, n := &m.patience, &m.neighbours
+	if p.crowded || p.company {
+		return false
+	}
+	m.place()
+	if n.unknown || len(n.links) == 0 || time.Since(n.parted) < partEvery {
+		return false
+	}
+	n.parted = time.Now()
+	return m.leave(int(n.cpu))
+}
+
+// leave takes this thread off a CPU by way of the set of CPUs on which it may run, which is the same afterwards. It reports whether
+// there was another CPU.
+func (m *mesh) leave(cpu int) bool {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil {
+		return false
+	}
+	others := all
+	others.Clear(cpu)
+	if others.Count() == 0 || unix.SchedSetaffinity(0, &others) != nil {
+		return false
+	}
+	if err := unix.SchedSetaffinity(0, &all); err != nil {
+		m.log.Warn("a thread that was taken off a CPU may not run there again", "cpu", cpu, "group", m.c.Name, "rank", m.c.Rank, "err", err)
+	}
+	m.place()
+	return true
 }

@@ -38,13 +38,28 @@ const (
 	futexWake = 1
 )
 
-// sleep returns when the count of rings is not seen any more, at the latest after limit (0: no limit), or early.
-func (d *door) sleep(seen uint32, limit time.Duration, scratch *unix.Timespec) {
+// napTime is the length of a sleep that is kept from Go's scheduler. One of which the scheduler hears makes threads of its own run: its
+// monitor, and those that look for goroutines. They take a core from a rank that spins, whose peer then goes to sleep as well, and
+// so on.
+const napTime = 100 * time.Microsecond
+
+// sleep returns when the count of rings is not seen any more, at the latest after limit (0: no limit), or early. With nap the
+// scheduler does not hear of the sleep's beginning. Another of its processors must be there to run what else can run.
+func (d *door) sleep(seen uint32, limit time.Duration, nap bool, scratch *unix.Timespec) {
+	word := uintptr(unsafe.Pointer(&d.rings))
+	if nap && (limit == 0 || limit > napTime) {
+		*scratch = unix.NsecToTimespec(int64(napTime))
+		_, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, word, futexWait, uintptr(seen), uintptr(unsafe.Pointer(scratch)), 0, 0)
+		if errno != unix.ETIMEDOUT {
+			return
+		}
+		limit = max(0, limit-napTime)
+	}
 	var timeout unsafe.Pointer
 	if limit > 0 {
 		*scratch = unix.NsecToTimespec(int64(limit))
 		timeout = unsafe.Pointer(scratch)
 	}
 	// A signal, a changed word and the timeout all mean the same to the caller: look again.
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&d.rings)), futexWait, uintptr(seen), uintptr(timeout), 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, word, futexWait, uintptr(seen), uintptr(timeout), 0, 0)
 }

@@ -28,6 +28,7 @@ const (
 type patience struct {
 	crowded bool // the group has more ranks than cores
 	company bool // another rank is in this process
+	naps    bool // sleeps begin with a nap, see door.sleep
 	rounds  int  // between two readings of the clock
 
 	last  int       // idle of the last call
@@ -95,6 +96,7 @@ func (m *mesh) Wait(idle int, until time.Time) {
 // share sets how long to look on by whether ranks share cores.
 func (p *patience) share(crowded bool) {
 	p.crowded, p.most, p.rounds = crowded, spinTime, spinRounds
+	p.naps = !p.company && runtime.GOMAXPROCS(0) > 1
 	if crowded {
 		p.most, p.rounds = crowdedTime, yieldRounds
 	}
@@ -145,7 +147,7 @@ func (p *patience) spin(idle int) bool {
 	return now.Sub(p.since) < p.now
 }
 
-// sleep arms the doorbell at the first call and sleeps at the second.
+// sleep arms the doorbell at the first call and sleeps at the second. Before the first a rank with a neighbour goes to another core.
 func (m *mesh) sleep(until time.Time) {
 	m.life.RLock()
 	defer m.life.RUnlock()
@@ -153,8 +155,11 @@ func (m *mesh) sleep(until time.Time) {
 		return
 	}
 	p := &m.patience
-	p.slept = true
 	if !p.armed {
+		if m.part() {
+			return
+		}
+		p.slept = true
 		if p.sleeps++; p.sleeps == 0 {
 			p.sleeps = 1
 		}
@@ -168,7 +173,7 @@ func (m *mesh) sleep(until time.Time) {
 			return
 		}
 	}
-	m.door.sleep(p.seen, limit, &p.scratch)
+	m.door.sleep(p.seen, limit, p.naps, &p.scratch)
 	m.door.asleep.Store(0)
 	p.armed = false
 }
