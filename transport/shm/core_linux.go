@@ -27,7 +27,8 @@ const (
 	placeFrames = 128
 )
 
-// partEvery is the least time between two moves of a rank to another core. Where it does not help, a move costs some 50 µs.
+// partEvery is the least time between two moves of a rank to another core. One takes some 0.1 ms, so those that do not help cost a
+// hundredth of the time.
 const partEvery = 10 * time.Millisecond
 
 // place tells the peers on which core this rank is, and finds the ranks on the same one.
@@ -67,9 +68,9 @@ func (m *mesh) awaitOther() bool {
 	return m.missed.await(otherLooks)
 }
 
-// moves tells the peers every so often on which core this rank is, as it takes frames. A rank that never waits for any would
+// tellPlace tells the peers every so often on which core this rank is, as it takes frames. A rank that never waits for any would
 // not do so otherwise.
-func (m *mesh) moves() {
+func (m *mesh) tellPlace() {
 	if m.neighbours.frames--; m.neighbours.frames < 0 {
 		m.place()
 	}

@@ -103,7 +103,7 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 		return nil, l.broken(lane, err)
 	case found:
 		l.mesh.missed, l.mesh.misses = nil, 0
-		l.mesh.moves()
+		l.mesh.tellPlace()
 		return &r.head, nil
 	case e != nil:
 		return nil, e.err
