@@ -68,14 +68,6 @@ func (m *mesh) awaitOther() bool {
 	return m.missed.await(otherLooks)
 }
 
-// tellPlace tells the peers every so often on which core this rank is, as it takes frames. A rank that never waits for any would
-// not do so otherwise.
-func (m *mesh) tellPlace() {
-	if m.neighbours.frames--; m.neighbours.frames < 0 {
-		m.place()
-	}
-}
-
 // part takes this rank to another core if it has neighbours, though there are cores for all. It reports whether it did. The system
 // puts two ranks on one core when one wakes the other. It may leave them there for tens of milliseconds, while a core is idle.
 // Then each looks on in vain while the other could run.

@@ -102,8 +102,11 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 	case err != nil:
 		return nil, l.broken(lane, err)
 	case found:
-		l.mesh.missed, l.mesh.misses = nil, 0
-		l.mesh.tellPlace()
+		m := l.mesh
+		m.missed, m.misses = nil, 0
+		if m.neighbours.frames--; m.neighbours.frames < 0 { // a rank that never waits tells its peers here alone where it is
+			m.place()
+		}
 		return &r.head, nil
 	case e != nil:
 		return nil, e.err
