@@ -92,7 +92,7 @@ type pendingCall struct {
 const alikeSteps = 40
 
 func (a *alike) run() {
-	require.NoError(a.t, a.SetTimeout(time.Minute))
+	require.NoError(a.t, a.SetTimeout(3*time.Minute)) // beside other tests a rank may need one for a few steps
 	a.seen = make([]string, alikeSteps)
 	for a.step = range alikeSteps {
 		a.Rand = rand.New(rand.NewPCG(a.seed, uint64(a.step)))

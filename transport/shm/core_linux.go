@@ -68,15 +68,12 @@ func (m *mesh) awaitOther() bool {
 	return m.missed.await(otherLooks)
 }
 
-// part takes this rank to another core if it has neighbours, though there are cores for all. It reports whether it did. The system
-// puts two ranks on one core when one wakes the other. It may leave them there for tens of milliseconds, while a core is idle.
+// part takes this rank to another core if it has neighbours. It is called where there are cores for all, and reports whether it did so.
+// The system puts two ranks on one core when one wakes the other. It may leave them there for tens of milliseconds, while a core is idle.
 // Then each looks on in vain while the other could run.
 func (m *mesh) part() bool {
-	p, n := &m.patience, &m.neighbours
-	if p.crowded || p.company {
-		return false
-	}
 	m.place()
+	n := &m.neighbours
 	if n.unknown || len(n.links) == 0 || time.Since(n.parted) < partEvery {
 		return false
 	}

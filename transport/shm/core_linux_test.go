@@ -58,7 +58,9 @@ func TestPart(t *testing.T) {
 // TestPartsOnlyWhereItHelps holds that ranks stay where they are if there is a core less than ranks, or no other that they may use.
 func TestPartsOnlyWhereItHelps(t *testing.T) {
 	m, _ := meetOnACore(t, true)
-	require.False(t, m.part(), "ranks share cores")
+	m.sleep(time.Time{})
+	require.True(t, m.patience.armed, "ranks share cores")
+	require.Zero(t, m.neighbours.parted)
 
 	all := allowed(t)
 	var one unix.CPUSet

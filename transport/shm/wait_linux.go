@@ -93,6 +93,9 @@ func (m *mesh) Wait(idle int, until time.Time) {
 	}
 }
 
+// coreEach reports whether there is a core for each rank, and a process.
+func (p *patience) coreEach() bool { return !p.crowded && !p.company }
+
 // share sets how long to look on by whether ranks share cores.
 func (p *patience) share(crowded bool) {
 	p.crowded, p.most, p.rounds = crowded, spinTime, spinRounds
@@ -156,7 +159,7 @@ func (m *mesh) sleep(until time.Time) {
 	}
 	p := &m.patience
 	if !p.armed {
-		if m.part() {
+		if p.coreEach() && m.part() {
 			return
 		}
 		p.slept = true
