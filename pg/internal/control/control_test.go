@@ -134,6 +134,18 @@ func TestAsk(t *testing.T) {
 	})
 }
 
+// TestAskHeldUp has a rank ask that gets no processor for 200 ms again and again, and a peer that is held up likewise. It waits for the
+// peer's answer, which comes after Patience.
+func TestAskHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := channels(2)
+		all[1] = nil
+		all[0].config.Failed = func() error { time.Sleep(200 * time.Millisecond); return nil }
+		time.AfterFunc(2*Patience, func() { all[0].answered(1, &Message{Kind: Answer, Token: 1, Seq: 7}) })
+		require.Equal(t, diagnose.Snapshots{1: {Seq: 7}}, all[0].Ask(0))
+	})
+}
+
 // TestProgress remembers the calls that this rank has entered last, and counts what is pending.
 func TestProgress(t *testing.T) {
 	var p Progress

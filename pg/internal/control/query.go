@@ -7,8 +7,33 @@ import (
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 )
 
-// Patience is how long a rank that timed out waits for its peers to say where they are.
+// Patience is how long a rank that timed out waits for its peers to say where they are. It waits longer if it is held up itself, see
+// patience.
 const Patience = 500 * time.Millisecond
+
+// patienceParts is of how many waits, one after the other, Patience is made.
+const patienceParts = 10
+
+// patience ends after Patience. A process may get no processor for a second, and its peer none either. A single timer would be over when
+// the process goes on, and the peer would be called silent. So Patience is patienceParts timers, one after the other. Each begins when this
+// process has seen the one before end. A time without a processor then counts as one part at most.
+type patience struct {
+	timer *time.Timer
+	parts int // that have not ended
+}
+
+func newPatience() *patience {
+	return &patience{time.NewTimer(Patience / patienceParts), patienceParts}
+}
+
+// partEnded counts a part whose timer has ended, and begins the next. It tells whether that was the last.
+func (p *patience) partEnded() bool {
+	if p.parts--; p.parts == 0 {
+		return true
+	}
+	p.timer.Reset(Patience / patienceParts)
+	return false
+}
 
 // queries are the progress queries under way. Several goroutines may ask at once.
 type queries struct {
@@ -102,13 +127,15 @@ func (c *Channel) Ask(seq uint64) diagnose.Snapshots {
 		expected -= len(c.config.Left())
 	}
 	c.Tell(&Message{Kind: Query, Token: q.token, Seq: seq})
-	limit := time.NewTimer(Patience)
-	defer limit.Stop()
+	limit := newPatience()
+	defer limit.timer.Stop()
 	for q.count() < expected && c.config.Failed() == nil {
 		select {
 		case <-q.more:
-		case <-limit.C:
-			return q.End()
+		case <-limit.timer.C:
+			if limit.partEnded() {
+				return q.End()
+			}
 		}
 	}
 	return q.End()
@@ -136,15 +163,19 @@ func (c *Channel) Standing() diagnose.Snapshot {
 	if c.config.Inquire == nil || !c.config.Inquire(func(s *Standing) { told <- s }) {
 		return c.Here()
 	}
-	limit := time.NewTimer(Patience)
-	defer limit.Stop()
-	select {
-	case s := <-told:
-		here := c.here()
-		here.Stands = s
-		return c.snapshot(here)
-	case <-limit.C:
-		return c.Here()
+	limit := newPatience()
+	defer limit.timer.Stop()
+	for {
+		select {
+		case s := <-told:
+			here := c.here()
+			here.Stands = s
+			return c.snapshot(here)
+		case <-limit.timer.C:
+			if limit.partEnded() {
+				return c.Here()
+			}
+		}
 	}
 }
 
