@@ -195,6 +195,9 @@ func (f *forming) mesh() (*Mesh, error) {
 		f.conns[peer] = nil
 	}
 	m.spin.Allow(here, company)
+	if m.spin.Never() && !m.beside { // one beside another may be waiting already
+		m.w.SleepAtOnce()
+	}
 	if f.accept != nil && linked < f.Size {
 		m.accept = f.accept
 		m.accept.notify(m.Wake)

@@ -140,7 +140,9 @@ func (f *forming) link() error {
 	if err != nil {
 		return err
 	}
-	m.w = w
+	if m.w = w; m.spin.Never() {
+		w.SleepAtOnce()
+	}
 	for peer := range f.conns {
 		if peer == m.c.Rank {
 			continue

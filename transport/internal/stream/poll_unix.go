@@ -60,6 +60,9 @@ func (p *poll) Add(conn net.Conn) (Stream, error) {
 	return s, nil
 }
 
+// SleepAtOnce implements Waiter.
+func (p *poll) SleepAtOnce() {}
+
 // Wait implements Waiter.
 func (p *poll) Wait(until time.Time) {
 	p.set = append(p.set[:0], unix.PollFd{Fd: int32(p.ear), Events: unix.POLLIN})

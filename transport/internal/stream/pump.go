@@ -166,6 +166,9 @@ func (b *bell) Wake() {
 	}
 }
 
+// SleepAtOnce implements Waiter.
+func (b *bell) SleepAtOnce() {}
+
 // Wait implements Waiter.
 func (b *bell) Wait(until time.Time) {
 	if until.IsZero() {

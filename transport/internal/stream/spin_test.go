@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -26,4 +27,36 @@ func TestSpin(t *testing.T) {
 	require.True(t, s.Again(1), "with a core for each rank")
 	s.Allow(1<<20, true)
 	require.False(t, s.Again(1), "with less, beside ranks of the same process")
+}
+
+// looked counts how it is asked and waited for.
+type looked struct {
+	Waiter
+	asked, slept int
+}
+
+func (l *looked) Ready() bool    { l.asked++; return false }
+func (l *looked) Wait(time.Time) { l.slept++ }
+
+// TestSpinAsks has ranks with a core each wait. One with others in its process is back soon, to look at its streams. Any other asks its
+// waiter until it sleeps.
+func TestSpinAsks(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("two ranks share the one core, and one of them does not look")
+	}
+	for _, company := range []bool{true, false} {
+		var s Spin
+		s.Allow(2, company)
+		s.limit = time.Minute
+		var w looked
+		s.Wait(&w, 1, time.Now().Add(20*time.Millisecond))
+		require.Zero(t, w.slept)
+		if company {
+			require.Equal(t, askFirst-1, w.asked)
+			s.Wait(&w, askFirst, time.Time{})
+			require.Equal(t, askFirst-1, w.asked, "later in the same pause")
+		} else {
+			require.Greater(t, w.asked, askFirst)
+		}
+	}
 }

@@ -22,6 +22,8 @@ type Stream interface {
 type Waiter interface {
 	// Add makes a stream of a connection and waits for it, too. The goroutine that calls Wait calls it.
 	Add(conn net.Conn) (Stream, error)
+	// SleepAtOnce is called before the first Wait if the caller never looks again before it sleeps. Then sleeping is made cheap.
+	SleepAtOnce()
 	Wait(until time.Time)
 	// Ready says at once whether Wait would return at once, or that the streams have to be asked.
 	Ready() bool

@@ -66,43 +66,76 @@ func TestManyBuffers(t *testing.T) {
 	}
 }
 
+// waiters runs a test with a waiter whose caller looks before it sleeps, and one whose caller does not.
+func waiters(t *testing.T, f func(t *testing.T, near Stream, w Waiter, far net.Conn)) {
+	t.Helper()
+	for name, atOnce := range map[string]bool{"after looks": false, "at once": true} {
+		t.Run(name, func(t *testing.T) {
+			near, far := connected(t)
+			defer far.Close()
+			streams, w, err := Open([]net.Conn{near})
+			require.NoError(t, err)
+			defer w.Close()
+			defer streams[0].Close()
+			if atOnce {
+				w.SleepAtOnce()
+			}
+			f(t, streams[0], w, far)
+		})
+	}
+}
+
 // TestWaitMissesNothing sends single bytes at random moments to a stream whose owner falls asleep. A byte that comes while the owner
 // goes to sleep must wake it as well: no wait lasts until its limit.
 func TestWaitMissesNothing(t *testing.T) {
-	const limit = 30 * time.Second
-	near, far := connected(t)
-	defer far.Close()
-	streams, w, err := Open([]net.Conn{near})
-	require.NoError(t, err)
-	defer w.Close()
-	defer streams[0].Close()
 	rounds := 20_000
 	if testing.Short() {
 		rounds = 2_000
 	}
-	next := make(chan time.Duration)
-	go func() {
-		b := []byte{1}
-		for pause := range next {
-			for until := time.Now().Add(pause); time.Now().Before(until); {
+	waiters(t, func(t *testing.T, near Stream, w Waiter, far net.Conn) {
+		const limit = 30 * time.Second
+		next := make(chan time.Duration)
+		go func() {
+			b := []byte{1}
+			for pause := range next {
+				for until := time.Now().Add(pause); time.Now().Before(until); {
+				}
+				if _, err := far.Write(b); err != nil {
+					return
+				}
 			}
-			if _, err := far.Write(b); err != nil {
-				return
+		}()
+		defer close(next)
+		var b [8]byte
+		for i := range rounds {
+			next <- rand.N(20 * time.Microsecond)
+			for start := time.Now(); ; {
+				n, err := near.Read([][]byte{b[:]})
+				require.NoError(t, err)
+				require.Less(t, time.Since(start), limit, "byte %d has come and woken nobody", i)
+				if n > 0 {
+					break
+				}
+				w.Wait(start.Add(limit))
 			}
 		}
-	}()
-	defer close(next)
-	var b [8]byte
-	for i := range rounds {
-		next <- rand.N(20 * time.Microsecond)
-		for start := time.Now(); ; {
-			n, err := streams[0].Read([][]byte{b[:]})
-			require.NoError(t, err)
-			require.Less(t, time.Since(start), limit, "byte %d has come and woken nobody", i)
-			if n > 0 {
-				break
-			}
-			w.Wait(start.Add(limit))
+	})
+}
+
+// TestWaitEnds wakes a waiter that sleeps, lets others sleep for a time, and sleeps on after a wake that has been heard.
+func TestWaitEnds(t *testing.T) {
+	waiters(t, func(t *testing.T, near Stream, w Waiter, _ net.Conn) {
+		_, err := near.Read([][]byte{make([]byte, 8)})
+		require.NoError(t, err)
+		w.Wait(time.Now().Add(time.Minute)) // the connection was ready to be written to
+		for range 3 {
+			began := time.Now()
+			time.AfterFunc(20*time.Millisecond, w.Wake)
+			w.Wait(began.Add(time.Minute))
+			require.Less(t, time.Since(began), 30*time.Second)
+			began = time.Now()
+			w.Wait(began.Add(20 * time.Millisecond))
+			require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
 		}
-	}
+	})
 }
