@@ -9,6 +9,9 @@
 // then has the payload's address, see zerocopy_linux.go. That saves a copy and costs a system call. It is faster where cores share
 // no cache, and slower where they do.
 //
+// A sender copies payloads of 4 KiB and more into slots by stores that pass the caches (non-temporal stores), where that is faster.
+// It tries both ways now and then, see filling_linux.go.
+//
 // The ranks meet over sockets in Linux's abstract namespace. After the handshake of package transport, each passes the
 // descriptor of its segment. Then the socket is the control channel, whose end tells of a peer's death. A rank whose Open
 // fails tells the ranks that it is linked with why, and theirs fails too.

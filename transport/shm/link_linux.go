@@ -172,6 +172,7 @@ type sender struct {
 	copied  transport.Header // the header with its flag, when summed
 	scratch [transport.HeaderSize]byte
 	offer   offered
+	filling filling // of long slots, and of short ones that fillBytes fill
 }
 
 // room says whether the next line is free, and if need be the next long slot. The taken count, on a line that the receiver writes, is
@@ -221,7 +222,9 @@ func (s *sender) memory(place uint8, n int) []byte {
 // put fills the next line, and the slot of the payload, and publishes them.
 func (s *sender) put(h *transport.Header, p []byte, place uint8) {
 	l := s.lines.at(s.at)
-	if dst := s.memory(place, len(p)); len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
+	if dst := s.memory(place, len(p)); len(p) >= fillBytes && unsafe.SliceData(dst) != unsafe.SliceData(p) {
+		s.filling.copy(dst, p)
+	} else if len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
 		copy(dst, p)
 	}
 	if s.summed {

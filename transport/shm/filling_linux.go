@@ -1,0 +1,90 @@
+package shm
+
+import (
+	"time"
+	"unsafe"
+)
+
+// filling copies payloads into the slots of one peer, by the caches or past them.
+//
+// A store into a slot has to take the line from the cache of the core that has read it. Cores without a common cache take two to three times
+// as long for that as for a store that passes the caches. The reader then takes the line from memory. With a common cache it is
+// the other way round. Which cores have one is not asked. A hypervisor moves its guests between them, and does not tell.
+//
+// So a sender tries. Now and then it copies one payload in each way, and takes the time. It changes the way when the other one was
+// faster some times in a row, in trials that follow each other soon.
+type filling struct {
+	past   bool          // the way at hand
+	later  bool          // in the trial at hand the other way comes second
+	wins   int           // trials in a row that the other way has won
+	pause  int           // payloads before the next trial
+	length int           // of the first payload of the trial at hand; 0 if there is none
+	first  time.Duration // that it took
+}
+
+const (
+	fillBytes  = 4 << 10 // of a payload; below, the way hardly matters
+	trialPause = 128     // payloads: a trial costs one payload in the slower way
+	winPause   = 2
+	enoughWins = 3
+)
+
+// epoch is when the times of trials begin.
+var epoch = time.Now()
+
+// copy copies a payload of fillBytes or more.
+func (f *filling) copy(dst, src []byte) {
+	switch {
+	case !nonTemporal || uintptr(unsafe.Pointer(unsafe.SliceData(dst)))%16 != 0:
+		copy(dst, src)
+	case f.pause > 0:
+		f.pause--
+		fill(dst, src, f.past)
+	default:
+		start := time.Since(epoch)
+		fill(dst, src, f.next())
+		f.took(len(src), time.Since(epoch)-start)
+	}
+}
+
+// fill copies a payload of 64 bytes or more in a way.
+func fill(dst, src []byte, past bool) {
+	n := 0
+	if past {
+		n = len(src) &^ 63
+		copyPast(unsafe.SliceData(dst), unsafe.SliceData(src), n)
+	}
+	copy(dst[n:], src[n:])
+}
+
+// next returns the way of the next payload of the trial.
+func (f *filling) next() (past bool) {
+	second := f.length > 0
+	return f.past != (second == f.later)
+}
+
+// took takes the time of a payload of the trial at hand. Payloads of lengths too unlike are not compared.
+func (f *filling) took(length int, t time.Duration) {
+	before := f.length
+	if before == 0 {
+		f.length, f.first = length, t
+		return
+	}
+	f.length, f.pause = 0, trialPause
+	if before > 2*length || length > 2*before {
+		return
+	}
+	other, own := f.first*time.Duration(length), t*time.Duration(before) // as if both were as long
+	if f.later {
+		other, own = own, other
+	}
+	f.later = !f.later
+	if other >= own-own/8 {
+		f.wins = 0
+		return
+	}
+	f.pause = winPause
+	if f.wins++; f.wins == enoughWins {
+		f.past, f.wins, f.pause = !f.past, 0, trialPause
+	}
+}
