@@ -58,8 +58,10 @@ func rankInGo(path string) error {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
+	var r room
 	for lines.Scan() {
-		o, start := newRankOp(g, strings.Fields(lines.Text())), time.Now()
+		r.used = 0
+		o, start := newRankOp(g, &r, strings.Fields(lines.Text())), time.Now()
 		if err := o.run(); err != nil {
 			fmt.Println("waited", time.Since(start).Seconds())
 			return errors.Join(fmt.Errorf("%s: %w", lines.Text(), err), g.Close())
@@ -68,9 +70,26 @@ func rankInGo(path string) error {
 	return errors.Join(lines.Err(), g.Close())
 }
 
+// room is memory that serves one operation after the other. New memory for each takes longer than the operation, page by page.
+type room struct {
+	all  []byte
+	used int
+}
+
+// take returns memory with any contents, as torch.empty does.
+func (r *room) take(n int) []byte {
+	at := r.used
+	r.used += (n + 63) &^ 63
+	if r.used > len(r.all) { // what was given out stays with those who have it
+		r.all, r.used, at = make([]byte, 2*r.used), (n+63)&^63, 0
+	}
+	return r.all[at : at+n : at+n]
+}
+
 // rankOp is one line of the file of operations.
 type rankOp struct {
 	g          *pg.Group
+	room       *room
 	fields     []string // of the line
 	n, root    int
 	name       string
@@ -81,8 +100,8 @@ type rankOp struct {
 	rank, size int
 }
 
-func newRankOp(g *pg.Group, f []string) *rankOp {
-	o := &rankOp{g: g, fields: f, name: f[0], rank: g.Rank(), size: g.Size()}
+func newRankOp(g *pg.Group, r *room, f []string) *rankOp {
+	o := &rankOp{g: g, room: r, fields: f, name: f[0], rank: g.Rank(), size: g.Size()}
 	for _, d := range colligo.DTypes() {
 		if d.String() == f[1] {
 			o.dtype = d
@@ -104,7 +123,7 @@ const period = 4099
 // values are the elements of a rank's input.
 func (o *rankOp) values(seed, n int) []byte {
 	size := o.dtype.Size()
-	b := make([]byte, n*size)
+	b := o.room.take(n * size)
 	for i := range min(n, period) {
 		x := (uint64(i)*2654435761 + uint64(o.rank)*2654304257 + uint64(seed)*97003) & math.MaxUint32
 		o.element(b[i*size:(i+1)*size], x)
@@ -274,7 +293,7 @@ func (o *rankOp) fault(ctx context.Context) error {
 
 // refused makes calls that the version of PyTorch refuses before it says anything to other ranks.
 func (o *rankOp) refused(ctx context.Context) error {
-	all := make([]byte, o.n*o.dtype.Size()*o.size)
+	all := o.room.take(o.n * o.dtype.Size() * o.size)
 	v := o.values(o.i, o.n)
 	var err error
 	switch o.name {
@@ -291,7 +310,7 @@ func (o *rankOp) refused(ctx context.Context) error {
 
 func (o *rankOp) parts(ctx context.Context) error {
 	g, v := o.g, o.values(o.i, o.n)
-	all := make([]byte, len(v)*o.size)
+	all := o.room.take(len(v) * o.size)
 	switch o.name {
 	case "all_gather":
 		return say(o.i, g.AllGather(ctx, o.tensors(all), o.tensor(v)), all)
@@ -319,10 +338,10 @@ func (o *rankOp) parts(ctx context.Context) error {
 	case "all_to_all":
 		return say(o.i, g.AllToAll(ctx, o.tensors(all), o.tensors(o.values(o.i, o.n*o.size))), all)
 	case "reduce_scatter":
-		out := make([]byte, len(v))
+		out := o.room.take(len(v))
 		return say(o.i, g.ReduceScatter(ctx, o.tensor(out), o.tensors(o.values(o.i, o.n*o.size)), o.op), out)
 	case "reduce_scatter_tensor":
-		out := make([]byte, len(v))
+		out := o.room.take(len(v))
 		return say(o.i, g.ReduceScatterTensor(ctx, o.tensor(out), o.tensor(o.values(o.i, o.n*o.size)), o.op), out)
 	}
 	give, take := make([]int, o.size), make([]int, o.size)
@@ -331,14 +350,14 @@ func (o *rankOp) parts(ctx context.Context) error {
 		give[q], take[q] = (o.rank+2*q)%3*o.n, (q+2*o.rank)%3*o.n
 		gives, takes = gives+give[q], takes+take[q]
 	}
-	out := make([]byte, takes*o.dtype.Size())
+	out := o.room.take(takes * o.dtype.Size())
 	return say(o.i, g.AllToAllSingle(ctx, o.tensor(out), o.tensor(o.values(o.i, gives)), take, give), out)
 }
 
 func (o *rankOp) messages(ctx context.Context) error {
 	v := o.values(o.i, o.n)
 	if o.name == "ring" {
-		out := make([]byte, len(v))
+		out := o.room.take(len(v))
 		r := o.g.RecvAsync(ctx, o.tensor(out), (o.rank+o.size-1)%o.size, o.root)
 		s := o.g.SendAsync(ctx, o.tensor(v), (o.rank+1)%o.size, o.root)
 		return say(o.i, errors.Join(r.Synchronize(ctx), s.Synchronize(ctx)), out)
@@ -348,7 +367,7 @@ func (o *rankOp) messages(ctx context.Context) error {
 	}
 	outs := make([][]byte, o.size)
 	for range o.size - 1 {
-		one := make([]byte, len(v))
+		one := o.room.take(len(v))
 		from, err := o.g.RecvAny(ctx, o.tensor(one), o.tag())
 		if err != nil {
 			return err
@@ -405,15 +424,15 @@ func (o *rankOp) several(ctx context.Context) error {
 	case "all_reduce_coalesced":
 		return say(o.i, g.AllReduceCoalesced(ctx, []colligo.Tensor{o.tensor(v), o.tensor(more)}, o.op), v, more)
 	case "all_gather_coalesced":
-		a, b := make([]byte, len(v)*o.size), make([]byte, len(more)*o.size)
+		a, b := o.room.take(len(v)*o.size), o.room.take(len(more)*o.size)
 		err := g.AllGatherCoalesced(ctx, [][]colligo.Tensor{o.tensors(a), o.tensors(b)}, []colligo.Tensor{o.tensor(v), o.tensor(more)})
 		return say(o.i, err, a, b)
 	case "all_gather_into_coalesced":
-		a, b := make([]byte, len(v)*o.size), make([]byte, len(more)*o.size)
+		a, b := o.room.take(len(v)*o.size), o.room.take(len(more)*o.size)
 		err := g.AllGatherIntoTensorCoalesced(ctx, []colligo.Tensor{o.tensor(a), o.tensor(b)}, []colligo.Tensor{o.tensor(v), o.tensor(more)})
 		return say(o.i, err, a, b)
 	case "reduce_scatter_coalesced":
-		a, b := make([]byte, len(v)), make([]byte, len(more))
+		a, b := o.room.take(len(v)), o.room.take(len(more))
 		ins := []colligo.Tensor{o.tensor(o.values(o.i, o.n*o.size)), o.tensor(o.values(o.i+1, 17*o.size))}
 		return say(o.i, g.ReduceScatterTensorCoalesced(ctx, []colligo.Tensor{o.tensor(a), o.tensor(b)}, ins, o.op), a, b)
 	case "asynchronous":

@@ -19,7 +19,13 @@ PERIOD = 4099  # of the elements, so that large tensors are made fast
 def values(seed, rank, n, dtype, special=False):
     """A rank's input, the same as in the ranks in Go."""
     if n > PERIOD:
-        return values(seed, rank, PERIOD, dtype, special).repeat(-(-n // PERIOD))[:n].clone()
+        x, have = torch.empty(n, dtype=dtype), PERIOD
+        x[:have] = values(seed, rank, PERIOD, dtype, special)
+        while have < n:  # what there is once more
+            more = min(have, n - have)
+            x[have:have + more] = x[:more]
+            have += more
+        return x
     x = (torch.arange(n, dtype=torch.int64) * 2654435761 + rank * 2654304257 + seed * 97003) & MASK
     if not dtype.is_floating_point:
         return x.to(dtype)
