@@ -28,6 +28,7 @@ func Default() []Rule {
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 3, Cores: Enough, MaxBytes: 16 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Enough, MaxBytes: 4 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 3, MaxSize: 4, Cores: Crowded, MaxBytes: 16 << 10, Algo: "direct"},
+		{Coll: plan.AllReduce, Medium: "shm", MinSize: 4, MaxSize: 4, Cores: Crowded, MaxBytes: 64 << 10, Algo: "recursive_doubling"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 2 << 10, Algo: "direct"},
 		{Coll: plan.AllReduce, MinSize: 3, MaxSize: 4, MaxBytes: 8 << 20, Algo: "circulant"},
 		{Coll: plan.AllReduce, Medium: "shm", MinSize: 5, MaxSize: 8, Cores: Crowded, MaxBytes: 4 << 10, Algo: "direct"},
