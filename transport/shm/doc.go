@@ -6,8 +6,8 @@
 // from the slot and write straight into the next one.
 //
 // A caller can also leave a payload in its place, where the system lets ranks read each other's memory (process_vm_readv). The line
-// then has the payload's address, see zerocopy_linux.go. That saves a copy and costs a system call. It is faster where cores share
-// no cache, and slower where they do.
+// then has the payload's address, see zerocopy_linux.go. That saves a copy and costs a system call. It was faster on no machine so far
+// than copies in the better of their two ways.
 //
 // A sender copies payloads of 4 KiB and more into slots by stores that pass the caches (non-temporal stores), where that is faster.
 // It tries both ways now and then, see filling_linux.go.
