@@ -172,7 +172,7 @@ type sender struct {
 	copied  transport.Header // the header with its flag, when summed
 	scratch [transport.HeaderSize]byte
 	offer   offered
-	filling filling // of long slots, and of short ones that fillBytes fill
+	filling *filling // apart, for small frames need the rest in as few lines of the cache as can be
 }
 
 // room says whether the next line is free, and if need be the next long slot. The taken count, on a line that the receiver writes, is

@@ -124,7 +124,8 @@ func (m *mesh) attach(peer, fd int, reads *peermem.Memory) error {
 	users := make([]uint64, l.lanes*l.slots)
 	k.answer = l.answer(head, m.c.Rank)
 	for lane := range k.out {
-		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
+		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots],
+			filling: &filling{}}
 		if reads != nil {
 			k.in[lane].remote = remote{memory: reads, most: maxZeroCopy}
 		}
