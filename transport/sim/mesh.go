@@ -39,9 +39,8 @@ type Mesh struct {
 	sleeping   atomic.Bool   // Wait needs a token to return
 	armed      bool          // Wait returned once with sleeping set, so that the links were looked at since
 	spins      int
-	sleepsLeft int           // before which there are no yields
-	judging    bool          // in this wait
-	yielded    time.Duration // when judge began to look, since epoch; 0: not yet
+	sleepsLeft int       // before which there are no yields
+	yielded    time.Time // when judge began to look
 	timer      *time.Timer
 
 	mu      sync.Mutex
@@ -127,19 +126,14 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 	m.disarm()
 }
 
-// epoch is when times begin that are kept as durations: a clock's reading costs half as much so.
-var epoch = time.Now()
-
-// judge looks at how long two yields together take, of every four, in every second wait. A wait that ends after one yield has no need of a
-// clock.
+// judge looks at how long two yields of a wait take together, of every four. A wait that ends after one yield has no need of a clock.
 func (m *Mesh) judge(idle int) {
 	switch {
 	case idle == 1:
-		m.judging, m.yielded = !m.judging, 0
-	case !m.judging:
+		m.yielded = time.Time{}
 	case idle%crowdedSpins == 2:
-		m.yielded = time.Since(epoch)
-	case idle%crowdedSpins == 0 && m.yielded > 0 && time.Since(epoch)-m.yielded > slowYields:
+		m.yielded = time.Now()
+	case idle%crowdedSpins == 0 && !m.yielded.IsZero() && time.Since(m.yielded) > slowYields:
 		m.sleepsLeft = sleepsAfter
 	}
 }
