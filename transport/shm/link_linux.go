@@ -222,10 +222,12 @@ func (s *sender) memory(place uint8, n int) []byte {
 // put fills the next line, and the slot of the payload, and publishes them.
 func (s *sender) put(h *transport.Header, p []byte, place uint8) {
 	l := s.lines.at(s.at)
-	if dst := s.memory(place, len(p)); len(p) >= fillBytes && unsafe.SliceData(dst) != unsafe.SliceData(p) {
-		s.filling.copy(dst, p)
-	} else if len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
-		copy(dst, p)
+	if dst := s.memory(place, len(p)); len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
+		if len(p) < fillBytes {
+			copy(dst, p)
+		} else {
+			s.filling.copy(dst, p)
+		}
 	}
 	if s.summed {
 		s.copied = *h
