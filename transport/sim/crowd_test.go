@@ -26,3 +26,18 @@ func TestWaitBesideWork(t *testing.T) {
 	}
 	require.Zero(t, m.sleepsLeft)
 }
+
+// TestLongWaitBesideWork keeps all processors busy while a rank waits that may yield often. The first yields of the wait are not judged.
+// The rank goes over to sleeping all the same, soon after.
+func TestLongWaitBesideWork(t *testing.T) {
+	m := &Mesh{signal: make(chan struct{}, 1), spins: loneSpins}
+	testload.Busy(t)
+	for range 5 {
+		m.unjudged, m.sleepsLeft = 0, 0
+		idle := 1
+		for ; m.sleepsLeft == 0 && idle <= m.spins; idle++ {
+			m.Wait(idle, time.Now().Add(time.Millisecond))
+		}
+		require.Less(t, idle, loneSpins/4)
+	}
+}

@@ -17,10 +17,12 @@ const (
 )
 
 // While other goroutines keep all processors busy, a yield can take a tenth of a second, for the scheduler sees to sleepers first. After slow
-// yields a rank sleeps a number of times without yielding before.
+// yields a rank sleeps a number of times without yielding before. After a wait with short yields, it does not take the time of the first four
+// of the next waits.
 const (
-	slowYields  = time.Millisecond
-	sleepsAfter = 100
+	slowYields    = time.Millisecond
+	sleepsAfter   = 100
+	unjudgedWaits = 7
 )
 
 // Mesh is all links of one rank; see transport.Mesh.
@@ -39,8 +41,9 @@ type Mesh struct {
 	sleeping   atomic.Bool   // Wait needs a token to return
 	armed      bool          // Wait returned once with sleeping set, so that the links were looked at since
 	spins      int
-	sleepsLeft int       // before which there are no yields
-	yielded    time.Time // when judge began to look
+	sleepsLeft int           // before which there are no yields
+	unjudged   int           // waits since one whose first yields judge has looked at
+	yielded    time.Duration // from epoch until judge began to look; 0: it has not
 	timer      *time.Timer
 
 	mu      sync.Mutex
@@ -126,15 +129,21 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 	m.disarm()
 }
 
-// judge looks at how long two yields of a wait take together, of every four. A wait that ends after one yield has no need of a clock.
+// epoch is when durations begin that stand for times: to read the clock for one costs half as much as for a time.
+var epoch = time.Now()
+
+// judge takes the time of two yields of a wait together, of every four. It leaves out the first four of unjudgedWaits after one that was
+// judged, for the clock costs a short wait a tenth of its time. After slow yields the next wait is judged.
 func (m *Mesh) judge(idle int) {
+	if idle == 1 {
+		m.unjudged, m.yielded = (m.unjudged+1)%(1+unjudgedWaits), 0
+	}
 	switch {
-	case idle == 1:
-		m.yielded = time.Time{}
+	case m.unjudged > 0 && idle <= crowdedSpins:
 	case idle%crowdedSpins == 2:
-		m.yielded = time.Now()
-	case idle%crowdedSpins == 0 && !m.yielded.IsZero() && time.Since(m.yielded) > slowYields:
-		m.sleepsLeft = sleepsAfter
+		m.yielded = time.Since(epoch)
+	case idle%crowdedSpins == 0 && m.yielded > 0 && time.Since(epoch)-m.yielded > slowYields:
+		m.sleepsLeft, m.unjudged = sleepsAfter, unjudgedWaits
 	}
 }
 
