@@ -125,12 +125,8 @@ func (l *library) captureInfo(s Stream) (CaptureStatus, uint64, Result) {
 	return status, id, r
 }
 
-// current makes the query of the thread's context, the one query of the hot path.
+// current makes the query of the thread's context, the one query of every operation. The driver reads a variable of the thread for it.
 func (l *library) current() (Context, Result) {
-	f := frames.Get().(*frame)
-	f.Words[0] = uintptr(unsafe.Pointer(&f.out))
-	r := f.call(l.address[cuCtxGetCurrent], 1)
-	c := Context(f.out)
-	frames.Put(f)
-	return c, r
+	c, r := ccall.Word(l.address[cuCtxGetCurrent])
+	return Context(c), Result(r)
 }

@@ -38,3 +38,8 @@ func (f *Frame) Call(address uintptr, n int) int32 {
 
 // Run calls fn, the address of a function by C's rules, on the system's stack with arg.
 func Run(fn uintptr, arg unsafe.Pointer) { cgocall(fn, arg) }
+
+// Word calls fn, the address of a function by C's rules whose one argument points to a word that it writes. It returns the word,
+// and the function's result. The runtime does not hear of the call, as it does not hear of its own calls for the time of day. So the
+// function must return within a microsecond or so. It must wait for nothing, and call no Go.
+func Word(fn uintptr) (word uintptr, result int32)

@@ -1,6 +1,7 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "funcdata.h"
 
 // The fields of Frame.
 #define frame_function 0
@@ -50,4 +51,20 @@ registers:
 TEXT ·frameAddress(SB), NOSPLIT, $0-8
 	LEAQ frameC<>(SB), AX
 	MOVQ AX, ret+0(FP)
+	RET
+
+// func Word(fn uintptr) (word uintptr, result int32)
+// The word lies on the goroutine's stack, which stays where it is until the runtime hears of this goroutine again.
+TEXT ·Word(SB), 0, $32-20
+	NO_LOCAL_POINTERS
+	MOVQ fn+0(FP), AX
+	MOVQ AX, 0(SP)
+	MOVQ $0, 24(SP)
+	LEAQ 24(SP), AX
+	MOVQ AX, 8(SP)
+	CALL runtime·asmcgocall(SB) // of a function and its argument, with a result of 32 bits
+	MOVL 16(SP), AX
+	MOVL AX, result+16(FP)
+	MOVQ 24(SP), AX
+	MOVQ AX, word+8(FP)
 	RET

@@ -14,3 +14,8 @@ type Frame struct {
 func (f *Frame) Call(address uintptr, _ int) int32 {
 	panic(fmt.Sprintf("ccall: call of %#x on a system without libraries of NVIDIA", address))
 }
+
+// Word cannot be reached, either.
+func Word(fn uintptr) (word uintptr, result int32) {
+	panic(fmt.Sprintf("ccall: call of %#x on a system without libraries of NVIDIA", fn))
+}
