@@ -19,6 +19,7 @@ const (
 	leastTime   = 2 * time.Microsecond
 	tryEvery    = 16  // idle periods
 	spinRounds  = 8   // rounds between two readings of the clock, where ranks do not share cores
+	waitRounds  = 32  // the same for a caller that never calls Spin, whose rounds are short
 	yieldRounds = 4   // rounds between two readings of the clock, where they do
 	looks       = 16  // looks at the one frame that is awaited, before a round over all links; a pause follows each
 	otherLooks  = 100 // the same for ranks that share cores, before one gives its core away: about as long as two switches
@@ -87,8 +88,9 @@ func (m *mesh) Wait(idle int, until time.Time) {
 	if !p.noted {
 		m.idles(idle)
 	}
+	due := p.noted || idle%waitRounds == 0
 	p.noted, m.missed, m.misses = false, nil, 0
-	if p.armed || !p.spin(idle) {
+	if p.armed || !p.spin(due) {
 		m.sleep(until)
 	}
 }
@@ -134,9 +136,9 @@ func (p *patience) yields() bool {
 	return true
 }
 
-// spin passes a short moment and says whether it is too early to sleep.
-func (p *patience) spin(idle int) bool {
-	if !p.yields() && idle%spinRounds != 0 {
+// spin passes a short moment and says whether it is too early to sleep. It reads the clock if that is due, and after each yield.
+func (p *patience) spin(due bool) bool {
+	if !p.yields() && !due {
 		return true
 	}
 	now := time.Now()
