@@ -9,7 +9,7 @@ import (
 // How long a test may take that has Limit.
 const (
 	longestSilence = 50 * time.Second // without a step of the Sim, or without a write of the operation at the head of a stream
-	longestTest    = 5 * time.Minute
+	longestTest    = 5 * time.Minute  // of the clock, and of processors that the process has had meanwhile
 )
 
 // manySteps is four times the steps for which an operation waits at the head of a stream in tests whose hosts do not poll. A host that polls
@@ -22,7 +22,8 @@ type LimitedTB interface {
 	Cleanup(func())
 }
 
-// Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. An operation whose turn has come
+// Limit gives a test a limit of its own: 5 minutes in all, and 50 s in which the Sim takes no step. The 5 minutes are not over before the
+// process has had as much time of processors, for beside other programs a test may get few. An operation whose turn has come
 // may neither end nor write for 50 s, too. On a busy machine it may take longer, as long as the Sim changes memory and takes fewer than
 // 200,000 steps meanwhile. The limit is over when the Sim has been closed. Beyond the limit the program ends. It prints the test's
 // name, what the Sim's operations and calls wait for, and the stacks of all goroutines.
@@ -53,7 +54,8 @@ type limit struct {
 	sim            *Sim
 	name           string
 	began          time.Time
-	moved, changed time.Time // when the Sim was last found to have taken a step, and to have changed memory
+	used           func() time.Duration // time of processors that the process has had since then
+	moved, changed time.Time            // when the Sim was last found to have taken a step, and to have changed memory
 	steps, changes uint64
 	heads          map[*op]head // by the operations at the heads of all streams
 	exceeded       func(report string)
@@ -67,7 +69,9 @@ type head struct {
 }
 
 func newLimit(name string, s *Sim, now time.Time, exceeded func(report string)) *limit {
-	return &limit{sim: s, name: name, began: now, moved: now, changed: now, exceeded: exceeded}
+	before := processorTime()
+	return &limit{sim: s, name: name, began: now, used: func() time.Duration { return processorTime() - before }, moved: now, changed: now,
+		exceeded: exceeded}
 }
 
 // look compares the Sim with how it was.
@@ -90,7 +94,7 @@ func (l *limit) look(now time.Time) {
 	slow := s.steps-h.step < manySteps && now.Sub(l.changed) < longestSilence
 	why := ""
 	switch {
-	case silence >= longestSilence || all >= longestTest:
+	case silence >= longestSilence || all >= longestTest && l.used() >= longestTest:
 		why = fmt.Sprintf("its simulated machine has taken no step for %v", silence.Round(time.Second))
 	case oldest != nil && still >= longestSilence && !slow:
 		why = fmt.Sprintf("%v has neither ended nor written for %v, while its simulated machine went on", oldest.origin, still.Round(time.Second))

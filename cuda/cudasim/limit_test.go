@@ -23,6 +23,11 @@ func TestLimit(t *testing.T) {
 	require.Contains(t, said, "no call waits")
 	s.steps, said = s.steps+1, ""
 	l.look(began.Add(longestTest))
+	require.Empty(t, said, "its process had few processors")
+	require.Eventually(t, func() bool { return l.used() > 0 }, 10*time.Second, time.Millisecond)
+	l.used = func() time.Duration { return longestTest }
+	s.steps++
+	l.look(began.Add(longestTest))
 	require.Contains(t, said, "TestOfOthers hangs: it has run for 5m0s")
 	Limit(t, s)
 	said, s.closed, s.running = "", true, true
