@@ -24,7 +24,7 @@ type filling struct {
 
 const (
 	fillBytes  = 4 << 10 // of a payload; below, the way hardly matters
-	trialPause = 1024    // payloads: a trial costs one payload in the slower way, up to ten times as long
+	trialPause = 1024    // payloads: a trial costs one payload in the slower way
 	winPause   = 2
 	enoughWins = 3
 )

@@ -133,7 +133,7 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 var epoch = time.Now()
 
 // judge takes the time of two yields of a wait together, of every four. It leaves out the first four of unjudgedWaits after one that was
-// judged, for the clock costs a short wait a tenth of its time. After slow yields the next wait is judged.
+// judged, for reading the clock makes a short wait longer (BenchmarkPingPong). After slow yields the next wait is judged.
 func (m *Mesh) judge(idle int) {
 	if idle == 1 {
 		m.unjudged, m.yielded = (m.unjudged+1)%(1+unjudgedWaits), 0
