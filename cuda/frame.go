@@ -62,10 +62,7 @@ func (f *frame) call(address uintptr, n int) Result { return Result(f.Call(addre
 
 // call calls the driver's function s. None of the words is an address of Go memory.
 func (l *library) call(s symbol, words ...uintptr) Result {
-	f := frames.Get().(*frame)
-	r := f.call(l.address[s], copy(f.Words[:], words))
-	frames.Put(f)
-	return r
+	return Result(ccall.Words(l.address[s], words...))
 }
 
 // callOut makes a call whose words are addresses of Go memory, converted in the call's arguments. The directive puts the

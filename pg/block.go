@@ -211,7 +211,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 		return nil, err
 	}
 	defer c.release()
-	b := g.devices.get(ops[0].DeviceID())
+	b := g.devices.last
 	all, grouped := b.(backend.Grouper)
 	for _, o := range ops {
 		if err := c.refusal(o, grouped); err != nil {

@@ -84,15 +84,15 @@ func (c *onDevice) prepare(ctx context.Context, o *op.Op) error {
 // refusal returns why the backend of an operation does not carry it out, alone or in a block. The caller holds the order.
 func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
 	d := &c.devices
-	if !o.Coll.Reduces() || d.get(o.DeviceID()) == nil || d.selective == nil {
+	if d.selective == nil || !o.Coll.Reduces() {
 		return nil
 	}
-	rare := o.Rare()
-	r := backend.Reduction{Coll: o.Coll, DType: o.DType, Kind: o.Reduce, Bytes: o.Count * o.DType.Size(),
-		Lists: rare.Ins != nil || rare.Outs != nil, InBlock: inBlock}
-	if r == d.accepted {
+	rare, a, bytes := o.Rare(), &d.accepted, o.Count*o.DType.Size()
+	lists := rare.Ins != nil || rare.Outs != nil
+	if a.Coll == o.Coll && a.DType == o.DType && a.Kind == o.Reduce && a.Bytes == bytes && a.Lists == lists && a.InBlock == inBlock {
 		return nil
 	}
+	r := backend.Reduction{Coll: o.Coll, DType: o.DType, Kind: o.Reduce, Bytes: bytes, Lists: lists, InBlock: inBlock}
 	if err := d.selective.Refuses(r); err != nil {
 		g := (*Group)(c)
 		if failed := g.Err(); failed != nil {
@@ -104,7 +104,7 @@ func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
 	return nil
 }
 
-// hold opens the backend of an operation, and holds the order until release.
+// hold makes the backend of an operation the last one, and opens it if no operation has. It holds the order until release.
 func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 	g := (*Group)(c)
 	if g.size == 1 {
@@ -112,15 +112,18 @@ func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 			return g.explain(o, 0, err, true)
 		}
 	}
-	g.devices.order.Lock()
-	if g.devices.get(o.DeviceID()) != nil {
+	d := &g.devices
+	d.order.Lock()
+	if d.last != nil && d.lastDevice == o.DeviceID() || d.get(o.DeviceID()) != nil {
 		return nil
 	}
 	err := c.openFor(ctx, o)
 	if err != nil {
 		g.devices.order.Unlock()
+		return err
 	}
-	return err
+	g.devices.get(o.DeviceID())
+	return nil
 }
 
 // openFor opens the backend for the first operation on a device. The caller holds the order.
@@ -132,7 +135,10 @@ func (c *onDevice) openFor(ctx context.Context, o *op.Op) error {
 	if _, err := c.backendFor(ctx, o.DeviceID()); err != nil {
 		return g.explain(o, 0, err, false)
 	}
-	return g.refuseAfterDeath(o) // of a peer that died before there was a backend to tell
+	if lost := g.host.LostPeer(); lost != nil { // it died before there was a backend to tell
+		return g.failAfterDeath(o, lost)
+	}
+	return nil
 }
 
 func (c *onDevice) release() { c.devices.order.Unlock() }
@@ -145,7 +151,7 @@ func (c *onDevice) take(*op.Op) (run bool) { return false }
 
 func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
-	p, err := c.give(ctx, g.devices.get(o.DeviceID()), o, nil, async, g.ops.Timing())
+	p, err := c.give(ctx, g.devices.last, o, nil, async, g.ops.Timing())
 	if err != nil {
 		err = g.explain(o, o.Seq, err, false)
 		g.fail(err, true)
@@ -173,7 +179,11 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts 
 	if message {
 		g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
 	}
-	p, err := g.devices.run(b, o, parts, async, timed, called)
+	d := &g.devices
+	d.call.Async, d.call.Timed = async, timed && !o.Own
+	d.inCall.Store(called.UnixNano())
+	p, err := d.run(b, o, parts)
+	d.inCall.Store(0)
 	if err != nil {
 		if message {
 			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer), 1)
@@ -200,45 +210,40 @@ func (d *devices) get(id colligo.Device) backend.Backend {
 }
 
 // run runs an operation on a backend, or the ones that it stands for, and has the watchdog look after it. The caller holds the order.
-func (d *devices) run(b backend.Backend, o *op.Op, parts []*op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
-	for i := range parts {
-		p, err := d.hand(b, parts[i], async, timed, now)
-		if err != nil {
-			return nil, err
+func (d *devices) run(b backend.Backend, o *op.Op, parts []*op.Op) (backend.Pending, error) {
+	last := o
+	if n := len(parts); n > 0 {
+		for _, part := range parts[:n-1] { // which are over when the last one is
+			if _, err := d.hand(b, part); err != nil {
+				return nil, err
+			}
+			d.watch.Skip(b, o.Coll)
 		}
-		if i == len(parts)-1 { // the others are over when it is
-			d.watch.Add(b, o, p)
-			return p, nil
-		}
-		d.watch.Skip(b, o.Coll)
+		last = parts[n-1]
 	}
-	p, err := d.hand(b, o, async, timed, now)
+	p, err := d.hand(b, last)
 	if err == nil {
 		d.watch.Add(b, o, p)
 	}
 	return p, err
 }
 
-// hand gives a backend one call.
-func (d *devices) hand(b backend.Backend, o *op.Op, async, timed bool, now time.Time) (backend.Pending, error) {
+// hand gives a backend one call, of which give has set what is the same for all parts.
+func (d *devices) hand(b backend.Backend, o *op.Op) (backend.Pending, error) {
 	d.inside.Context = o.Ctx
-	fill(&d.call, o, async)
-	d.call.Timed = timed && !o.Own
-	d.inCall.Store(now.UnixNano())
-	p, err := b.Run(&d.inside, &d.call)
-	d.inCall.Store(0)
-	return p, err
+	fill(&d.call, o)
+	return b.Run(&d.inside, &d.call)
 }
 
 // fill makes c the call of an operation. Field by field: a struct of this size that is assigned as a whole is made elsewhere
 // first.
-func fill(c *backend.Call, o *op.Op, async bool) {
+func fill(c *backend.Call, o *op.Op) {
 	r := o.Rare()
 	c.Coll, c.DType, c.Op = o.Coll, o.DType, o.ReduceOp()
 	c.Root, c.Peer, c.Tag, c.Count = int(o.Root), int(o.Peer), int(o.Tag), o.Count
 	c.Counts, c.RecvCounts = r.Counts, r.Recvs
 	c.In, c.Out, c.Ins, c.Outs = o.In, o.Out, r.Ins, r.Outs
-	c.Seq, c.Async = o.Seq.Number(), async
+	c.Seq = o.Seq.Number()
 }
 
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.

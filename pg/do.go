@@ -155,8 +155,8 @@ func (g *Group) admissible(ctx context.Context, o *op.Op) error {
 		return g.explain(o, 0, ErrNotMember, false)
 	}
 	if g.size > 1 {
-		if err := g.refuseAfterDeath(o); err != nil {
-			return err
+		if lost := g.host.LostPeer(); lost != nil {
+			return g.failAfterDeath(o, lost)
 		}
 	}
 	if o.OnCPU() {
@@ -170,12 +170,8 @@ func (g *Group) admissible(ctx context.Context, o *op.Op) error {
 	return g.refuseNaN(ctx, o)
 }
 
-// refuseAfterDeath fails the group when a call comes after a peer died.
-func (g *Group) refuseAfterDeath(o *op.Op) error {
-	lost := g.host.LostPeer()
-	if lost == nil {
-		return nil
-	}
+// failAfterDeath fails the group when a call comes after a peer died.
+func (g *Group) failAfterDeath(o *op.Op, lost error) error {
 	err := g.explain(o, g.next(), lost, false)
 	g.fail(err, true)
 	return err
@@ -221,9 +217,13 @@ func (l *limits) grant(o *op.Op) {
 	if o.Limit = l.now(); !o.OnCPU() {
 		o.Limit = l.onDevices()
 	}
-	if !l.extending.Load() {
-		return
+	if l.extending.Load() {
+		l.extend(o)
 	}
+}
+
+// extend adds the time that operations called now get on top.
+func (l *limits) extend(o *op.Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if extra := l.extra - l.given; extra > 0 {

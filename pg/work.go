@@ -33,9 +33,7 @@ var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); r
 func (g *Group) newWork(o *op.Op) *Work {
 	w := &Work{group: g, op: o}
 	if o.Wrong() == nil {
-		if w.results = o.Outputs(&w.room); len(w.results) > 1 {
-			w.results = append([]colligo.Tensor(nil), w.results...)
-		}
+		w.results = append(w.room[:0], o.Outputs()...)
 	}
 	return w
 }

@@ -265,9 +265,17 @@ func (c *Comm) through() (bool, error) {
 // nonBlockingLimit is c10d's.
 const nonBlockingLimit = 30 * time.Minute
 
-// enqueued takes the result of an operation. Outside a group it waits until the library is through, for the communicator takes no other
-// operation before.
+// enqueued takes the result of an operation.
 func (c *Comm) enqueued(function string, r Result) error {
+	if r == Success {
+		return nil
+	}
+	return c.await(function, r)
+}
+
+// await takes the result of an operation that is not through, or has failed. Outside a group it waits until the library is through, for the
+// communicator takes no other operation before.
+func (c *Comm) await(function string, r Result) error {
 	if r != InProgress || !c.nonBlocking {
 		return c.library.check(function, r, c.handle)
 	}

@@ -22,6 +22,11 @@ func (b *ncclBackend) communicate(ctx context.Context) error {
 	if b.main != nil {
 		return nil
 	}
+	return b.link(ctx)
+}
+
+// link forms the group's communicator.
+func (b *ncclBackend) link(ctx context.Context) error {
 	if err := b.takeNumber(ctx); err != nil {
 		return err
 	}

@@ -42,11 +42,17 @@ func (b *ncclBackend) Enqueue(ctx context.Context, t cuda.Thread, c *backend.Cal
 	if b.blockErr != nil {
 		return b.blockErr
 	}
-	defer b.inside.leave()
+	peer, err := -1, error(nil)
 	if c.Coll == plan.Send || c.Coll == plan.Recv {
-		return b.blameCall(c.Peer, b.message(ctx, c, s))
+		peer, err = c.Peer, b.message(ctx, c, s)
+	} else {
+		err = b.collective(ctx, t, c, s)
 	}
-	return b.blameCall(-1, b.collective(ctx, t, c, s))
+	b.inside.leave()
+	if err == nil {
+		return nil
+	}
+	return b.blameCall(peer, err)
 }
 
 // collective enqueues a call that is no message.
@@ -58,15 +64,10 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		return err
 	}
 	b.inside.enter(c.Coll)
-	reduction := backend.ReductionOf(c, b.inBlock)
-	if b.levels != nil {
-		if b.levels.takes(reduction) {
-			return b.levels.allReduce(ctx, c, s)
+	if b.levels != nil || b.options.Plans != "" {
+		if carried, err := b.otherwise(ctx, t, c, s); carried {
+			return err
 		}
-		b.levels.flat.Add(1)
-	}
-	if planner := b.planner(reduction); planner != nil {
-		return b.planned(t, c, b.shape(c), planner, s)
 	}
 	switch c.Coll {
 	case plan.Barrier:
@@ -86,6 +87,21 @@ func (b *ncclBackend) collective(ctx context.Context, t cuda.Thread, c *backend.
 		return b.main.Exchange(outs, ins, c.DType, s)
 	}
 	return fmt.Errorf("nccl: %v has no form on a device", c.Coll)
+}
+
+// otherwise enqueues a call that NCCL's own algorithm does not carry out, and reports whether it is one.
+func (b *ncclBackend) otherwise(ctx context.Context, t cuda.Thread, c *backend.Call, s cuda.Stream) (carried bool, err error) {
+	reduction := backend.ReductionOf(c, b.inBlock)
+	if b.levels != nil {
+		if b.levels.takes(reduction) {
+			return true, b.levels.allReduce(ctx, c, s)
+		}
+		b.levels.flat.Add(1)
+	}
+	if planner := b.planner(reduction); planner != nil {
+		return true, b.planned(t, c, b.shape(c), planner, s)
+	}
+	return false, nil
 }
 
 // shape returns what a plan knows of a call.
@@ -144,6 +160,9 @@ func (b *ncclBackend) reduce(t cuda.Thread, c *backend.Call, s cuda.Stream) erro
 		err = b.reduceList(t, c, r, s)
 	default:
 		err = b.main.Group(func() error { return b.reduceParts(c, r, s) })
+	}
+	if r.comm == nil {
+		return err
 	}
 	return errors.Join(err, r.Release())
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/colligo-go/colligo"
 )
 
 // Library is the loaded library.
@@ -14,6 +16,7 @@ type Library struct {
 	table   Table
 	version int // with two digits for the minor part, also before 2.9
 	suffix  func() string
+	reduced [colligo.KindPremulSum + 1][32]reduced // by reduction and element type; see Reduced
 }
 
 // oldest is the oldest version that is taken: the first one that can abort, and tell of errors in the background.
@@ -29,6 +32,7 @@ func New(path string, t Table) (*Library, error) {
 	if l.version = grown(int(v)); l.version < oldest {
 		return nil, fmt.Errorf("nccl: NCCL %s is older than %s (%s)", FormatVersion(l.version), FormatVersion(oldest), path)
 	}
+	l.knowReduced()
 	return l, nil
 }
 
@@ -92,6 +96,10 @@ func (l *Library) check(function string, r Result, c CommHandle) error {
 	if r == Success {
 		return nil
 	}
+	return l.failed(function, r, c)
+}
+
+func (l *Library) failed(function string, r Result, c CommHandle) error {
 	e := &Error{Function: function, Result: r, Text: l.table.GetErrorString(r), Version: l.Version(), Path: l.Path}
 	if l.table.GetLastError != nil {
 		e.Last = strings.TrimSpace(l.table.GetLastError(c))

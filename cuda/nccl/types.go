@@ -74,6 +74,32 @@ var opNames = map[colligo.OpKind]string{colligo.KindSum: "SUM", colligo.KindAvg:
 // Reduced returns the element type and the reduction as which the library reduces, and how many elements of it one element
 // is. Complex numbers are added as pairs. A sum of truth values is their maximum, as c10d has it. Errors have c10d's words in them.
 func (l *Library) Reduced(d colligo.DType, k colligo.OpKind) (as DType, per int, op Op, err error) {
+	if int(d) < len(l.reduced[0]) && int(k) < len(l.reduced) && l.reduced[k][d].per > 0 {
+		r := &l.reduced[k][d]
+		return r.as, r.per, r.op, nil
+	}
+	return l.reduce(d, k)
+}
+
+// reduced is a reduction that the library has.
+type reduced struct {
+	as  DType
+	op  Op
+	per int // 0 of one that it does not have
+}
+
+// knowReduced finds what the library reduces, once for all calls.
+func (l *Library) knowReduced() {
+	for k := range l.reduced {
+		for _, d := range colligo.DTypes() {
+			if as, per, op, err := l.reduce(d, colligo.OpKind(k)); err == nil && int(d) < len(l.reduced[k]) {
+				l.reduced[k][d] = reduced{as, op, per}
+			}
+		}
+	}
+}
+
+func (l *Library) reduce(d colligo.DType, k colligo.OpKind) (as DType, per int, op Op, err error) {
 	if op = ops[k] - 1; op < 0 {
 		return 0, 0, 0, fmt.Errorf("nccl: Cannot use ReduceOp.%s with NCCL: no reduction for %v: the library has sum, prod, max, min, avg and premul_sum",
 			opNames[k], k)

@@ -10,18 +10,15 @@ TEXT ·walk(SB), NOSPLIT|NOFRAME, $0-24
 	MOVQ BP, DX
 
 next:
-	CMPQ  AX, SI
-	JGE   done
-	TESTQ DX, DX
-	JZ    done
-	MOVQ  8(DX), CX
-	MOVQ  CX, (DI)(AX*8)
-	INCQ  AX
-	MOVQ  (DX), CX
-	CMPQ  CX, DX // callers lie above
-	JLS   done
-	MOVQ  CX, DX
-	JMP   next
+	MOVQ 8(DX), CX
+	MOVQ CX, (DI)(AX*8)
+	INCQ AX
+	MOVQ (DX), CX
+	CMPQ CX, DX // callers lie above, and the last frame has 0
+	JLS  done
+	MOVQ CX, DX
+	CMPQ AX, SI
+	JLT  next
 
 done:
 	MOVQ AX, ret+16(FP)

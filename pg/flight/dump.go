@@ -113,19 +113,21 @@ func (r *Recorder) Dump(o DumpOptions) *Dump {
 	groups := *r.groups.now.Load()
 	for _, g := range groups {
 		d.Groups[g.Name] = Group{g.Name, g.Desc, append([]int{}, g.Ranks...)}
-		d.Status[number(g.number)] = g.status()
+		d.Status[number(g.number)] = r.statusOf(g)
 	}
 	if !o.Entries {
 		return d
 	}
-	end := r.next.Load()
+	r.mu.Lock()
+	end := r.next
+	r.mu.Unlock()
 	for id := max(0, end-int64(len(r.slots))); id < end; id++ {
 		s := r.locked(ID(id))
-		if s == nil { // being written, or written over meanwhile
+		if s == nil { // written over meanwhile
 			continue
 		}
-		e, callers, skip := s.entry(groups), append([]uintptr{}, r.callersOf(id % int64(len(r.slots)))[:s.callers]...), int(s.skip)
-		s.mu.Unlock()
+		e, callers, skip := s.entry(groups), append([]uintptr{}, r.callersOf(int(id % int64(len(r.slots))))[:s.callers]...), int(s.skip)
+		r.mu.Unlock()
 		r.endOf(ID(id)).tell(&e)
 		if o.OnlyActive && e.State == Completed {
 			continue

@@ -27,17 +27,19 @@ const fewClosed = 64
 type group struct {
 	Group
 	number             int
-	closed             bool         // under the lock of groups
-	enqueued           atomic.Int64 // of those that were not started as they were called
-	_                  [64]byte     // callers write the one, the watchdog of devices the others
+	closed             bool     // under the lock of groups
+	enqueued           int64    // of those that were not started as they were called; under the lock of the slots
+	_                  [64]byte // callers write the one, the watchdog of devices the others
 	started, completed atomic.Int64
 }
 
-// status returns how far the group's collectives have come.
-func (g *group) status() Status {
+// statusOf returns how far a group's collectives have come.
+func (r *Recorder) statusOf(g *group) Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	s := Status{LastCompleted: g.completed.Load()}
 	s.LastStarted = max(g.started.Load(), s.LastCompleted)
-	s.LastEnqueued = max(g.enqueued.Load(), s.LastStarted)
+	s.LastEnqueued = max(g.enqueued, s.LastStarted)
 	return s
 }
 
@@ -46,8 +48,7 @@ func (r *Recorder) AddGroup(name, desc string, ranks []int) int {
 	if r == nil {
 		return 0
 	}
-	g := &group{Group: Group{Name: name, Desc: desc, Ranks: append([]int{}, ranks...)}}
-	g.enqueued.Store(-1)
+	g := &group{Group: Group{Name: name, Desc: desc, Ranks: append([]int{}, ranks...)}, enqueued: -1}
 	g.started.Store(-1)
 	g.completed.Store(-1)
 	r.groups.mu.Lock()
@@ -104,11 +105,11 @@ func (r *Recorder) recordedGroups() map[int]bool {
 	all := map[int]bool{}
 	for i := range r.slots {
 		s := &r.slots[i]
-		s.mu.Lock()
+		r.mu.Lock()
 		if s.id >= 0 {
 			all[int(s.pg)] = true
 		}
-		s.mu.Unlock()
+		r.mu.Unlock()
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/internal/callers"
+	"github.com/colligo-go/colligo/internal/prefetch"
 )
 
 // The operations and callers that a recorder usually keeps. An operation costs about 200 ns, and 3 more for each caller (BenchmarkRecord).
@@ -38,23 +39,26 @@ type Op struct {
 // Recorder keeps the last operations of all groups of a process. Its methods may be called from any goroutine, also on nil, which
 // records nothing.
 //
-// An operation has the slot of its number, modulo the capacity. Each slot has a lock of its own, so that a dump stops nobody for
-// longer than it takes to copy one slot.
+// An operation has the slot of its number, modulo the capacity. A dump takes the lock anew for each slot. So it stops nobody for longer
+// than it takes to copy one slot.
 type Recorder struct {
 	slots  []slot
 	ends   []end     // of the operations in the slots
 	calls  []uintptr // room for as many callers for each slot
 	room   int
-	next   atomic.Int64
 	depth  int
 	groups groups
 	fresh  atomic.Pointer[func()]
+
+	_    [64]byte   // callers write what stands below, the watchdog of devices reads what stands above
+	mu   sync.Mutex // guards the slots, and what follows
+	next int64      // the next operation's number
+	at   int        // its slot
 }
 
 // slot is one operation. Values that most calls write lie in its first two lines of memory. For there are so many slots that
 // each is far from the CPU when its turn comes.
 type slot struct {
-	mu                sync.Mutex
 	id                int64 // -1 before the first use
 	seq, p2pSeq, opID uint64
 	name              string
@@ -71,7 +75,7 @@ type slot struct {
 	lists             *lists                    // kept when the slot is used again
 	sizes             [fewSizes]int64
 	tag               int32
-	_                 [16]byte // a whole number of lines
+	_                 [24]byte // a whole number of lines
 }
 
 // Values that most operations need.
@@ -123,27 +127,29 @@ func New(capacity, depth int) *Recorder {
 }
 
 // callersOf is the room for callers of slot i.
-func (r *Recorder) callersOf(i int64) []uintptr { return r.calls[int(i)*r.room : int(i+1)*r.room] }
+func (r *Recorder) callersOf(i int) []uintptr { return r.calls[i*r.room : (i+1)*r.room] }
 
 // Add records a call that waits for its turn. skip is the number of callers, without Add itself, to leave out of the stack.
 func (r *Recorder) Add(o *Op, skip int) ID {
 	if r == nil {
 		return -1
 	}
-	id := r.next.Add(1) - 1
-	i := id % int64(len(r.slots))
+	r.mu.Lock()
+	id, i := r.next, r.at
 	s := &r.slots[i]
-	s.mu.Lock()
-	if s.id <= id { // else others have gone round the ring meanwhile
-		s.set(id, o)
-		s.callers, s.skip = uint8(callers.Fill(r.callersOf(i))), int32(skip)
-		r.added(o)
+	s.set(id, o)
+	s.callers, s.skip = uint8(callers.Fill(r.callersOf(i))), int32(skip)
+	r.added(o)
+	if r.next, r.at = id+1, i+1; r.at == len(r.slots) {
+		r.at = 0
 	}
-	s.mu.Unlock()
+	prefetch.Next(&r.slots[r.at])
+	r.mu.Unlock()
 	return ID(id)
 }
 
-// added notes how far an operation's group has come. One that is Started is counted as such only, for it was enqueued, too.
+// added notes how far an operation's group has come. One that is Started is counted as such only, for it was enqueued, too. The caller
+// holds r.mu.
 func (r *Recorder) added(o *Op) {
 	g := r.group(o.PG)
 	switch {
@@ -151,7 +157,7 @@ func (r *Recorder) added(o *Op) {
 	case o.Started:
 		raise(&g.started, o.Seq)
 	default:
-		raise(&g.enqueued, o.Seq)
+		g.enqueued = max(g.enqueued, int64(o.Seq))
 	}
 }
 
@@ -169,25 +175,33 @@ func (s *slot) set(id int64, o *Op) {
 
 // shapes sets the types and sizes of tensors. It reports false if they are too many.
 func (s *slot) shapes(in, out []colligo.Tensor) bool {
-	n, sizes := 0, 0
 	if len(in)+len(out) > fewTensors {
 		return false
 	}
-	for _, ts := range [2][]colligo.Tensor{in, out} {
-		for i := range ts {
-			shape := ts[i].Shape()
-			if sizes+len(shape) > fewSizes {
-				return false
-			}
-			s.types[n], s.dims[n] = ts[i].DType(), uint8(len(shape))
-			for k, d := range shape {
-				s.sizes[sizes+k] = int64(d)
-			}
-			n, sizes = n+1, sizes+len(shape)
-		}
+	s.ins, s.tensors = uint8(len(in)), 0
+	sizes := s.shape(0, in)
+	if sizes == 1 && len(in) == 1 && len(out) == 1 && in[0] == out[0] { // as most are
+		s.types[1], s.dims[1], s.sizes[1], s.tensors = s.types[0], s.dims[0], s.sizes[0], 2
+		return true
 	}
-	s.ins, s.tensors = uint8(len(in)), uint8(n)
-	return true
+	return sizes >= 0 && s.shape(sizes, out) >= 0
+}
+
+// shape adds tensors behind the first sizes. It returns how many sizes there are then, negative if they are too many.
+func (s *slot) shape(sizes int, ts []colligo.Tensor) int {
+	for i := range ts {
+		shape := ts[i].Shape()
+		if sizes+len(shape) > fewSizes {
+			return -1
+		}
+		s.types[s.tensors], s.dims[s.tensors] = ts[i].DType(), uint8(len(shape))
+		for _, d := range shape {
+			s.sizes[sizes] = int64(d)
+			sizes++
+		}
+		s.tensors++
+	}
+	return sizes
 }
 
 // list sets the types and sizes of any number of tensors.
@@ -227,15 +241,15 @@ func raise(n *atomic.Int64, to uint64) {
 	}
 }
 
-// locked returns the slot of an operation, nil if another has taken it. The caller unlocks it.
+// locked returns the slot of an operation, nil if another has taken it. The caller unlocks r.mu if it gets one.
 func (r *Recorder) locked(id ID) *slot {
 	if r == nil || id < 0 {
 		return nil
 	}
 	s := &r.slots[int64(id)%int64(len(r.slots))]
-	s.mu.Lock()
+	r.mu.Lock()
 	if s.id != int64(id) {
-		s.mu.Unlock()
+		r.mu.Unlock()
 		return nil
 	}
 	return s
@@ -265,7 +279,7 @@ func (r *Recorder) placeOf(id ID) (pg int, seq uint64, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	defer s.mu.Unlock()
+	defer r.mu.Unlock()
 	if s.p2p {
 		return int(s.pg), 0, true
 	}
@@ -320,7 +334,7 @@ func (r *Recorder) EndAfter(pg int, id ID, seq uint64, took time.Duration, calle
 func (r *Recorder) Retire(id ID) {
 	if s := r.locked(id); s != nil {
 		r.endOf(id).retire(id)
-		s.mu.Unlock()
+		r.mu.Unlock()
 	}
 }
 
@@ -375,9 +389,14 @@ func (r *Recorder) Conclude(pg int, all []Done, at time.Time) {
 
 // find returns a group by its number, nil for an unknown one.
 func (l groupList) find(number int) *group {
-	if number >= 0 && number < len(l) && l[number].number == number { // no group before it is forgotten
+	if uint(number) < uint(len(l)) && l[number].number == number { // no group before it is forgotten
 		return l[number]
 	}
+	return l.search(number)
+}
+
+// search finds a group behind some that are forgotten.
+func (l groupList) search(number int) *group {
 	i, ok := slices.BinarySearchFunc(l, number, func(g *group, n int) int { return cmp.Compare(g.number, n) })
 	if !ok {
 		return nil

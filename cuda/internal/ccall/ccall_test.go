@@ -27,3 +27,24 @@ func TestWords(t *testing.T) {
 		require.Equal(t, words, got[:n])
 	}
 }
+
+// TestWordsOfAStackThatMoves has C call Go that needs more stack than there is. The goroutine's stack moves, and with it the words that C
+// was handed.
+func TestWordsOfAStackThatMoves(t *testing.T) {
+	var deep func(n int) uintptr
+	deep = func(n int) uintptr {
+		if n == 0 {
+			return 0
+		}
+		var room [256]byte
+		room[n%len(room)] = 1
+		return deep(n-1) + uintptr(room[n%len(room)])
+	}
+	const depth = 1000
+	callback := purego.NewCallback(func(a, b, c, d, e, f, g uintptr) uintptr { return deep(depth) + a + g })
+	for range 100 {
+		result := make(chan int32)
+		go func() { result <- Words(callback, 1, 2, 3, 4, 5, 6, 7) }() // a goroutine begins with a small stack
+		require.Equal(t, int32(depth+1+7), <-result)
+	}
+}

@@ -8,18 +8,19 @@ import (
 	_ "github.com/ebitengine/purego" // makes the runtime ready for C
 )
 
-// Frame has what one call hands to C, and its result. Its layout is known to direct_linux_amd64.s.
+// Frame has what one call hands to C. Its layout is known to direct_linux_amd64.s.
 type Frame struct {
 	function uintptr
 	// Words are the words of the next call.
-	Words  [MaxWords]uintptr
-	stack  uint32 // words that C gets on the stack, one more if they are odd, for the stack stays aligned to 16 bytes
-	result int32
+	Words [MaxWords]uintptr
+	stack uint64 // words that C gets on the stack, one more if they are odd, for the stack stays aligned to 16 bytes
 }
 
 // cgocall is the runtime's way to C, which purego uses too. It calls fn, the address of a function by C's rules, on the
-// system's stack with arg.
+// system's stack with arg, and returns its result. Arg may lie on the goroutine's stack. That stack moves only if C calls Go, and fn reads
+// nothing of arg after that.
 //
+//go:noescape
 //go:linkname cgocall runtime.cgocall
 func cgocall(fn uintptr, arg unsafe.Pointer) int32
 
@@ -31,9 +32,15 @@ const registers = 6
 
 // Call calls a function of C with the frame's first n words, and returns its result.
 func (f *Frame) Call(address uintptr, n int) int32 {
-	f.function, f.stack = address, uint32(max(n-registers, 0)+1)&^1
-	cgocall(frameAddress(), unsafe.Pointer(f))
-	return f.result
+	f.function, f.stack = address, uint64(max(n-registers, 0)+1)&^1
+	return cgocall(frameAddress(), unsafe.Pointer(f))
+}
+
+// Words calls a function of C with words, and returns its result. An address of Go memory among them is the caller's to keep
+// alive and in place, as the directive go:uintptrescapes does.
+func Words(address uintptr, words ...uintptr) int32 {
+	var f Frame
+	return f.Call(address, copy(f.Words[:], words))
 }
 
 // Run calls fn, the address of a function by C's rules, on the system's stack with arg.

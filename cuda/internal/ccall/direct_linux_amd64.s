@@ -7,27 +7,27 @@
 #define frame_function 0
 #define frame_words    8
 #define frame_stack    200
-#define frame_result   204
 
 // func frameC(f *Frame), by C's rules for calls: f is in DI, and the stack is aligned but for the return address.
-// It calls the function with the first six words in registers, and with the words after them, if there are some, on the stack.
+// It calls the function with the first six words in registers, and with the words after them, if there are some, on the stack. The
+// function's result is its own. If the function calls Go, f may have moved when it returns.
 TEXT frameC<>(SB), NOSPLIT|NOFRAME, $0
 	PUSHQ BX
 	PUSHQ R12
 	PUSHQ R13                   // aligned again
 	MOVQ  DI, BX
 	MOVQ  SP, R12
-	MOVL  frame_stack(BX), CX
+	MOVQ  frame_stack(BX), CX
 	MOVQ  CX, R13
 	SHLQ  $3, R13
 	SUBQ  R13, SP
 
 next:
-	TESTL CX, CX
+	TESTQ CX, CX
 	JZ    registers
 	MOVQ  frame_words+40(BX)(CX*8), R13 // word 5+CX of those that are counted from 0
 	MOVQ  R13, -8(SP)(CX*8)
-	DECL  CX
+	DECQ  CX
 	JMP   next
 
 registers:
@@ -40,7 +40,6 @@ registers:
 	XORL AX, AX
 	MOVQ frame_function(BX), R11
 	CALL R11
-	MOVL AX, frame_result(BX)
 	MOVQ R12, SP
 	POPQ R13
 	POPQ R12

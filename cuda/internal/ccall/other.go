@@ -15,6 +15,11 @@ func (f *Frame) Call(address uintptr, _ int) int32 {
 	panic(fmt.Sprintf("ccall: call of %#x on a system without libraries of NVIDIA", address))
 }
 
+// Words cannot be reached, either.
+func Words(address uintptr, _ ...uintptr) int32 {
+	panic(fmt.Sprintf("ccall: call of %#x on a system without libraries of NVIDIA", address))
+}
+
 // Word cannot be reached, either.
 func Word(fn uintptr) (word uintptr, result int32) {
 	panic(fmt.Sprintf("ccall: call of %#x on a system without libraries of NVIDIA", fn))

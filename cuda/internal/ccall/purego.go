@@ -3,6 +3,7 @@
 package ccall
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -18,6 +19,18 @@ type Frame struct {
 func (f *Frame) Call(address uintptr, n int) int32 {
 	r, _, _ := purego.SyscallN(address, f.Words[:n]...)
 	return int32(r)
+}
+
+// frames are for Words and Word. One on the stack would go to the heap, for purego keeps its words.
+var frames = sync.Pool{New: func() any { return new(Frame) }}
+
+// Words calls a function of C with words, and returns its result. An address of Go memory among them is the caller's to keep
+// alive and in place, as the directive go:uintptrescapes does.
+func Words(address uintptr, words ...uintptr) int32 {
+	f := frames.Get().(*Frame)
+	r := f.Call(address, copy(f.Words[:], words))
+	frames.Put(f)
+	return r
 }
 
 // Word calls fn, the address of a function by C's rules whose one argument points to a word that it writes. It returns the word, and the

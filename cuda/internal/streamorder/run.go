@@ -120,9 +120,17 @@ func (d *departure) before(t cuda.Thread, s cuda.Stream) error {
 // a graph are ordered with others by where the graph is launched, so nothing waits across its border.
 func (o *Order) take(t cuda.Thread, q Queue, s cuda.Stream) error {
 	w := &o.tails[q]
+	if w.begun && w.stream == s && !w.left.open {
+		return nil
+	}
+	return o.hand(t, w, s)
+}
+
+// hand gives a queue to s, on which its operation before did not run, or not uncaptured.
+func (o *Order) hand(t cuda.Thread, w *tail, s cuda.Stream) error {
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true
-	if !begun || before == s && !w.left.open {
+	if !begun {
 		return nil
 	}
 	into, graph, err := Capture(t, s)

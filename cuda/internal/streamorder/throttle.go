@@ -69,6 +69,11 @@ func (o *Order) Throttle(t cuda.Thread, s cuda.Stream, commands int) error {
 	if o.weight < throttleWeight {
 		return nil
 	}
+	return o.full(t, s)
+}
+
+// full ends a stretch of commands on s with an event, after the host has waited for the one throttleEvents stretches before.
+func (o *Order) full(t cuda.Thread, s cuda.Stream) error {
 	o.weight = 0
 	captured, _, err := Capture(t, s)
 	if err != nil || captured {

@@ -276,8 +276,9 @@ func (b *Backend) Driven() bool { return b.turns.Load()%2 == 1 }
 
 // LostPeer returns the error of the first peer that died, nil while all live.
 func (b *Backend) LostPeer() error {
-	if l := b.lost.Load(); l != nil {
-		return Classify(l.err)
+	l := b.lost.Load()
+	if l == nil {
+		return nil
 	}
-	return nil
+	return l.classified()
 }

@@ -64,6 +64,8 @@ type loss struct {
 	at  time.Time
 }
 
+func (l *loss) classified() error { return Classify(l.err) }
+
 // Lost notes that a peer has died.
 func (b *Backend) Lost(peer int, err error) {
 	b.lost.CompareAndSwap(nil, &loss{&transport.PeerError{Peer: peer, Err: err}, time.Now()})

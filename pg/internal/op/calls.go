@@ -336,7 +336,7 @@ func (o *Op) begin(coll plan.Coll, t *colligo.Tensor) {
 	if !t.Valid() {
 		o.invalid()
 	}
-	if !o.OnCPU() && o.valid() {
+	if !t.Contiguous() && !o.OnCPU() && o.valid() {
 		o.layout(t, true)
 	}
 }
@@ -372,7 +372,14 @@ func (o *Op) valid() bool { return !o.unusual || o.rare.Wrong == nil }
 
 // Wrong returns what is wrong with the arguments.
 func (o *Op) Wrong() error {
-	r := o.Rare()
+	if !o.unusual {
+		return nil
+	}
+	return o.wrong()
+}
+
+func (o *Op) wrong() error {
+	r := o.rare
 	if r.Wrong == nil && r.ToSelf && r.OtherEnd == nil {
 		return fmt.Errorf("rank %d is this rank itself: both ends of its message must be in one batch or block", o.Rank)
 	}
@@ -447,7 +454,14 @@ func (o *Op) Identity(group uint32) (c transport.Call) {
 // Signature tells operations apart that stand for several: which of their elements meet is decided by the length of each. It is 0 for
 // the others.
 func (o *Op) Signature() int32 {
-	r := o.Rare()
+	if !o.unusual {
+		return 0
+	}
+	return o.signature()
+}
+
+func (o *Op) signature() int32 {
+	r := o.rare
 	if r.Parts == nil {
 		return r.Signed
 	}

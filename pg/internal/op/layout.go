@@ -47,6 +47,10 @@ func (o *Op) flat(t *colligo.Tensor) *colligo.Tensor {
 	if o.Rare().Strides == nil {
 		return t
 	}
+	return flattened(t)
+}
+
+func flattened(t *colligo.Tensor) *colligo.Tensor {
 	all := colligo.OnDevice(t.Device(), t.Addr(), t.Len(), t.DType(), t.Shape()...)
 	return &all
 }

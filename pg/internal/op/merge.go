@@ -78,9 +78,8 @@ func standingFor(all []*Op, partOf func(p *Op) Part) *Op {
 	r.Parts, r.Ins, r.Outs = make([]Part, 0, len(all)), make([]colligo.Tensor, 0, len(all)), make([]colligo.Tensor, 0, len(all))
 	for _, p := range all {
 		o.Count += p.Count
-		var room [1]colligo.Tensor
-		r.Ins = append(r.Ins, p.Inputs(&room)...)
-		r.Outs = append(r.Outs, p.Outputs(&room)...)
+		r.Ins = append(r.Ins, p.Inputs()...)
+		r.Outs = append(r.Outs, p.Outputs()...)
 		if more := p.Rare().Parts; more != nil {
 			r.Parts = append(r.Parts, more...)
 		} else {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/plan"
@@ -313,29 +314,29 @@ func (o *Op) TuningBytes() int {
 	return o.Bytes()
 }
 
-// Inputs returns the tensors that were called with, in room where it is one. A tensor that c10d changes in place is input
+// Inputs returns the tensors that were called with, in memory of the operation. A tensor that c10d changes in place is input
 // and output.
-func (o *Op) Inputs(room *[1]colligo.Tensor) []colligo.Tensor {
+func (o *Op) Inputs() []colligo.Tensor {
 	switch {
 	case o.In.Valid():
-		return one(room, &o.In)
+		return one(&o.In)
 	case o.Rare().Ins != nil:
 		return o.rare.Ins
 	case o.Coll == plan.Broadcast || o.Coll == plan.Recv:
-		return one(room, &o.Out)
+		return one(&o.Out)
 	}
 	return nil
 }
 
-// Outputs returns the tensors in which the results will be.
-func (o *Op) Outputs(room *[1]colligo.Tensor) []colligo.Tensor {
+// Outputs returns the tensors in which the results will be, in memory of the operation.
+func (o *Op) Outputs() []colligo.Tensor {
 	switch {
 	case o.Out.Valid():
-		return one(room, &o.Out)
+		return one(&o.Out)
 	case o.Rare().Outs != nil:
 		return o.rare.Outs
 	case o.Coll == plan.Broadcast || o.Coll == plan.Reduce || o.Coll == plan.Send:
-		return one(room, &o.In)
+		return one(&o.In)
 	}
 	return nil
 }
@@ -345,11 +346,7 @@ func (o *Op) Results() []colligo.Tensor {
 	if o.Rare().Wrong != nil {
 		return nil
 	}
-	var room [1]colligo.Tensor
-	return append([]colligo.Tensor(nil), o.Outputs(&room)...)
+	return append([]colligo.Tensor(nil), o.Outputs()...)
 }
 
-func one(room *[1]colligo.Tensor, t *colligo.Tensor) []colligo.Tensor {
-	room[0] = *t
-	return room[:]
-}
+func one(t *colligo.Tensor) []colligo.Tensor { return unsafe.Slice(t, 1) }

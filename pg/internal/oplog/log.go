@@ -31,7 +31,7 @@ type Log struct {
 	clock                 clock
 	called                time.Time         // when the last operation was called that has a number of its own
 	admitted              flight.Op         // what the recorder is told of an operation
-	in, out               [1]colligo.Tensor // room for its tensors
+	in, out               [1]colligo.Tensor // room for its tensors, where they are flat
 	unit                  [1]colligo.Tensor // what c10d reduces in a barrier
 
 	_ [64]byte // callers write what stands above, the watchdog of devices what stands below
@@ -173,8 +173,6 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	l.tensors(f, o, t)
 	o.ID = int64(l.recorder.Add(f, skip+1))
 	f.In, f.Out = nil, nil
-	l.in[0] = colligo.Tensor{}
-	l.out[0] = colligo.Tensor{}
 }
 
 // Begin notes that an operation is on its way.
@@ -302,10 +300,10 @@ func (l *Log) name(o *op.Op, t op.Type) string {
 // Readers of dumps compare the ranks' inputs and outputs, and expect some of both. Of uneven calls, the tensors are recorded
 // that are the same on all ranks. They count an all-to-all's first tensors only, so lists are one there too.
 func (l *Log) tensors(f *flight.Op, o *op.Op, t op.Type) {
-	in, out := &l.in, &l.out
-	f.In, f.Out = o.Inputs(in), o.Outputs(out)
-	counts := o.Rare().Counts
+	f.In, f.Out = o.Inputs(), o.Outputs()
+	in, out, counts := &l.in, &l.out, o.Rare().Counts
 	switch {
+	case t == op.AllReduce:
 	case t == op.Barrier:
 		f.In, f.Out = l.unit[:], l.unit[:]
 	case t == op.AllGather && counts != nil:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/colligo-go/colligo"
+	"github.com/colligo-go/colligo/internal/prefetch"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/op"
@@ -163,12 +164,23 @@ func queueOf(coll plan.Coll) int {
 func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	q := queueOf(o.Coll)
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	runs := d.runsOf(b)
 	runs.ran[q]++
-	if o.Own {
-		return
+	if !o.Own {
+		d.queue(q, runs, o, p)
 	}
+	d.mu.Unlock()
+}
+
+// next asks for the memory of the next entry, which the watchdog's CPU has cleared.
+func (q *queue) next() {
+	if n := len(q.entries); n < cap(q.entries) {
+		prefetch.Next(&q.entries[:n+1][n])
+	}
+}
+
+// queue puts an operation into its queue. The caller holds d.mu.
+func (d *Devices) queue(q int, runs *runs, o *op.Op, p backend.Pending) {
 	all := &d.queues[q]
 	all.entries = append(all.entries, entry{})
 	e := &all.entries[len(all.entries)-1] // field by field: a struct of this size that is assigned as a whole is made elsewhere first
@@ -184,6 +196,7 @@ func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
 	if p != nil || d.held || d.log.Hooks.Any() {
 		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
 	}
+	all.next()
 	if (len(all.entries)-all.head)%longQueue == 0 {
 		select {
 		case d.full <- struct{}{}:
@@ -211,9 +224,14 @@ func (d *Devices) Watch(o *op.Op, p backend.Pending) {
 
 // runsOf returns a backend's runs. The caller holds d.mu.
 func (d *Devices) runsOf(b backend.Backend) *runs {
-	if d.last == b {
-		return d.lastOf
+	if d.last != b {
+		d.last, d.lastOf = b, d.find(b)
 	}
+	return d.lastOf
+}
+
+// find returns a backend's runs, which are made by its first call. The caller holds d.mu.
+func (d *Devices) find(b backend.Backend) *runs {
 	r := d.runs[b]
 	if r == nil {
 		if d.runs == nil {
@@ -223,15 +241,18 @@ func (d *Devices) runsOf(b backend.Backend) *runs {
 		r.tracker, _ = b.(backend.Tracker)
 		d.runs[b] = r
 	}
-	d.last, d.lastOf = b, r
 	return r
 }
 
 // start starts the goroutine if nothing looks. The caller holds d.mu.
 func (d *Devices) start() {
-	if d.looking || d.ended || d.held {
-		return
+	if !d.looking && !d.ended && !d.held {
+		d.launch()
 	}
+}
+
+// launch starts the goroutine. The caller holds d.mu.
+func (d *Devices) launch() {
 	d.looking, d.stop, d.gone, d.full = true, make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	go d.watch(d.stop, d.gone, d.full)
 }
