@@ -19,7 +19,7 @@ import (
 // Pending of the whole block.
 func (g *Group) doAll(ctx context.Context, ops []*op.Op, async bool) (backend.Pending, error) {
 	for _, o := range ops {
-		o.Ctx, o.Own = ctx, op.IsOwn(ctx)
+		o.With(ctx)
 		if err := g.admissible(ctx, o); err != nil {
 			return nil, err
 		}
@@ -187,7 +187,7 @@ func (n *numbering) next(o *op.Op, skip int) {
 	}
 	o.Seq = g.state.seq
 	g.limits.grant(o)
-	if limit := within(o.Ctx, o.Limit); *seen {
+	if limit := o.Within(); *seen {
 		g.ops.AdmitMore(o, limit, skip+1)
 	} else {
 		g.ops.Admit(o, limit, skip+1)
@@ -201,7 +201,7 @@ func (n *numbering) end(b *op.Block, skip int) {
 		return
 	}
 	b.OnlyP2P, b.Limit = !n.collectives, b.Ops[0].Limit
-	n.g.ops.AdmitMore(&b.Op, within(b.Ctx, b.Limit), skip+1)
+	n.g.ops.AdmitMore(&b.Op, b.Within(), skip+1)
 }
 
 // carryAll gives the calls of a block to the backend of their device, with no other between them.

@@ -29,7 +29,7 @@ import (
 // Locks: a device's carrier holds devices.order from step 2 to step 4. So its backend gets calls in the order of their
 // numbers. Step 3 alone holds state.mu.
 func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, error) {
-	o.Ctx, o.Own = ctx, op.IsOwn(ctx)
+	o.With(ctx)
 	if err := g.admissible(ctx, o); err != nil { // 1
 		return nil, err
 	}
@@ -61,17 +61,7 @@ func (g *Group) number(o *op.Op, skip int) {
 	}
 	o.Seq = g.state.seq
 	g.limits.grant(o)
-	g.ops.Admit(o, within(o.Ctx, o.Limit), skip+1)
-}
-
-// within is how long an operation may take that is called now: until its context's deadline, where there is one.
-func within(ctx context.Context, limit time.Duration) time.Duration {
-	if ctx != nil {
-		if d, ok := ctx.Deadline(); ok {
-			return time.Until(d).Round(time.Millisecond)
-		}
-	}
-	return limit
+	g.ops.Admit(o, o.Within(), skip+1)
 }
 
 // call returns an operation for a blocking call, whose arguments one of the operation's methods takes. Run takes it back.

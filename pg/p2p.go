@@ -61,7 +61,7 @@ func startBatch(ctx context.Context, g *Group, ops []*op.Op) ([]*Work, error) {
 		return []*Work{w}, nil
 	}
 	for _, o := range ops {
-		o.Ctx, o.Own = ctx, op.IsOwn(ctx)
+		o.With(ctx)
 		if err := g.admissible(ctx, o); err != nil {
 			return nil, err
 		}

@@ -194,9 +194,27 @@ func (q Queue) Coll() plan.Coll {
 
 type streamKey struct{}
 
+// onStream is a context with a stream. Every call asks for it, so it is no context.WithValue, which looks longer.
+type onStream struct {
+	context.Context
+	stream any
+}
+
+// Value returns the stream.
+func (c *onStream) Value(key any) any {
+	if key == (streamKey{}) {
+		return c.stream
+	}
+	return c.Context.Value(key)
+}
+
 // OnStream returns a context that names the stream on which the caller works. The stream has to stay as long as it is the tail of a queue.
+// A nil context is one that never ends.
 func OnStream(ctx context.Context, s cuda.Stream) context.Context {
-	return context.WithValue(ctx, streamKey{}, s)
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return &onStream{ctx, s}
 }
 
 // Of returns the stream of a context. Without one it is the legacy default stream.

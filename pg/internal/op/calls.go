@@ -41,7 +41,7 @@ type Spares struct{ one atomic.Pointer[Op] }
 func (s *Spares) Take(size, rank int) *Op {
 	o := s.one.Swap(nil)
 	if o == nil {
-		o = new(Op)
+		o = &Op{known: new(known)}
 	}
 	o.Size, o.Rank = int32(size), int32(rank)
 	return o

@@ -63,6 +63,8 @@ type Op struct {
 	Done chan struct{} // closed when the operation is over; nil if only the goroutine that runs the progress engine waits
 	Err  error
 	rare *Rare
+
+	known *known // of Ctx; nil for an operation that is not used again
 }
 
 // Rare has the fields that few operations need.
@@ -123,12 +125,12 @@ func (o *Op) Recorded() *Op {
 
 // Reset makes an operation that is over zero again, so that a block can use it for another call.
 func (o *Op) Reset() {
-	r := o.rare
+	r, k := o.rare, o.known
 	if o.unusual {
 		*r = Rare{}
 	}
-	*o = Op{} // a literal with the field set would be made elsewhere and copied
-	o.rare = r
+	*o = Op{} // a literal with the fields set would be made elsewhere and copied
+	o.rare, o.known = r, k
 }
 
 // Release drops the references to the caller's memory.

@@ -1,0 +1,58 @@
+package op
+
+import (
+	"context"
+	"time"
+	"unsafe"
+)
+
+// known is what the context of the last call is known to tell. A context never changes what it tells, and asking it goes through every
+// context that it was made of. Most calls come with the context of the call before. It is kept until a call comes with another.
+type known struct {
+	ctx      context.Context
+	deadline time.Time // zero for none
+}
+
+// With gives an operation the context of its call.
+func (o *Op) With(ctx context.Context) {
+	o.Ctx = ctx
+	if k := o.known; k == nil || !same(k.ctx, ctx) {
+		o.learn(ctx)
+	}
+}
+
+// learn asks a context whether the call is the group's own, and for its deadline. A context of the group's own calls is not kept, for it
+// is another's by turns.
+func (o *Op) learn(ctx context.Context) {
+	o.Own = IsOwn(ctx)
+	k := o.known
+	if k == nil {
+		return
+	}
+	*k = known{}
+	if !o.Own && ctx != nil {
+		k.ctx = ctx
+		k.deadline, _ = ctx.Deadline()
+	}
+}
+
+// Within is how long the operation may take that is called now: until its context's deadline, where there is one.
+func (o *Op) Within() time.Duration {
+	var d time.Time
+	if k := o.known; k != nil && k.ctx != nil {
+		d = k.deadline
+	} else if o.Ctx != nil {
+		d, _ = o.Ctx.Deadline()
+	}
+	if d.IsZero() {
+		return o.Limit
+	}
+	return time.Until(d).Round(time.Millisecond)
+}
+
+// same reports whether two contexts are one. It compares the words of the interfaces, for a program may have a context that cannot be
+// compared.
+func same(a, b context.Context) bool {
+	type words [2]uintptr
+	return *(*words)(unsafe.Pointer(&a)) == *(*words)(unsafe.Pointer(&b))
+}
