@@ -1,7 +1,6 @@
 package op
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,23 +14,6 @@ import (
 
 // ErrNoTensors is what is wrong with a call of an empty list.
 var ErrNoTensors = errors.New("the list of tensors is empty")
-
-// Own is a context that marks the calls under it as those of package pg itself. They have no number, and are neither recorded
-// nor counted.
-type Own struct{ context.Context }
-
-type ownKey struct{}
-
-// Value tells that the call is pg's own.
-func (c *Own) Value(key any) any {
-	if key == (ownKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
-// IsOwn reports whether calls under a context are pg's own.
-func IsOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
 
 // Spares keeps one operation of a group's blocking calls for the next call. It is no sync.Pool, which the garbage collector
 // empties.

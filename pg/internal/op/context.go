@@ -6,6 +6,23 @@ import (
 	"unsafe"
 )
 
+// Own is a context that marks the calls under it as those of package pg itself. They have no number, and are neither recorded
+// nor counted.
+type Own struct{ context.Context }
+
+type ownKey struct{}
+
+// Value tells that the call is pg's own.
+func (c *Own) Value(key any) any {
+	if key == (ownKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// IsOwn reports whether calls under a context are pg's own.
+func IsOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
+
 // known is what the context of the last call is known to tell. A context never changes what it tells, and asking it goes through every
 // context that it was made of. Most calls come with the context of the call before. It is kept until a call comes with another.
 type known struct {
