@@ -13,4 +13,4 @@ import "unsafe"
 const lineBytes = 64
 
 // Next asks for the memory that the next call will write, and returns at once.
-func Next[T any](p *T) { lines(unsafe.Pointer(p), (unsafe.Sizeof(*p)+lineBytes-1)/lineBytes) }
+func Next[T any](p *T) { lines(unsafe.Pointer(p), max((unsafe.Sizeof(*p)+lineBytes-1)/lineBytes, 1)) }

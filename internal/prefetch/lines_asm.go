@@ -4,7 +4,7 @@ package prefetch
 
 import "unsafe"
 
-// lines asks for so many lines of memory.
+// lines asks for n lines of memory, one at least.
 //
 //go:noescape
 func lines(p unsafe.Pointer, n uintptr)

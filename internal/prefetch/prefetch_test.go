@@ -15,6 +15,7 @@ func TestNext(t *testing.T) {
 		Next((*[1000]byte)(nil)) // nobody has it, and nothing happens
 	}
 	Next(&words)
+	Next(new(struct{}))
 	for i, w := range words {
 		require.Equal(t, uint64(i), w)
 	}

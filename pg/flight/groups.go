@@ -14,7 +14,7 @@ type groups struct {
 	made   int                       // groups so far, which is the next one's number
 	closed int                       // groups in now that are closed
 	needed int                       // of them, groups of which operations were recorded when the recorder last looked
-	now    atomic.Pointer[groupList] // read without the lock, so that Add takes none
+	now    atomic.Pointer[groupList] // read without the lock, which Add does not take
 }
 
 // groupList is groups in the order of their numbers. Elements are never replaced; a list is longer than another or a new one.

@@ -39,8 +39,8 @@ type Op struct {
 // Recorder keeps the last operations of all groups of a process. Its methods may be called from any goroutine, also on nil, which
 // records nothing.
 //
-// An operation has the slot of its number, modulo the capacity. A dump takes the lock anew for each slot. So it stops nobody for longer
-// than it takes to copy one slot.
+// An operation has the slot of its number, modulo the capacity. A dump takes the lock anew for each slot. So it stops callers for no
+// longer than it takes to copy one slot, and to allocate the copy.
 type Recorder struct {
 	slots  []slot
 	ends   []end     // of the operations in the slots

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWords hands C up to 14 words, in registers and on the stack, and takes negative results, with frames that other calls have used.
+// TestWords hands C up to 14 words, in registers and on the stack, and takes negative results.
 func TestWords(t *testing.T) {
 	var got []uintptr
 	answer := int32(0)
@@ -29,7 +29,7 @@ func TestWords(t *testing.T) {
 }
 
 // TestWordsOfAStackThatMoves has C call Go that needs more stack than there is. The goroutine's stack moves, and with it the words that C
-// was handed.
+// was handed. The result is that of C all the same.
 func TestWordsOfAStackThatMoves(t *testing.T) {
 	var deep func(n int) uintptr
 	deep = func(n int) uintptr {

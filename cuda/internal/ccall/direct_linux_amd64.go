@@ -17,12 +17,17 @@ type Frame struct {
 }
 
 // cgocall is the runtime's way to C, which purego uses too. It calls fn, the address of a function by C's rules, on the
-// system's stack with arg, and returns its result. Arg may lie on the goroutine's stack. That stack moves only if C calls Go, and fn reads
-// nothing of arg after that.
+// system's stack with arg, and returns its result.
 //
-//go:noescape
 //go:linkname cgocall runtime.cgocall
 func cgocall(fn uintptr, arg unsafe.Pointer) int32
+
+// cgocallFrame takes the same way with a Frame, which may lie on the goroutine's stack. That stack moves only if C calls Go, and nothing
+// looks at the Frame after that.
+//
+//go:noescape
+//go:linkname cgocallFrame runtime.cgocall
+func cgocallFrame(fn uintptr, f unsafe.Pointer) int32
 
 // frameAddress returns the address of a function by C's rules that takes a *Frame.
 func frameAddress() uintptr
@@ -33,7 +38,7 @@ const registers = 6
 // Call calls a function of C with the frame's first n words, and returns its result.
 func (f *Frame) Call(address uintptr, n int) int32 {
 	f.function, f.stack = address, uint64(max(n-registers, 0)+1)&^1
-	return cgocall(frameAddress(), unsafe.Pointer(f))
+	return cgocallFrame(frameAddress(), unsafe.Pointer(f))
 }
 
 // Words calls a function of C with words, and returns its result. An address of Go memory among them is the caller's to keep
@@ -43,7 +48,7 @@ func Words(address uintptr, words ...uintptr) int32 {
 	return f.Call(address, copy(f.Words[:], words))
 }
 
-// Run calls fn, the address of a function by C's rules, on the system's stack with arg.
+// Run calls fn, the address of a function by C's rules, on the system's stack with arg, which is memory of the heap.
 func Run(fn uintptr, arg unsafe.Pointer) { cgocall(fn, arg) }
 
 // Word calls fn, the address of a function by C's rules whose one argument points to a word that it writes. It returns the word,

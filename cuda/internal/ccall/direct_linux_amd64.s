@@ -10,7 +10,7 @@
 
 // func frameC(f *Frame), by C's rules for calls: f is in DI, and the stack is aligned but for the return address.
 // It calls the function with the first six words in registers, and with the words after them, if there are some, on the stack. The
-// function's result is its own. If the function calls Go, f may have moved when it returns.
+// function's result is its own. Nothing of f is read or written after the call: if the function calls Go, f may lie elsewhere then.
 TEXT frameC<>(SB), NOSPLIT|NOFRAME, $0
 	PUSHQ BX
 	PUSHQ R12

@@ -126,7 +126,7 @@ func (o *Order) take(t cuda.Thread, q Queue, s cuda.Stream) error {
 	return o.hand(t, w, s)
 }
 
-// hand gives a queue to s, on which its operation before did not run, or not uncaptured.
+// hand gives a queue to s. The operation before ran on another stream, or the queue has an open departure.
 func (o *Order) hand(t cuda.Thread, w *tail, s cuda.Stream) error {
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true

@@ -23,11 +23,11 @@ func (c *Own) Value(key any) any {
 // IsOwn reports whether calls under a context are pg's own.
 func IsOwn(ctx context.Context) bool { return ctx != nil && ctx.Value(ownKey{}) != nil }
 
-// known is what the context of the last call is known to tell. A context never changes what it tells, and asking it goes through every
-// context that it was made of. Most calls come with the context of the call before. It is kept until a call comes with another.
+// known is what the context of the last call has told. Asking a context goes through every context that it was made of, and most calls
+// come with the context of the call before. A context must go on to tell the same, and it stays alive until a call comes with another.
 type known struct {
-	ctx      context.Context
-	deadline time.Time // zero for none
+	ctx     context.Context
+	bounded bool // it has a deadline
 }
 
 // With gives an operation the context of its call.
@@ -38,8 +38,8 @@ func (o *Op) With(ctx context.Context) {
 	}
 }
 
-// learn asks a context whether the call is the group's own, and for its deadline. A context of the group's own calls is not kept, for it
-// is another's by turns.
+// learn asks a context whether the call is the group's own, and whether it has a deadline. A context of the group's own calls is not kept:
+// it is used again with other contexts in it.
 func (o *Op) learn(ctx context.Context) {
 	o.Own = IsOwn(ctx)
 	k := o.known
@@ -49,22 +49,19 @@ func (o *Op) learn(ctx context.Context) {
 	*k = known{}
 	if !o.Own && ctx != nil {
 		k.ctx = ctx
-		k.deadline, _ = ctx.Deadline()
+		_, k.bounded = ctx.Deadline()
 	}
 }
 
 // Within is how long the operation may take that is called now: until its context's deadline, where there is one.
 func (o *Op) Within() time.Duration {
-	var d time.Time
-	if k := o.known; k != nil && k.ctx != nil {
-		d = k.deadline
-	} else if o.Ctx != nil {
-		d, _ = o.Ctx.Deadline()
-	}
-	if d.IsZero() {
+	if k := o.known; o.Ctx == nil || k != nil && k.ctx != nil && !k.bounded {
 		return o.Limit
 	}
-	return time.Until(d).Round(time.Millisecond)
+	if d, ok := o.Ctx.Deadline(); ok {
+		return time.Until(d).Round(time.Millisecond)
+	}
+	return o.Limit
 }
 
 // same reports whether two contexts are one. It compares the words of the interfaces, for a program may have a context that cannot be

@@ -20,7 +20,8 @@ func (c asked) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// TestWith gives one operation the contexts of several calls. It asks a context once, and takes none for another.
+// TestWith gives one operation the contexts of several calls. It asks a context once, and takes none for another. One of the group's own
+// calls is asked each time.
 func TestWith(t *testing.T) {
 	late, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -47,6 +48,7 @@ func TestWith(t *testing.T) {
 		{second, 2, false, time.Hour},
 		{nil, 2, false, time.Minute},
 		{own, 2, true, time.Hour},
+		{own, 2, true, time.Hour},
 		{second, 3, false, time.Hour},
 		{first, 4, false, time.Minute},
 		{context.Background(), 4, false, time.Minute},
@@ -59,6 +61,14 @@ func TestWith(t *testing.T) {
 		require.Equal(t, c.asked, count)
 		s.Put(o)
 	}
+	for _, limit := range []time.Duration{time.Hour, time.Minute} {
+		o := call(own)
+		require.True(t, o.Own)
+		require.InDelta(t, limit, o.Within(), float64(time.Minute/2))
+		s.Put(o)
+		own.Context = first // a caller's context that is another in the next call
+	}
+	own.Context = late
 	o := &Op{Limit: time.Minute} // which is not used again
 	o.With(own)
 	require.True(t, o.Own)
