@@ -87,12 +87,12 @@ func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
 	if d.selective == nil || !o.Coll.Reduces() {
 		return nil
 	}
-	rare, a, bytes := o.Rare(), &d.accepted, o.Count*o.DType.Size()
-	lists := rare.Ins != nil || rare.Outs != nil
-	if a.Coll == o.Coll && a.DType == o.DType && a.Kind == o.Reduce && a.Bytes == bytes && a.Lists == lists && a.InBlock == inBlock {
+	rare := o.Rare()
+	r := backend.Reduction{Coll: o.Coll, DType: o.DType, Kind: o.Reduce, Bytes: o.Count * o.DType.Size(),
+		Lists: rare.Ins != nil || rare.Outs != nil, InBlock: inBlock}
+	if r == d.accepted {
 		return nil
 	}
-	r := backend.Reduction{Coll: o.Coll, DType: o.DType, Kind: o.Reduce, Bytes: bytes, Lists: lists, InBlock: inBlock}
 	if err := d.selective.Refuses(r); err != nil {
 		g := (*Group)(c)
 		if failed := g.Err(); failed != nil {
@@ -112,9 +112,8 @@ func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 			return g.explain(o, 0, err, true)
 		}
 	}
-	d := &g.devices
-	d.order.Lock()
-	if d.last != nil && d.lastDevice == o.DeviceID() || d.get(o.DeviceID()) != nil {
+	g.devices.order.Lock()
+	if g.devices.get(o.DeviceID()) != nil {
 		return nil
 	}
 	err := c.openFor(ctx, o)

@@ -120,17 +120,9 @@ func (d *departure) before(t cuda.Thread, s cuda.Stream) error {
 // a graph are ordered with others by where the graph is launched, so nothing waits across its border.
 func (o *Order) take(t cuda.Thread, q Queue, s cuda.Stream) error {
 	w := &o.tails[q]
-	if w.begun && w.stream == s && !w.left.open {
-		return nil
-	}
-	return o.hand(t, w, s)
-}
-
-// hand gives a queue to s. The operation before ran on another stream, or the queue has an open departure.
-func (o *Order) hand(t cuda.Thread, w *tail, s cuda.Stream) error {
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true
-	if !begun {
+	if !begun || before == s && !w.left.open {
 		return nil
 	}
 	into, graph, err := Capture(t, s)
@@ -194,7 +186,7 @@ func (q Queue) Coll() plan.Coll {
 
 type streamKey struct{}
 
-// onStream is a context with a stream. Every call asks for it, so it is no context.WithValue, which looks longer.
+// onStream is a context with a stream. Every call asks for the stream, and a context of context.WithValue takes longer to answer.
 type onStream struct {
 	context.Context
 	stream any

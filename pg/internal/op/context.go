@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Own is a context that marks the calls under it as those of package pg itself. They have no number, and are neither recorded
+// Own is a context that marks the calls under it as calls of package pg itself. These calls have no number, and are neither recorded
 // nor counted.
 type Own struct{ context.Context }
 
