@@ -223,11 +223,11 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	}
 	if grouped {
 		if err := all.Begin(ctx, len(ops), async); err != nil {
-			return nil, c.failBlock(ops[0], err)
+			return nil, c.failCall(ops[0], err)
 		}
 	}
-	timed := g.ops.Timing()
-	held := grouped && (async || timed) // the others are followed as ever
+	g.devices.timed = g.ops.Timing()
+	held := grouped && (async || g.devices.timed) // the others are followed as ever
 	if held {
 		g.devices.watch.Hold()
 	}
@@ -238,7 +238,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 		defer r.clear()
 	}
 	units := r.cut(ops, grouped)
-	each, u, err := c.giveAll(ctx, b, r, async, timed)
+	each, u, err := c.giveAll(r, async)
 	if err != nil {
 		if held {
 			defer g.devices.watch.Release(nil)
@@ -247,14 +247,14 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 			_, late := all.End(ctx)
 			err = errors.Join(err, late)
 		}
-		return nil, c.failBlock(u.record, err)
+		return nil, c.failCall(u.record, err)
 	}
 	if !grouped {
 		return each, nil
 	}
 	p, err := all.End(ctx)
 	if err != nil {
-		err = c.failBlock(units[0].record, err)
+		err = c.failCall(units[0].record, err)
 	} else if async && p != nil {
 		c.watchDeadline(units[0].record, p, r.called)
 	}
@@ -264,16 +264,16 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	return p, err
 }
 
-// giveAll gives the units of a block to a backend, and records what stands for them if they are several. It returns their Pendings, or
+// giveAll gives the units of a block to the backend at hand, and records what stands for them if they are several. It returns their Pendings, or
 // the unit that the backend has refused.
-func (c *onDevice) giveAll(ctx context.Context, b backend.Backend, r *blockRoom, async, timed bool) (each pendings, refused *unit, err error) {
+func (c *onDevice) giveAll(r *blockRoom, async bool) (each pendings, refused *unit, err error) {
 	g, n := (*Group)(c), numbering{g: (*Group)(c)}
 	several := len(r.units) > 1 && !r.units[0].record.Own
 	if several {
 		g.devices.watch.BeginBlock()
 	}
 	for i := range r.units {
-		p, err := c.giveNext(ctx, b, &r.units[i], &n, async, timed)
+		p, err := c.giveNext(&r.units[i], &n, async)
 		if err != nil {
 			if several {
 				g.devices.watch.DropBlock()
@@ -305,7 +305,7 @@ func (c *onDevice) endBlock(b *op.Block, n *numbering, called time.Time) {
 }
 
 // giveNext takes the next place for a unit of a block and gives its operations to the backend.
-func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, u *unit, n *numbering, async, timed bool) (backend.Pending, error) {
+func (c *onDevice) giveNext(u *unit, n *numbering, async bool) (backend.Pending, error) {
 	g, o := (*Group)(c), u.record
 	g.state.mu.Lock()
 	err := g.state.refusal(o.Own)
@@ -319,15 +319,7 @@ func (c *onDevice) giveNext(ctx context.Context, b backend.Backend, u *unit, n *
 	for _, part := range u.ops {
 		part.Seq, part.More().Record = o.Seq, o
 	}
-	return c.give(ctx, b, o, u.ops, async, timed)
-}
-
-// failBlock fails the group with what a backend could not do.
-func (c *onDevice) failBlock(o *op.Op, err error) error {
-	g := (*Group)(c)
-	err = g.explain(o, o.Seq, err, false)
-	g.fail(err, true)
-	return err
+	return c.give(o, u.ops, async)
 }
 
 // pendings is the operations of a block that were launched one by one.

@@ -116,18 +116,18 @@ func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 	if g.devices.get(o.DeviceID()) != nil {
 		return nil
 	}
-	err := c.openFor(ctx, o)
-	if err != nil {
-		g.devices.order.Unlock()
-		return err
-	}
-	g.devices.get(o.DeviceID())
-	return nil
+	return c.openFor(ctx, o)
 }
 
-// openFor opens the backend for the first operation on a device. The caller holds the order.
-func (c *onDevice) openFor(ctx context.Context, o *op.Op) error {
+// openFor opens the backend for the first operation on a device, and makes it the last one. The caller holds the order, and does not any more
+// if there is an error.
+func (c *onDevice) openFor(ctx context.Context, o *op.Op) (err error) {
 	g := (*Group)(c)
+	defer func() {
+		if err != nil {
+			c.release()
+		}
+	}()
 	if err := g.Err(); err != nil {
 		return g.explain(o, 0, err, true)
 	}
@@ -137,6 +137,7 @@ func (c *onDevice) openFor(ctx context.Context, o *op.Op) error {
 	if lost := g.host.LostPeer(); lost != nil { // it died before there was a backend to tell
 		return g.failAfterDeath(o, lost)
 	}
+	g.devices.get(o.DeviceID())
 	return nil
 }
 
@@ -148,47 +149,43 @@ func (c *onDevice) claim(*op.Op) bool { return false }
 
 func (c *onDevice) take(*op.Op) (run bool) { return false }
 
-func (c *onDevice) carry(ctx context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
-	g := (*Group)(c)
-	p, err := c.give(ctx, g.devices.last, o, nil, async, g.ops.Timing())
+func (c *onDevice) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
+	c.devices.timed = c.ops.Timing()
+	p, err := c.give(o, nil, async)
 	if err != nil {
-		err = g.explain(o, o.Seq, err, false)
-		g.fail(err, true)
+		err = c.failCall(o, err)
 	}
 	return p, err
 }
 
-// give gives an operation that has its number to a backend, or the ones that it stands for. The caller holds the order.
-func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts []*op.Op, async, timed bool) (backend.Pending, error) {
+// failCall fails the group with what a backend could not do.
+func (c *onDevice) failCall(o *op.Op, err error) error {
 	g := (*Group)(c)
-	if !o.P2P() { // a message has the place of the collective before it
+	err = g.explain(o, o.Seq, err, false)
+	g.fail(err, true)
+	return err
+}
+
+// give gives an operation that has its number to the backend at hand, or the ones that it stands for. The caller holds the order.
+func (c *onDevice) give(o *op.Op, parts []*op.Op, async bool) (backend.Pending, error) {
+	g, d, called := (*Group)(c), &c.devices, o.Called // for which the clock was read
+	if o.P2P() {
+		c.begin(o)
+	} else { // a message has the place of the collective before it
 		g.enter(o)
 	}
-	called := o.Called // the clock is read once for recorder and watchdog
 	if g.detailed() {
-		if err := c.agree(ctx, o); err != nil {
-			g.ops.End(o, nil, err)
-			return nil, err
+		if err := c.compare(o); err != nil {
+			return nil, c.notGiven(o, err)
 		}
 		called = time.Now()
-	} else if called.IsZero() {
+	} else if async && called.IsZero() {
 		called = time.Now()
 	}
-	message := o.P2P() && !o.Own // for the answers to progress queries
-	if message {
-		g.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
-	}
-	d := &g.devices
-	d.call.Async, d.call.Timed = async, timed && !o.Own
-	d.inCall.Store(called.UnixNano())
-	p, err := d.run(b, o, parts)
-	d.inCall.Store(0)
+	d.call.Async, d.call.Timed = async, d.timed && !o.Own
+	p, err := d.run(o, parts)
 	if err != nil {
-		if message {
-			g.control.Progress.End(o.Coll == plan.Send, int(o.Peer), 1)
-		}
-		g.ops.End(o, nil, err)
-		return nil, err
+		return nil, c.notGiven(o, err)
 	}
 	if async && p != nil {
 		c.watchDeadline(o, p, called)
@@ -196,53 +193,99 @@ func (c *onDevice) give(ctx context.Context, b backend.Backend, o *op.Op, parts 
 	return p, nil
 }
 
-// get returns the backend of a device, nil if none is open. The caller holds the order.
+// begin notes a message of the program for the answers to progress queries.
+func (c *onDevice) begin(o *op.Op) {
+	if !o.Own {
+		c.control.Progress.Begin(o.Coll == plan.Send, int(o.Peer))
+	}
+}
+
+// compare compares an operation with what the other ranks call, in detail mode.
+func (c *onDevice) compare(o *op.Op) error {
+	c.devices.patient.Store(true)
+	defer c.devices.patient.Store(false)
+	return c.agree(o.Ctx, o)
+}
+
+// notGiven ends an operation that no backend has, for a reason that it returns.
+func (c *onDevice) notGiven(o *op.Op, err error) error {
+	if o.P2P() && !o.Own {
+		c.control.Progress.End(o.Coll == plan.Send, int(o.Peer), 1)
+	}
+	c.ops.End(o, nil, err)
+	return err
+}
+
+// get returns the backend of a device, nil if none is open, and makes it the one at hand. The caller holds the order.
 func (d *devices) get(id colligo.Device) backend.Backend {
 	if d.last == nil || d.lastDevice != id {
-		d.mu.Lock()
-		d.last, d.lastDevice = d.by[id], id
-		d.selective, _ = d.last.(backend.Selective)
-		d.accepted = backend.Reduction{}
-		d.mu.Unlock()
+		d.find(id)
 	}
 	return d.last
 }
 
-// run runs an operation on a backend, or the ones that it stands for, and has the watchdog look after it. The caller holds the order.
-func (d *devices) run(b backend.Backend, o *op.Op, parts []*op.Op) (backend.Pending, error) {
-	last := o
-	if n := len(parts); n > 0 {
-		for _, part := range parts[:n-1] { // which are over when the last one is
-			if _, err := d.hand(b, part); err != nil {
-				return nil, err
-			}
-			d.watch.Skip(b, o.Coll)
-		}
-		last = parts[n-1]
+// find makes the backend of a device the one at hand. The caller holds the order.
+func (d *devices) find(id colligo.Device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last, d.lastDevice = d.by[id], id
+	d.selective, _ = d.last.(backend.Selective)
+	d.accepted = backend.Reduction{}
+	if d.last != nil {
+		d.watched = d.watch.CallsOf(d.last)
 	}
-	p, err := d.hand(b, last)
+}
+
+// run runs an operation on the backend at hand, or the ones that it stands for, and has the watchdog look after it. The caller holds the
+// order.
+func (d *devices) run(o *op.Op, parts []*op.Op) (p backend.Pending, err error) {
+	if len(parts) == 0 {
+		p, err = d.hand(o)
+	} else {
+		p, err = d.runParts(o, parts)
+	}
 	if err == nil {
-		d.watch.Add(b, o, p)
+		d.watch.Add(d.watched, o, p)
 	}
 	return p, err
 }
 
-// hand gives a backend one call, of which give has set what is the same for all parts.
-func (d *devices) hand(b backend.Backend, o *op.Op) (backend.Pending, error) {
-	d.inside.Context = o.Ctx
-	fill(&d.call, o)
-	return b.Run(&d.inside, &d.call)
+// runParts runs what an operation stands for. It is over when the last part is.
+func (d *devices) runParts(o *op.Op, parts []*op.Op) (p backend.Pending, err error) {
+	for i, part := range parts {
+		if i > 0 {
+			d.watched.Skip(o.Coll)
+		}
+		if p, err = d.hand(part); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
-// fill makes c the call of an operation. Field by field: a struct of this size that is assigned as a whole is made elsewhere
-// first.
+// hand gives the backend at hand one call, of which give has set what is the same for all parts.
+func (d *devices) hand(o *op.Op) (backend.Pending, error) {
+	d.inside.Context = o.Ctx
+	fill(&d.call, o)
+	if usual := o.Usual(); !usual || d.callRare {
+		fillRare(&d.call, o.Rare())
+		d.callRare = !usual
+	}
+	return d.last.Run(&d.inside, &d.call)
+}
+
+// fill makes c the call of an operation, without the fields of fillRare. Field by field: a struct of this size that is assigned as a whole
+// is made elsewhere first.
 func fill(c *backend.Call, o *op.Op) {
-	r := o.Rare()
 	c.Coll, c.DType, c.Op = o.Coll, o.DType, o.ReduceOp()
 	c.Root, c.Peer, c.Tag, c.Count = int(o.Root), int(o.Peer), int(o.Tag), o.Count
-	c.Counts, c.RecvCounts = r.Counts, r.Recvs
-	c.In, c.Out, c.Ins, c.Outs = o.In, o.Out, r.Ins, r.Outs
+	c.In, c.Out = o.In, o.Out
 	c.Seq = o.Seq.Number()
+}
+
+// fillRare fills in the lists and counts of a call, which few operations have.
+func fillRare(c *backend.Call, r *op.Rare) {
+	c.Counts, c.RecvCounts, c.Ins, c.Outs = r.Counts, r.Recvs, r.Ins, r.Outs
 }
 
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
@@ -336,17 +379,18 @@ func (e *events) Left(coll plan.Coll, peer, n int) {
 
 // enter notes the collective that this rank enters, for the answers to progress queries.
 func (g *Group) enter(o *op.Op) {
-	call := g.control.Progress.Slot()
+	p, rooted, tell, to := &g.control.Progress, o.Coll.Rooted(), false, -1
+	call := p.Slot()
 	o.Identify(call, g.id)
-	rooted, tell, to, first := o.Coll.Rooted(), false, -1, false
 	if rooted && !g.detailed() { // which compares every call
 		tell = o.Coll == plan.Broadcast && !g.control.Repeated(call)
 		to = control.RootTold(g.rank, g.size, call, !o.OnCPU())
 	}
-	if o.OnCPU() {
-		g.control.Progress.Entered()
-	} else {
-		first = g.control.Progress.EnteredOnDevice(op.Common(call))
+	switch {
+	case o.OnCPU():
+		p.Entered()
+	case p.EnteredOnDevice() && !g.detailed():
+		g.control.TellHistorySoon()
 	}
 	if tell {
 		g.control.Announce(o.Identity(g.id))
@@ -354,10 +398,7 @@ func (g *Group) enter(o *op.Op) {
 	if to >= 0 {
 		g.control.TellRoot(uint64(o.Seq), to)
 	}
-	if first && !g.detailed() {
-		g.control.TellHistorySoon()
-	}
-	if (rooted || !o.OnCPU()) && g.control.Progress.Keeps() {
+	if (rooted || !o.OnCPU()) && p.Keeps() {
 		g.control.Kept(uint64(o.Seq))
 	}
 }
@@ -408,6 +449,8 @@ func (c *onDevice) split(ctx context.Context, h backend.Host, color, key int) (b
 	}
 	c.devices.order.Lock()
 	defer c.devices.order.Unlock()
+	c.devices.patient.Store(true)
+	defer c.devices.patient.Store(false)
 	return s.Split(&op.Own{Context: ctx}, h, color, key)
 }
 

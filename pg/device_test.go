@@ -69,7 +69,7 @@ func numbered(g *Group, b backend.Backend, coll plan.Coll, p backend.Pending) {
 	g.state.mu.Lock()
 	g.number(o, 0)
 	g.state.mu.Unlock()
-	g.devices.watch.Add(b, o, p)
+	g.devices.watch.Add(g.devices.watch.CallsOf(b), o, p)
 }
 
 // settle gives the follower time to look.

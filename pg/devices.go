@@ -23,17 +23,20 @@ type devices struct {
 	order sync.Mutex // held while an operation is given to a backend; taken before state.mu
 	// The backend of the last operation: most programs have one, which then takes neither lock nor map.
 	last       backend.Backend
+	watched    *watchdog.Calls // its calls, for the watchdog
 	lastDevice colligo.Device
 	call       backend.Call // the call at hand, reused
+	callRare   bool         // the last call had what few have
+	timed      bool         // the calls at hand are measured
 	block      blockRoom    // of the block at hand, if its call blocks
 	inside     op.Own       // its context, for what the backend does of itself
-	inCall     atomic.Int64 // since when a backend has not returned from a call, in nanoseconds since 1970; else 0
 
 	mu     sync.Mutex
 	by     map[colligo.Device]backend.Backend
 	opened []backend.Backend // in the order of their opening, which is the same on all ranks
 
 	opening atomic.Bool // a backend is being opened, which may wait for any rank
+	patient atomic.Bool // the holder of order waits for other ranks, outside a call of the backend
 
 	// Of last, so under order.
 	selective backend.Selective // nil if last has every reduction
@@ -60,6 +63,19 @@ func (d *devices) first() colligo.Device {
 		}
 	}
 	return colligo.Device{}
+}
+
+// busy reports whether a call of a backend is under way. Calls do not say so themselves, for that would cost each of them two exchanges
+// with memory.
+func (d *devices) busy() bool {
+	if d.opening.Load() || d.patient.Load() {
+		return false
+	}
+	if d.order.TryLock() {
+		d.order.Unlock()
+		return false
+	}
+	return true
 }
 
 // any reports whether a backend is open.

@@ -14,7 +14,7 @@ import (
 func (g *Group) listen() {
 	compare := (&events{g}).compare
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
-		Describe: host.Describe, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake, Compare: compare,
+		Describe: host.Describe, Common: op.Common, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake, Compare: compare,
 		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
 	p := &g.parting
 	p.member, p.failed, p.limit, p.departed = &g.member, g.Err, g.limits.now, g.forming.Departed.Has

@@ -21,9 +21,11 @@ type monitor struct {
 
 // beats is what the monitor knows of one group.
 type beats struct {
-	count uint64
-	since time.Time // of that count
-	told  bool      // that it is stuck
+	count  uint64
+	since  time.Time // of that count
+	told   bool      // that it is stuck
+	added  int       // operations that backends of devices have taken
+	called time.Time // since when a call of one is under way, with no other taken; zero if none is
 }
 
 // add makes the monitor look after a group, if its configuration asks for anything that the monitor does.
@@ -119,7 +121,7 @@ func (p *beats) check(h *failureHandler, now time.Time) {
 	switch {
 	case tooLong(h.closing.Load(), now, limit):
 		what = "closing the group"
-	case tooLong(h.devices.inCall.Load(), now, limit):
+	case p.inCall(h.devices, now) >= limit:
 		what = "a call of the device's backend"
 	case count != p.count || !h.host.Driven():
 		p.count, p.since, p.told = count, now, false
@@ -141,6 +143,20 @@ func (p *beats) check(h *failureHandler, now time.Time) {
 		h.dumpBecause(slog.LevelWarn, what+" is stuck")
 	}
 	h.endProcess(errStuck)
+}
+
+// inCall returns for how long the monitor has seen one call of a backend under way.
+func (p *beats) inCall(d *devices, now time.Time) time.Duration {
+	switch added := d.watch.Added(); {
+	case !d.busy():
+		p.called = time.Time{}
+	case p.called.IsZero() || added != p.added:
+		p.added, p.called = added, now
+	}
+	if p.called.IsZero() {
+		return 0
+	}
+	return now.Sub(p.called)
 }
 
 func tooLong(since int64, now time.Time, limit time.Duration) bool {

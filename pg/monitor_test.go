@@ -232,6 +232,38 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
+// TestHeartbeatOfCalls has calls of the backend follow one another, each of which takes nearly as long as the heartbeat: they are signs of
+// life. Then one hangs. Operations on the CPU that go on beside it are none of the backend's.
+func TestHeartbeatOfCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := &counter{}
+		g, s, x := stillGroup(t, func(c *Config) {
+			c.Timeout, c.Watchdog.Heartbeat, c.Watchdog.Exit, c.Log = time.Hour, time.Minute, func(int) {}, told.logger()
+		})
+		call := func(beside func()) {
+			s.held = make(chan struct{})
+			done := make(chan struct{})
+			go func() { defer close(done); g.AllReduceAsync(t.Context(), x, colligo.Sum) }()
+			beside()
+			close(s.held)
+			<-done
+		}
+		for range 20 {
+			call(func() { time.Sleep(50 * time.Second) })
+		}
+		require.Zero(t, told.count("is stuck"))
+		call(func() {
+			for range 20 {
+				require.NoError(t, g.AllReduce(t.Context(), colligo.Of([]float32{1}), colligo.Sum))
+				time.Sleep(5 * time.Second)
+			}
+		})
+		require.Equal(t, 1, told.count("a call of the device's backend is stuck"))
+		s.over.Store(true)
+		require.NoError(t, g.Close())
+	})
+}
+
 // TestStuckEngine has the goroutine of the progress engine stop giving signs of life, and Close hang behind it.
 func TestStuckEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

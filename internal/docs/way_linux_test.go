@@ -32,6 +32,7 @@ var beside = map[string]string{
 	"pg/internal/oplog/traffic.go":          "at the end: counts the plan's runs",
 	"cuda/internal/streamorder/throttle.go": "records an event on some calls, as run.go says",
 	"pg/internal/watchdog/devices.go":       "after the launch",
+	"pg/internal/watchdog/queue.go":         "after the launch",
 	"pg/internal/watchdog/conclude.go":      "after the launch: the watchdog's goroutine",
 	"pg/internal/watchdog/standing.go":      "after the launch: the watchdog's goroutine",
 	"cuda/graph.go":                         "on hosts that launch slowly, in the place of a launch",

@@ -53,8 +53,10 @@ func (o *Order) runOn(ctx context.Context, t cuda.Thread, c *backend.Call) (back
 			return nil, err
 		}
 	}
-	if err := o.take(t, q, s); err != nil { // (5)
-		return nil, err
+	if !o.tails[q].goesOn(s) {
+		if err := o.take(t, q, s); err != nil { // (5)
+			return nil, err
+		}
 	}
 	var w *timer
 	if c.Timed {
@@ -85,6 +87,9 @@ type tail struct {
 	captured cuda.Event // the end of the last asynchronous operation that was captured
 	left     departure
 }
+
+// goesOn reports whether the next operation is on the stream of the last one, and has to wait for nothing else.
+func (w *tail) goesOn(s cuda.Stream) bool { return w.begun && w.stream == s && !w.left.open }
 
 // departure is the end of a queue's last operation that was not captured, while the operations after it are, on other
 // streams.

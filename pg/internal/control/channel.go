@@ -15,12 +15,13 @@ type Config struct {
 	Rank, Size   int
 	Log          *slog.Logger
 	Causes       Causes
-	Fingerprints bool                        // whether ranks compare fingerprints
-	Describe     func(transport.Call) string // words for Message.Call
-	Number       func(seq uint64) uint64     // the number that the program counts for a Message.Seq
-	Failed       func() error                // the group's first error, nil while it works
-	Left         func() []int                // the peers that have closed the group; may be nil
-	Wake         func()                      // has the progress engine look again
+	Fingerprints bool                                       // whether ranks compare fingerprints
+	Describe     func(transport.Call) string                // words for Message.Call
+	Common       func(*transport.Call) (kind, count uint64) // what all ranks must have in common of a collective beside its number
+	Number       func(seq uint64) uint64                    // the number that the program counts for a Message.Seq
+	Failed       func() error                               // the group's first error, nil while it works
+	Left         func() []int                               // the peers that have closed the group; may be nil
+	Wake         func()                                     // has the progress engine look again
 
 	// Compare holds what a peer has called in a collective against what this rank called.
 	Compare func(peer int, m *Message)
@@ -49,6 +50,7 @@ type Channel struct {
 // Init tells the channel of its group, before the mesh opens.
 func (c *Channel) Init(config Config) {
 	c.config = config
+	c.Progress.common = config.Common
 	c.handlers = map[Kind]func(int, *Message){
 		Query:       c.answer,
 		Answer:      c.answered,

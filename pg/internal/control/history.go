@@ -41,6 +41,7 @@ func (p *Progress) untold(describe func(transport.Call) string) *Message {
 	if !d.untold {
 		return nil
 	}
+	p.catchUp()
 	d.untold = false
 	m := &Message{Kind: Called, Seq: d.entered, History: d.history}
 	if call, ok := p.callAt(d.entered); ok {
@@ -53,6 +54,7 @@ func (p *Progress) untold(describe func(transport.Call) string) *Message {
 func (p *Progress) HistoryAt(seq uint64) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.catchUp()
 	d := &p.devices
 	if d.past == nil {
 		return 0

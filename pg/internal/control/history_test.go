@@ -1,14 +1,19 @@
 package control
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/colligo-go/colligo/transport"
 )
+
+func sameKind(c *transport.Call) (kind, count uint64) { return 1, c.Seq }
 
 // TestHistoryAt asks for the hash of every collective: of those on devices, where every third one is on the CPU, the last 512 are kept.
 func TestHistoryAt(t *testing.T) {
-	var p Progress
+	p := Progress{common: sameKind}
 	require.Zero(t, p.HistoryAt(1))
 	hashes := map[uint64]uint64{}
 	const last = 4 * pastHistories
@@ -18,7 +23,7 @@ func TestHistoryAt(t *testing.T) {
 			p.Entered()
 			continue
 		}
-		p.EnteredOnDevice(1, seq)
+		p.EnteredOnDevice()
 		hashes[seq] = p.HistoryAt(seq)
 		require.NotZero(t, hashes[seq])
 	}
@@ -35,9 +40,38 @@ func TestHistoryAt(t *testing.T) {
 
 // BenchmarkEnteredOnDevice measures what it costs to note a collective on a device.
 func BenchmarkEnteredOnDevice(b *testing.B) {
-	var p Progress
+	p := Progress{common: sameKind}
 	for i := uint64(1); b.Loop(); i++ {
 		p.Slot().Seq = i
-		p.EnteredOnDevice(1, i)
+		p.EnteredOnDevice()
+	}
+}
+
+// TestCatchUp has collectives on the CPU and on devices in random order. A rank that looks now and then knows the same as one that looks
+// after each of them.
+func TestCatchUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		often, seldom := Progress{common: sameKind}, Progress{common: sameKind}
+		onDevice, looks := rng.IntN(101), rng.IntN(101)
+		for seq := range uint64(3 * remembered) {
+			device := rng.IntN(100) < onDevice
+			for _, p := range []*Progress{&often, &seldom} {
+				p.Slot().Seq = seq + 1
+				if device {
+					p.EnteredOnDevice()
+				} else {
+					p.Entered()
+				}
+			}
+			told := often.done()
+			require.Equal(t, device, often.devices.entered == seq+1)
+			if rng.IntN(100) < looks {
+				require.Equal(t, told, seldom.done())
+				require.Equal(t, often.devices, seldom.devices)
+			}
+		}
+		seldom.done()
+		require.Equal(t, often.devices, seldom.devices)
 	}
 }

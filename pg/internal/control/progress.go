@@ -16,10 +16,12 @@ const remembered = 32
 type Progress struct {
 	completed atomic.Uint64 // the last collective on the CPU that is complete
 
-	mu      sync.Mutex
-	n       uint64 // collectives entered so far
-	calls   [remembered]transport.Call
-	devices deviceProgress
+	mu       sync.Mutex
+	n        uint64 // collectives entered so far
+	calls    [remembered]transport.Call
+	onDevice uint32 // bit i: calls[i] is a collective on a device that devices does not have yet
+	devices  deviceProgress
+	common   func(*transport.Call) (kind, count uint64) // what all ranks must have in common beside the number; nil: there is no history
 
 	pairs        sync.Mutex
 	sends, recvs pendingWith
@@ -27,7 +29,9 @@ type Progress struct {
 	keeps atomic.Bool // see Keeps
 }
 
-// deviceProgress is how far this rank has come with collectives on devices, by their sequence numbers.
+// deviceProgress is how far this rank has come with collectives on devices, by their sequence numbers. A collective that was entered is in
+// it only after catchUp. That is called before anybody reads it, and before Progress.calls forgets the collective. So a call has little to
+// do, and catchUp has many collectives at once.
 type deviceProgress struct {
 	entered, completed uint64
 	before             uint64                      // the collective on the CPU that was entered last before them
@@ -39,16 +43,17 @@ type deviceProgress struct {
 
 // Enter notes the collective that this rank enters.
 func (p *Progress) Enter(call transport.Call) {
-	p.mu.Lock()
-	p.calls[p.n%remembered] = call
-	p.n++
-	p.mu.Unlock()
+	*p.Slot() = call
+	p.Entered()
 }
 
 // Slot returns memory in which the caller writes the collective that this rank enters. Entered must follow at once. A copy
 // of the call, right after its fields of one byte have been written, would wait for them.
 func (p *Progress) Slot() *transport.Call {
 	p.mu.Lock()
+	if p.onDevice&(1<<((p.n+1)%remembered)) != 0 { // the slot after this one, for the history needs the call before, too
+		p.catchUp()
+	}
 	return &p.calls[p.n%remembered]
 }
 
@@ -58,23 +63,41 @@ func (p *Progress) Entered() {
 	p.mu.Unlock()
 }
 
-// EnteredOnDevice ends the entering of a collective on a device. Kind and count are what all ranks must have in common beside its number.
-// It reports whether it is the first since the next rank was told of them.
-func (p *Progress) EnteredOnDevice(kind, count uint64) (first bool) {
-	d := &p.devices
-	if before := p.calls[(p.n-1)%remembered].Seq; before != d.entered {
+// EnteredOnDevice ends the entering of a collective on a device, which Slot began. It reports whether it is the first since the next rank
+// was told of them.
+func (p *Progress) EnteredOnDevice() (first bool) {
+	p.onDevice |= 1 << (p.n % remembered)
+	first, p.devices.untold = !p.devices.untold, true
+	p.Entered()
+	return first
+}
+
+// catchUp brings devices up to date. The caller holds p.mu.
+func (p *Progress) catchUp() {
+	for i := p.n - (remembered - 1); p.onDevice != 0; i++ {
+		if bit := uint32(1) << (i % remembered); p.onDevice&bit != 0 {
+			p.onDevice &^= bit
+			p.devices.enter(p.calls[(i-1)%remembered].Seq, &p.calls[i%remembered], p.common)
+		}
+	}
+}
+
+// enter takes the next collective on a device, and the number of the collective before it on any.
+func (d *deviceProgress) enter(before uint64, call *transport.Call, common func(*transport.Call) (kind, count uint64)) {
+	if before != d.entered {
 		d.before = before
 	}
-	d.entered = p.calls[p.n%remembered].Seq
-	d.history = extend(d.history, d.entered, kind, count)
+	d.entered = call.Seq
+	if common == nil {
+		return
+	}
+	kind, count := common(call)
+	d.history = extend(d.history, call.Seq, kind, count)
 	if d.past == nil {
 		d.past = new([pastHistories]pastHistory)
 	}
-	d.past[d.n%pastHistories] = pastHistory{d.entered, d.history}
+	d.past[d.n%pastHistories] = pastHistory{call.Seq, d.history}
 	d.n++
-	first, d.untold = !d.untold, true
-	p.Entered()
-	return first
 }
 
 // pastHistories is how many collectives on devices back a rank can compare their hash.
@@ -107,6 +130,7 @@ func (p *Progress) CompleteOnDevice(seq uint64) {
 func (p *Progress) done() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.catchUp()
 	d, onCPU := &p.devices, p.completed.Load()
 	entered := p.calls[(p.n-1)%remembered].Seq
 	if entered == d.entered {

@@ -106,6 +106,9 @@ func (o *Op) Rare() *Rare {
 	return o.rare
 }
 
+// Usual reports whether an operation needs none of Rare.
+func (o *Op) Usual() bool { return !o.unusual }
+
 // More returns it to be written.
 func (o *Op) More() *Rare {
 	if o.rare == nil {

@@ -21,7 +21,7 @@ func (d *Devices) BeginBlock() {
 	defer d.mu.Unlock()
 	d.block = block{open: true}
 	for q := range d.block.from {
-		d.block.from[q] = d.queues[q].added()
+		d.block.from[q] = d.queues[q].at
 	}
 }
 
@@ -35,38 +35,48 @@ func (d *Devices) DropBlock() {
 // EndBlock takes over the operation that stands for all that were added since BeginBlock. It is over when they are, with the error of
 // the first that has failed.
 func (d *Devices) EndBlock(o *op.Op) {
+	d.queueBlock(o)
+	d.start()
+}
+
+// queueBlock puts the operation that stands for a block into its queue. The caller holds the order.
+func (d *Devices) queueBlock(o *op.Op) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := d.block
 	d.block, b.open = block{}, false
 	for q := range b.to {
-		b.to[q] = d.queues[q].added()
+		b.to[q] = d.queues[q].at
 	}
 	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), kind: o.Type(), held: d.held}
 	if d.held || d.log.Hooks.Any() {
 		e.more = &more{record: oplog.EntryOf(o, nil, time.Time{})}
 	}
 	all := &d.queues[blocks]
-	all.entries, all.blocks = append(all.entries, e), append(all.blocks, b)
-	d.start()
+	all.makeRoom(true)
+	*all.entry(all.at), *all.block(all.at) = e, b
+	all.add()
 }
 
 // failed notes the error of the operation n behind the oldest of a queue, for the block that it is of.
 func (d *Devices) failed(q, n int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	at := d.queues[q].gone + n
+	gone, added := d.queues[q].ends()
+	at := gone + n
 	note := func(b *block, to int) {
 		if b.err == nil && b.from[q] <= at && at < to {
 			b.err = err
 		}
 	}
 	if d.block.open {
-		note(&d.block, d.queues[q].added())
+		note(&d.block, added)
 	}
 	all := &d.queues[blocks]
-	for i := all.head; i < len(all.blocks); i++ {
-		note(&all.blocks[i], all.blocks[i].to[q])
+	gone, added = all.ends()
+	for i := gone; i < added; i++ {
+		b := all.block(i)
+		note(b, b.to[q])
 	}
 }
 

@@ -118,16 +118,23 @@ func (d *Devices) some(q int) []entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := &d.queues[q]
-	if q == blocks {
-		copy(d.blocks[:], all.blocks[all.head:])
-		for i := range d.through {
-			d.through[i] = d.queues[i].gone
+	gone, added := all.ends()
+	n := min(added-gone, len(d.batch))
+	for i := range n {
+		d.batch[i] = *all.entry(gone + i)
+		if q == blocks {
+			d.blocks[i] = *all.block(gone + i)
 		}
 	}
-	return d.batch[:copy(d.batch[:], all.entries[all.head:])]
+	if q == blocks {
+		for i := range d.through {
+			d.through[i], _ = d.queues[i].ends()
+		}
+	}
+	return d.batch[:n]
 }
 
-// drop forgets the n oldest of a queue. The memory of forgotten ones is used again when they are more than half.
+// drop forgets the n oldest of a queue.
 func (d *Devices) drop(q, n int) {
 	clear(d.batch[:])
 	if n == 0 {
@@ -135,17 +142,7 @@ func (d *Devices) drop(q, n int) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := &d.queues[q]
-	clear(all.entries[all.head : all.head+n])
-	all.head, all.gone = all.head+n, all.gone+n
-	if all.head > len(all.entries)/2 {
-		n := copy(all.entries, all.entries[all.head:])
-		clear(all.entries[n:])
-		if q == blocks {
-			all.blocks = all.blocks[:copy(all.blocks, all.blocks[all.head:])]
-		}
-		all.entries, all.head = all.entries[:n], 0
-	}
+	d.queues[q].drop(n)
 }
 
 // isOver reports whether the operation n behind the oldest of a queue is over, and its error.
@@ -162,7 +159,7 @@ func (d *Devices) isOver(q, n int, e *entry) (bool, error) {
 		}
 		return true, e.more.pending.Synchronize(context.Background())
 	}
-	t, over := e.runs.tracker, &e.runs.over[queueOf(e.coll)]
+	t, over := e.calls.tracker, &e.calls.over[queueOf(e.coll)]
 	if t != nil && *over < e.run {
 		*over = t.Finished(e.coll)
 	}

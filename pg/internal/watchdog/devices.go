@@ -2,10 +2,10 @@ package watchdog
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/colligo-go/colligo"
-	"github.com/colligo-go/colligo/internal/prefetch"
 	"github.com/colligo-go/colligo/pg/backend"
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/op"
@@ -38,16 +38,16 @@ type Devices struct {
 	group Group
 	log   *oplog.Log
 
+	queues [numQueues]queue
+	// Of callers, who hold the order of the group's operations.
+	calls map[backend.Backend]*Calls
+	held  bool // calls since Hold have their Pending to come
+
+	looking   atomic.Bool // the goroutine runs; it changes under mu
 	mu        sync.Mutex
-	queues    [numQueues]queue
 	block     block // that has begun and not ended, if one has
-	runs      map[backend.Backend]*runs
-	last      backend.Backend // the one asked for last, and its runs
-	lastOf    *runs
 	deadlines deadlines
 	leavers   map[int]Leaver // by peer
-	held      bool           // calls since Hold have their Pending to come
-	looking   bool
 	ended     bool
 	hurried   bool // every look follows soon after the one before
 	stop      chan struct{}
@@ -65,27 +65,6 @@ type Devices struct {
 	messages messages
 }
 
-// The queues. Operations that stand for a block have one of their own, for a block may be over after later operations.
-const (
-	collectives = iota
-	sends
-	receives
-	numKinds  // of operations that a backend is given
-	blocks    = numKinds
-	numQueues = blocks + 1
-)
-
-// queue is the operations of one kind, the oldest first.
-type queue struct {
-	entries []entry
-	blocks  []block // what the entries of blocks stand for; empty in the other queues
-	head    int     // entries before it are gone
-	gone    int     // how many are gone since the beginning
-}
-
-// added returns how many operations there have been.
-func (q *queue) added() int { return q.gone + len(q.entries) - q.head }
-
 // entry is an operation on a device. It is no larger than a line of memory, for one CPU writes it and another reads it. Each
 // line that changes hands costs the caller as much as a lock.
 type entry struct {
@@ -93,7 +72,7 @@ type entry struct {
 	number     uint64 // the operation's own
 	bytes      int
 	run        uint64 // number of its call
-	runs       *runs  // of its backend
+	calls      *Calls // of its backend
 	more       *more
 	root, peer int32  // of a message the tag and the peer; peer of a collective that stands for several is its signature
 	later      uint16 // of a collective, how many came before it since the one that had its number first
@@ -124,10 +103,10 @@ func (e *entry) record() oplog.Entry {
 	return r
 }
 
-// runs are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of its
+// Calls are a backend's calls by queue, and how many of them are known to be over. Asking the backend stands in the way of its
 // callers, so it is asked once for all that are over, not for each.
-type runs struct {
-	ran     [numKinds]uint64 // under Devices.mu
+type Calls struct {
+	ran     [numKinds]uint64 // of callers
 	over    [numKinds]uint64 // of the holder of eyes
 	tracker backend.Tracker  // the backend, nil if it is none
 }
@@ -141,10 +120,6 @@ const (
 	longPause  = 50 * time.Millisecond
 	busyLook   = 64
 )
-
-// longQueue is after how many operations in one queue a look comes at once. Callers that enqueue small operations would else fill megabytes of
-// new memory before the next look, with a page fault for each 64.
-const longQueue = 2048
 
 // Open makes the watchdog look after the devices of a group.
 func (d *Devices) Open(g Group, log *oplog.Log) { d.group, d.log = g, log }
@@ -161,99 +136,102 @@ func queueOf(coll plan.Coll) int {
 
 // Add takes over an operation that a backend has enqueued, with its Pending if it has one. The caller holds the order of the
 // group's operations.
-func (d *Devices) Add(b backend.Backend, o *op.Op, p backend.Pending) {
+func (d *Devices) Add(c *Calls, o *op.Op, p backend.Pending) {
 	q := queueOf(o.Coll)
-	d.mu.Lock()
-	runs := d.runsOf(b)
-	runs.ran[q]++
+	c.ran[q]++
 	if !o.Own {
-		d.queue(q, runs, o, p)
-	}
-	d.mu.Unlock()
-}
-
-// next asks for the memory of the next entry, which the watchdog's CPU has cleared.
-func (q *queue) next() {
-	if n := len(q.entries); n < cap(q.entries) {
-		prefetch.Next(&q.entries[:n+1][n])
+		d.queue(q, c, o, p)
 	}
 }
 
-// queue puts an operation into its queue. The caller holds d.mu.
-func (d *Devices) queue(q int, runs *runs, o *op.Op, p backend.Pending) {
+// queue puts an operation into its queue. The caller holds the order.
+func (d *Devices) queue(q int, c *Calls, o *op.Op, p backend.Pending) {
 	all := &d.queues[q]
-	all.entries = append(all.entries, entry{})
-	e := &all.entries[len(all.entries)-1] // field by field: a struct of this size that is assigned as a whole is made elsewhere first
-	e.id, e.number, e.bytes, e.run, e.runs = flight.ID(o.ID), o.Number, o.Bytes(), runs.ran[q], runs
+	if all.at == all.room {
+		d.makeRoom(q)
+	}
+	e := all.entry(all.at) // field by field: a struct of this size that is assigned as a whole is made elsewhere first
+	e.id, e.number, e.bytes, e.run, e.calls = flight.ID(o.ID), o.Number, o.Bytes(), c.ran[q], c
 	e.coll, e.kind, e.dtype, e.reduce, e.device = o.Coll, o.Type(), o.DType, o.Reduce, o.Device
-	e.root, e.peer = o.Root, o.Peer
 	if o.P2P() {
-		e.root = o.Tag
+		e.root, e.peer, e.later = o.Tag, o.Peer, 0
 	} else {
 		_, later := o.Seq.Split()
-		e.later, e.peer = uint16(later), o.Signature()
+		e.root, e.peer, e.later = o.Root, o.Signature(), uint16(later)
 	}
+	e.more, e.held = nil, d.held && p == nil
 	if p != nil || d.held || d.log.Hooks.Any() {
-		e.more, e.held = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}, d.held && p == nil
+		e.more = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}
 	}
-	all.next()
-	if (len(all.entries)-all.head)%longQueue == 0 {
-		select {
-		case d.full <- struct{}{}:
-		default: // a look is asked for already, or the goroutine is to start
-		}
+	all.add()
+	if all.at == all.long {
+		d.askIfLong(all)
 	}
 	d.start()
+}
+
+// makeRoom has room in a queue for the next operation. The caller holds the order.
+func (d *Devices) makeRoom(q int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.queues[q].makeRoom(q == blocks)
+}
+
+// askIfLong asks for a look at once if a queue is long. The caller holds the order.
+func (d *Devices) askIfLong(q *queue) {
+	if !q.isLong() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case d.full <- struct{}{}:
+	default: // a look is asked for already, or the goroutine is to start
+	}
 }
 
 // Skip counts a call that a backend has enqueued and that is over with the next of its kind, which Add takes over. The caller holds
 // the order of the group's operations.
-func (d *Devices) Skip(b backend.Backend, coll plan.Coll) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.runsOf(b).ran[queueOf(coll)]++
-}
+func (c *Calls) Skip(coll plan.Coll) { c.ran[queueOf(coll)]++ }
 
-// Watch has the group told when an asynchronous operation is late, whose deadline is known.
+// Watch has the group told when an asynchronous operation is late, whose deadline is known. The caller holds the order of the group's
+// operations.
 func (d *Devices) Watch(o *op.Op, p backend.Pending) {
 	d.deadlines.add(pending{o, p})
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.start()
 }
 
-// runsOf returns a backend's runs. The caller holds d.mu.
-func (d *Devices) runsOf(b backend.Backend) *runs {
-	if d.last != b {
-		d.last, d.lastOf = b, d.find(b)
-	}
-	return d.lastOf
-}
-
-// find returns a backend's runs, which are made by its first call. The caller holds d.mu.
-func (d *Devices) find(b backend.Backend) *runs {
-	r := d.runs[b]
-	if r == nil {
-		if d.runs == nil {
-			d.runs = map[backend.Backend]*runs{}
+// CallsOf returns a backend's calls, which Add takes. The caller holds the order of the group's operations.
+func (d *Devices) CallsOf(b backend.Backend) *Calls {
+	c := d.calls[b]
+	if c == nil {
+		if d.calls == nil {
+			d.calls = map[backend.Backend]*Calls{}
 		}
-		r = &runs{}
-		r.tracker, _ = b.(backend.Tracker)
-		d.runs[b] = r
+		c = &Calls{}
+		c.tracker, _ = b.(backend.Tracker)
+		d.calls[b] = c
 	}
-	return r
+	return c
 }
 
-// start starts the goroutine if nothing looks. The caller holds d.mu.
+// start starts the goroutine if nothing looks. The caller holds the order, and has added an operation. If the goroutine is about to end,
+// either it sees that operation, or the caller sees that it ends: see idle.
 func (d *Devices) start() {
-	if !d.looking && !d.ended && !d.held {
+	if !d.looking.Load() {
 		d.launch()
 	}
 }
 
-// launch starts the goroutine. The caller holds d.mu.
+// launch starts the goroutine if nothing looks. The caller holds the order.
 func (d *Devices) launch() {
-	d.looking, d.stop, d.gone, d.full = true, make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.looking.Load() || d.ended || d.held {
+		return
+	}
+	d.looking.Store(true)
+	d.stop, d.gone, d.full = make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 	go d.watch(d.stop, d.gone, d.full)
 }
 
@@ -298,42 +276,46 @@ func (d *Devices) lookWithin(patience time.Duration) {
 
 // nothing reports whether no operation is to be concluded.
 func (d *Devices) nothing() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.empty()
-}
-
-// empty reports whether no operation is to be concluded. The caller holds d.mu.
-func (d *Devices) empty() bool {
 	for q := range d.queues {
-		if d.queues[q].head < len(d.queues[q].entries) {
+		if gone, added := d.queues[q].ends(); gone < added {
 			return false
 		}
 	}
 	return true
 }
 
-// Hold begins a block of calls that are launched as one.
-func (d *Devices) Hold() {
-	d.mu.Lock()
-	d.held = true
-	d.mu.Unlock()
+// Added returns how many operations were taken over so far.
+func (d *Devices) Added() (n int) {
+	for q := range d.queues {
+		_, added := d.queues[q].ends()
+		n += added
+	}
+	return n
 }
+
+// Hold begins a block of calls that are launched as one. The caller holds the order of the group's operations until Release.
+func (d *Devices) Hold() { d.held = true }
 
 // Release gives the calls since Hold their Pending, nil if there is none.
 func (d *Devices) Release(p backend.Pending) {
+	d.held = false
+	d.giveHeld(p)
+	d.start()
+}
+
+// giveHeld gives operations that were held their Pending.
+func (d *Devices) giveHeld(p backend.Pending) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.held = false
 	for q := range d.queues {
 		all := &d.queues[q]
-		for i := all.head; i < len(all.entries); i++ {
-			if e := &all.entries[i]; e.held {
+		gone, added := all.ends()
+		for i := gone; i < added; i++ {
+			if e := all.entry(i); e.held {
 				e.held, e.more.pending = false, p
 			}
 		}
 	}
-	d.start()
 }
 
 // watch is the watchdog's goroutine.
@@ -382,11 +364,12 @@ func (d *Devices) inHurry() bool {
 func (d *Devices) idle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.empty() {
-		return false
+	d.looking.Store(false) // first: a caller that adds from here on waits for mu
+	if d.nothing() && !d.deadlines.any() {
+		return true
 	}
-	d.looking = d.deadlines.any()
-	return !d.looking
+	d.looking.Store(true)
+	return false
 }
 
 // Close ends the watchdog when the backends are closed, after a last look.
@@ -395,7 +378,7 @@ func (d *Devices) Close() {
 		return // of a rank outside the group
 	}
 	d.mu.Lock()
-	looking, stop, gone := d.looking && !d.ended, d.stop, d.gone
+	looking, stop, gone := d.looking.Load() && !d.ended, d.stop, d.gone
 	d.ended = true
 	d.mu.Unlock()
 	if looking {
@@ -411,5 +394,5 @@ func (d *Devices) Left() (looking bool, watched int) {
 	defer d.mu.Unlock()
 	d.deadlines.mu.Lock()
 	defer d.deadlines.mu.Unlock()
-	return d.looking, len(d.deadlines.queue) + len(d.deadlines.odd)
+	return d.looking.Load(), len(d.deadlines.queue) + len(d.deadlines.odd)
 }

@@ -56,7 +56,7 @@ func holding(p backend.Pending) *Devices {
 	for range 10_000 {
 		o := &op.Op{Coll: plan.Barrier, Limit: time.Hour}
 		o.Clock(time.Now())
-		d.Add(never{}, o, p)
+		d.Add(d.CallsOf(never{}), o, p)
 		d.Watch(o, p)
 	}
 	return d
@@ -103,16 +103,16 @@ func TestLongQueue(t *testing.T) {
 		b.finished = new(atomic.Uint64)
 		d := new(Devices)
 		d.Open(whole{}, new(oplog.Log))
-		d.Add(b, &op.Op{Coll: plan.Send}, nil)
+		d.Add(d.CallsOf(b), &op.Op{Coll: plan.Send}, nil)
 		time.Sleep(20*longPause + shortPause/2) // until its pauses are long
 		require.False(t, d.nothing())
 		b.finished.Store(longQueue)
 		for range longQueue - 2 {
-			d.Add(b, &op.Op{Coll: plan.Send}, nil)
+			d.Add(d.CallsOf(b), &op.Op{Coll: plan.Send}, nil)
 		}
 		synctest.Wait()
 		require.False(t, d.nothing(), "it looked before the queue was long")
-		d.Add(b, &op.Op{Coll: plan.Send}, nil)
+		d.Add(d.CallsOf(b), &op.Op{Coll: plan.Send}, nil)
 		synctest.Wait()
 		require.True(t, d.nothing(), "it did not look")
 		d.Close()

@@ -95,10 +95,11 @@ func (d *Devices) oldest(q int) (e entry, at int, pending bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := &d.queues[q]
-	if all.head == len(all.entries) {
-		return e, all.gone, false
+	gone, added := all.ends()
+	if gone == added {
+		return e, gone, false
 	}
-	return all.entries[all.head], all.gone, true
+	return *all.entry(gone), gone, true
 }
 
 // op returns an operation with the arguments by which ranks know one another's calls.
