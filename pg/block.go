@@ -256,7 +256,7 @@ func (c *onDevice) carryAll(ctx context.Context, ops []*op.Op, async bool) (back
 	if err != nil {
 		err = c.failCall(units[0].record, err)
 	} else if async && p != nil {
-		c.watchDeadline(units[0].record, p, r.called)
+		c.watchDeadline(units[0].record, p, op.MomentOf(r.called))
 	}
 	if held {
 		g.devices.watch.Release(p)

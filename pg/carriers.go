@@ -3,7 +3,6 @@ package pg
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/backend"
@@ -168,7 +167,7 @@ func (c *onDevice) failCall(o *op.Op, err error) error {
 
 // give gives an operation that has its number to the backend at hand, or the ones that it stands for. The caller holds the order.
 func (c *onDevice) give(o *op.Op, parts []*op.Op, async bool) (backend.Pending, error) {
-	g, d, called := (*Group)(c), &c.devices, o.Called // for which the clock was read
+	g, d, called := (*Group)(c), &c.devices, o.Called
 	if o.P2P() {
 		c.begin(o)
 	} else { // a message has the place of the collective before it
@@ -178,9 +177,9 @@ func (c *onDevice) give(o *op.Op, parts []*op.Op, async bool) (backend.Pending, 
 		if err := c.compare(o); err != nil {
 			return nil, c.notGiven(o, err)
 		}
-		called = time.Now()
-	} else if async && called.IsZero() {
-		called = time.Now()
+		called = op.Now()
+	} else if async && called == 0 {
+		called = op.Now()
 	}
 	d.call.Async, d.call.Timed = async, d.timed && !o.Own
 	p, err := d.run(o, parts)
@@ -289,9 +288,9 @@ func fillRare(c *backend.Call, r *op.Rare) {
 }
 
 // watchDeadline begins to watch the deadline of an asynchronous operation on a device. The caller holds the order.
-func (c *onDevice) watchDeadline(o *op.Op, p backend.Pending, called time.Time) {
+func (c *onDevice) watchDeadline(o *op.Op, p backend.Pending, called op.Moment) {
 	g := (*Group)(c)
-	o.Clock(called)
+	o.Clock(called.Time())
 	if g.config.Watchdog.OnError == NoHandling {
 		g.limits.ended(o) // nobody sees when it is done
 		return
@@ -323,7 +322,7 @@ func (e *events) Begin(o *op.Op) {
 	if !o.Own {
 		now := o.Called
 		if !o.AtOnce {
-			now = o.Now()
+			now = op.Now()
 		}
 		e.g.ops.Begin(o, now)
 		switch b := o.Rare().Block; {

@@ -32,8 +32,8 @@ type Op struct {
 	Tagged            bool
 	In, Out           []colligo.Tensor
 	Timeout           time.Duration
-	Created           time.Time // zero: now
-	Started           bool      // it is on its way as it is called: Begin is not needed
+	Created           int64 // in nanoseconds since 1970; 0: now
+	Started           bool  // it is on its way as it is called: Begin is not needed
 }
 
 // Recorder keeps the last operations of all groups of a process. Its methods may be called from any goroutine, also on nil, which
@@ -164,7 +164,10 @@ func (r *Recorder) added(o *Op) {
 // set makes a slot that of an operation, all but its callers.
 func (s *slot) set(id int64, o *Op) {
 	s.id, s.pg, s.seq, s.p2pSeq, s.opID = id, int32(o.PG), o.Seq, o.P2PSeq, o.OpID
-	s.name, s.p2p, s.timeout, s.created, s.begun = o.Name, o.P2P, o.Timeout, nanos(o.Created), o.Started
+	s.name, s.p2p, s.timeout, s.created, s.begun = o.Name, o.P2P, o.Timeout, o.Created, o.Started
+	if s.created == 0 {
+		s.created = nanos(time.Time{})
+	}
 	if s.tagged = o.Tagged; s.tagged { // only then, for the tag lies far behind
 		s.tag = o.Tag
 	}
@@ -288,14 +291,17 @@ func (r *Recorder) placeOf(id ID) (pg int, seq uint64, ok bool) {
 
 // Begin notes that an operation of a group was started. The caller knows its number among the collectives, which is 0 for a
 // send or receive. Like Conclude it looks at nothing that Add writes, and so takes one lock.
-func (r *Recorder) Begin(pg int, id ID, seq uint64, at time.Time) {
+func (r *Recorder) Begin(pg int, id ID, seq uint64, at time.Time) { r.BeginAt(pg, id, seq, nanos(at)) }
+
+// BeginAt is Begin at a time in nanoseconds since 1970.
+func (r *Recorder) BeginAt(pg int, id ID, seq uint64, at int64) {
 	if r == nil || id < 0 {
 		return
 	}
 	e := r.endOf(id)
 	e.mu.Lock()
 	if e.of(int64(id)) && e.started == 0 {
-		e.started = nanos(at)
+		e.started = at
 	}
 	e.mu.Unlock()
 	if g := r.group(pg); g != nil && seq > 0 {
@@ -315,15 +321,15 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 
 // End notes that an operation was completed. The caller knows its group and number, as for Begin.
 func (r *Recorder) End(pg int, id ID, seq uint64, took time.Duration, at time.Time) {
-	r.EndAfter(pg, id, seq, took, at, 0)
+	r.EndAt(pg, id, seq, took, nanos(at))
 }
 
-// EndAfter is End so long after a time, for a caller that has no other use for the sum of both.
-func (r *Recorder) EndAfter(pg int, id ID, seq uint64, took time.Duration, called time.Time, since time.Duration) {
+// EndAt is End at a time in nanoseconds since 1970.
+func (r *Recorder) EndAt(pg int, id ID, seq uint64, took time.Duration, at int64) {
 	if r == nil || id < 0 {
 		return
 	}
-	r.endOf(id).complete(id, took, nanos(called)+int64(since))
+	r.endOf(id).complete(id, took, at)
 	if g := r.group(pg); g != nil && seq > 0 {
 		raise(&g.started, seq)
 		raise(&g.completed, seq)

@@ -84,7 +84,7 @@ func TestStartedAtOnce(t *testing.T) {
 	r.AddGroup("0", "", []int{0})
 	called := time.Now().Add(-time.Hour)
 	add := func(seq uint64, started bool) ID {
-		return r.Add(&Op{Seq: seq, OpID: seq, Started: started, Created: called}, 0)
+		return r.Add(&Op{Seq: seq, OpID: seq, Started: started, Created: called.UnixNano()}, 0)
 	}
 	first := add(1, true)
 	add(2, false)

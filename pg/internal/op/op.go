@@ -51,11 +51,12 @@ type Op struct {
 	Ctx context.Context // of the call; nil is one that never ends
 
 	// Values that the recorder, the metrics and the hooks hear.
-	ID     int64         // in the recorder; negative if nothing was recorded
-	Number uint64        // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
-	Called time.Time     // zero if the operation was refused
-	began  time.Duration // from Called until its turn, plus 1 so that 0 is unknown
-	took   time.Duration // plus 1
+	ID      int64         // in the recorder; negative if nothing was recorded
+	Number  uint64        // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
+	Called  Moment        // zero if the operation was refused
+	Created int64         // Called in nanoseconds since 1970, if the operation was recorded
+	began   time.Duration // from Called until its turn, plus 1 so that 0 is unknown
+	took    time.Duration // plus 1
 
 	Limit  time.Duration // how long the operation may take from when it can begin
 	waited time.Duration // from Called until the limit began to count, plus 1
@@ -182,18 +183,10 @@ func (o *Op) ReduceOp() colligo.ReduceOp {
 	return o.Reduce.Op()
 }
 
-// Now returns the time. From the call on it is that of the clock which nobody sets, read once where time.Now reads two.
-func (o *Op) Now() time.Time {
-	if o.Called.IsZero() {
-		return time.Now()
-	}
-	return o.Called.Add(time.Since(o.Called))
-}
-
 // Started notes that the operation's turn has come.
-func (o *Op) Started(now time.Time) {
-	d := now.Sub(o.Called) + 1
-	if o.Called.IsZero() {
+func (o *Op) Started(now Moment) {
+	d := now - o.Called + 1
+	if o.Called == 0 {
 		d = 1 // nobody asks when
 	}
 	atomic.StoreInt64((*int64)(&o.began), int64(d))
@@ -205,20 +198,23 @@ func (o *Op) StartedAtOnce() { o.began = 1 }
 // HasStarted reports whether the operation's turn has come. Any goroutine may ask it.
 func (o *Op) HasStarted() bool { return atomic.LoadInt64((*int64)(&o.began)) != 0 }
 
-// Began returns when the operation's turn came, zero if that is not known.
-func (o *Op) Began() time.Time {
-	if o.began == 0 {
-		return time.Time{}
+// Times returns when the operation was called, and when its turn came, by the clock as it is set now. The latter is zero if it is not known.
+func (o *Op) Times() (called, began time.Time) {
+	now := time.Now()
+	called = now.Add(time.Duration(o.Called - MomentOf(now)))
+	if o.began > 0 {
+		began = called.Add(o.began - 1)
 	}
-	return o.Called.Add(o.began - 1)
+	return called, began
 }
 
 // Ended notes that the operation is over, and returns how long after Called that is.
 func (o *Op) Ended() time.Duration {
-	if o.Called.IsZero() {
-		o.Called = time.Now()
+	now := Now()
+	if o.Called == 0 {
+		o.Called = now
 	}
-	since := time.Since(o.Called)
+	since := time.Duration(now - o.Called)
 	if o.took == 0 && o.began > 0 {
 		o.took = since - (o.began - 1) + 1
 	}
@@ -236,13 +232,14 @@ func (o *Op) Clock(now time.Time) {
 	if o.waited != 0 {
 		return
 	}
-	if o.Called.IsZero() {
-		o.Called = now
+	at := MomentOf(now)
+	if o.Called == 0 {
+		o.Called = at
 	}
-	o.waited = now.Sub(o.Called) + 1
+	o.waited = time.Duration(at-o.Called) + 1
 	if o.Ctx != nil {
 		if d, ok := o.Ctx.Deadline(); ok {
-			o.Limit = d.Sub(o.Called) - (o.waited - 1)
+			o.Limit = d.Sub(now)
 		}
 	}
 }
@@ -252,7 +249,7 @@ func (o *Op) Clocked() time.Time {
 	if o.waited == 0 {
 		return time.Time{}
 	}
-	return o.Called.Add(o.waited - 1)
+	return o.Called.Time().Add(o.waited - 1)
 }
 
 // Deadline returns when the operation is late, zero while its limit does not count.
@@ -260,7 +257,7 @@ func (o *Op) Deadline() time.Time {
 	if o.waited == 0 {
 		return time.Time{}
 	}
-	return o.Called.Add(o.waited - 1 + o.Limit)
+	return o.Called.Time().Add(o.waited - 1 + o.Limit)
 }
 
 // Expired reports whether the operation has had its time, or its context was cancelled, with that cause.

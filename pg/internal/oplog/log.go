@@ -29,7 +29,8 @@ type Log struct {
 	calls                 atomic.Uint64 // likewise, of both and of blocks
 	sends, recvs          []string      // names by peer, from any peer on
 	clock                 clock
-	called                time.Time         // when the last operation was called that has a number of its own
+	called                op.Moment         // when the last operation was called that has a number of its own
+	created               int64             // the same in nanoseconds since 1970
 	admitted              flight.Op         // what the recorder is told of an operation
 	in, out               [1]colligo.Tensor // room for its tensors, where they are flat
 	unit                  [1]colligo.Tensor // what c10d reduces in a barrier
@@ -59,8 +60,9 @@ type Entry struct {
 
 // EntryOf returns the entry of an operation that ends now.
 func EntryOf(o *op.Op, err error, now time.Time) Entry {
+	called, began := o.Times()
 	e := Entry{ID: flight.ID(o.ID), Type: o.Type(), Number: o.Number, Bytes: o.Bytes(), DType: o.DType, Peer: colligo.NoRank,
-		Called: o.Called, Began: o.Began(), Ended: now, Took: o.Took(), Err: err}
+		Called: called, Began: began, Ended: now, Took: o.Took(), Err: err}
 	if o.P2P() {
 		e.Peer = int(o.Peer)
 	}
@@ -77,18 +79,28 @@ func (l *Log) Open(recorder *flight.Recorder, name, desc string, rank int, ranks
 	l.timing.Store(timing)
 }
 
-// clock tells the time for little: it reads the clock that nobody sets, and only once in a while the other one, too.
-type clock struct{ base time.Time }
+// clock tells moments, and what they are in nanoseconds since 1970. It reads the clock that can be set only once in a while.
+type clock struct {
+	read  op.Moment // when it was read last
+	ahead int64     // what is between the two
+}
 
 // setting is how late a clock that was set may be noticed.
 const setting = 100 * time.Millisecond
 
-func (c *clock) now() time.Time {
-	if d := time.Since(c.base); d < setting {
-		return c.base.Add(d)
+func (c *clock) now() (m op.Moment, since1970 int64) {
+	if m = op.Now(); c.read == 0 || m-c.read >= op.Moment(setting) {
+		m = c.look()
 	}
-	c.base = time.Now()
-	return c.base
+	return m, int64(m) + c.ahead
+}
+
+// look reads both clocks at once.
+func (c *clock) look() op.Moment {
+	now := time.Now()
+	c.read = op.MomentOf(now)
+	c.ahead = now.UnixNano() - int64(c.read)
+	return c.read
 }
 
 // Close says that the group records no more operations.
@@ -136,7 +148,7 @@ func (l *Log) Admit(o *op.Op, limit time.Duration, skip int) {
 	} else {
 		l.collectives++
 	}
-	l.called = l.clock.now()
+	l.called, l.created = l.clock.now()
 	l.record(o, t, limit, skip+1)
 }
 
@@ -156,7 +168,7 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	if o.Number = l.collectives; p2p {
 		o.Number = l.messages
 	}
-	o.Called = l.called
+	o.Called, o.Created = l.called, l.created
 	if o.AtOnce {
 		o.StartedAtOnce()
 	}
@@ -168,7 +180,7 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 	// Field by field: a struct of this size that is assigned as a whole is made elsewhere first.
 	f := &l.admitted
 	f.PG, f.Seq, f.P2PSeq, f.OpID = l.group, l.collectives, l.messages, call
-	f.Name, f.P2P, f.Timeout, f.Created, f.Started = l.name(o, t), p2p, limit, o.Called, o.AtOnce
+	f.Name, f.P2P, f.Timeout, f.Created, f.Started = l.name(o, t), p2p, limit, o.Created, o.AtOnce
 	f.Tag, f.Tagged = o.Tag, t.P2P()
 	l.tensors(f, o, t)
 	o.ID = int64(l.recorder.Add(f, skip+1))
@@ -176,12 +188,12 @@ func (l *Log) record(o *op.Op, t op.Type, limit time.Duration, skip int) {
 }
 
 // Begin notes that an operation is on its way.
-func (l *Log) Begin(o *op.Op, now time.Time) {
+func (l *Log) Begin(o *op.Op, now op.Moment) {
 	if o.Own || o.AtOnce { // which was recorded as started
 		return
 	}
 	if o.Started(now); l.recorder != nil {
-		l.recorder.Begin(l.group, flight.ID(o.ID), collective(o), now)
+		l.recorder.BeginAt(l.group, flight.ID(o.ID), collective(o), o.Created+int64(now-o.Called))
 	}
 }
 
@@ -204,7 +216,9 @@ func (l *Log) End(o *op.Op, p *plan.Plan, err error) {
 		l.traffic.message(o.Coll == plan.Send, int(o.Peer), o.Bytes())
 	}
 	if l.Hooks.Any() {
-		l.Hooks.Put(EntryOf(o, err, o.Called.Add(since)))
+		e := EntryOf(o, err, time.Time{})
+		e.Ended = e.Called.Add(since)
+		l.Hooks.Put(e)
 	}
 	l.done(1)
 	l.over.Unlock()
@@ -231,7 +245,7 @@ func (l *Log) conclude(o *op.Op, since time.Duration, err error) {
 	if id := flight.ID(o.ID); err != nil {
 		l.recorder.Retire(id)
 	} else {
-		l.recorder.EndAfter(l.group, id, collective(o), l.recorded(o.Took()), o.Called, since)
+		l.recorder.EndAt(l.group, id, collective(o), l.recorded(o.Took()), o.Created+int64(since))
 	}
 }
 
@@ -272,8 +286,16 @@ func (l *Log) count(t op.Type, number uint64, bytes int, took time.Duration, err
 	}
 }
 
-// name returns an operation's name in a dump. Names of sends and receives are made once for each peer.
+// name returns an operation's name in a dump.
 func (l *Log) name(o *op.Op, t op.Type) string {
+	if o.Usual() && !t.P2P() {
+		return t.Flight()
+	}
+	return l.otherName(o, t)
+}
+
+// otherName is the name of an operation whose type does not tell it. Names of sends and receives are made once for each peer.
+func (l *Log) otherName(o *op.Op, t op.Type) string {
 	r := o.Rare()
 	switch {
 	case r.Title != "":
