@@ -30,7 +30,7 @@ func (c *onHost) claim(o *op.Op) bool {
 
 func (c *onHost) take(o *op.Op) (run bool) { return c.host.Enqueue(o) }
 
-func (c *onHost) carry(_ context.Context, o *op.Op, async, run bool) (backend.Pending, error) {
+func (c *onHost) carry(o *op.Op, async, run bool) (backend.Pending, error) {
 	if async {
 		c.host.Start(run)
 		return host.Pending{Op: o}, nil
@@ -52,7 +52,7 @@ func (c *alone) claim(*op.Op) bool { return true }
 
 func (c *alone) take(*op.Op) (run bool) { return false }
 
-func (c *alone) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
+func (c *alone) carry(o *op.Op, async, _ bool) (backend.Pending, error) {
 	g := (*Group)(c)
 	g.ops.Begin(o, o.Called)
 	err := o.Alone()
@@ -103,7 +103,7 @@ func (c *onDevice) refusal(o *op.Op, inBlock bool) error {
 	return nil
 }
 
-// hold makes the backend of an operation the last one, and opens it if no operation has. It holds the order until release.
+// hold makes the backend of an operation the one at hand, and opens it if no operation has. It holds the order until release.
 func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 	g := (*Group)(c)
 	if g.size == 1 {
@@ -118,7 +118,7 @@ func (c *onDevice) hold(ctx context.Context, o *op.Op) error {
 	return c.openFor(ctx, o)
 }
 
-// openFor opens the backend for the first operation on a device, and makes it the last one. The caller holds the order, and does not any more
+// openFor opens the backend for the first operation on a device, and makes it the one at hand. The caller holds the order, and does not any more
 // if there is an error.
 func (c *onDevice) openFor(ctx context.Context, o *op.Op) (err error) {
 	g := (*Group)(c)
@@ -148,7 +148,7 @@ func (c *onDevice) claim(*op.Op) bool { return false }
 
 func (c *onDevice) take(*op.Op) (run bool) { return false }
 
-func (c *onDevice) carry(_ context.Context, o *op.Op, async, _ bool) (backend.Pending, error) {
+func (c *onDevice) carry(o *op.Op, async, _ bool) (backend.Pending, error) {
 	c.devices.timed = c.ops.Timing()
 	p, err := c.give(o, nil, async)
 	if err != nil {

@@ -36,7 +36,7 @@ type devices struct {
 	opened []backend.Backend // in the order of their opening, which is the same on all ranks
 
 	opening atomic.Bool // a backend is being opened, which may wait for any rank
-	patient atomic.Bool // the holder of order waits for other ranks, outside a call of the backend
+	patient atomic.Bool // the holder of order waits for other ranks, and may do so for longer than a heartbeat
 
 	// Of last, so under order.
 	selective backend.Selective // nil if last has every reduction
@@ -65,8 +65,8 @@ func (d *devices) first() colligo.Device {
 	return colligo.Device{}
 }
 
-// busy reports whether a call of a backend is under way. Calls do not say so themselves, for that would cost each of them two exchanges
-// with memory.
+// busy reports whether a call of a backend is under way: anything that holds the order, the end of a block too. Calls do not say so
+// themselves, for that would cost each of them two exchanges with memory.
 func (d *devices) busy() bool {
 	if d.opening.Load() || d.patient.Load() {
 		return false

@@ -50,7 +50,7 @@ func (g *Group) do(ctx context.Context, o *op.Op, async bool) (backend.Pending, 
 	g.number(o, 1+2) // do, and run or start with a method before it
 	run := c.take(o)
 	g.state.mu.Unlock()
-	return c.carry(ctx, o, async, run) // 4 to 6
+	return c.carry(o, async, run) // 4 to 6
 }
 
 // number gives an operation its place in the group's order, its time limit and its record. The recorder leaves out so many
@@ -122,7 +122,7 @@ type carrier interface {
 	// take takes an operation in its order; the caller holds state.mu. It reports whether carry has to run the progress engine.
 	take(o *op.Op) (run bool)
 	// carry runs the operation. It returns a Pending for an asynchronous one.
-	carry(ctx context.Context, o *op.Op, async, run bool) (backend.Pending, error)
+	carry(o *op.Op, async, run bool) (backend.Pending, error)
 }
 
 // carrierOf returns the carrier of an operation.

@@ -145,7 +145,8 @@ func (p *beats) check(h *failureHandler, now time.Time) {
 	h.endProcess(errStuck)
 }
 
-// inCall returns for how long the monitor has seen one call of a backend under way.
+// inCall returns for how long the monitor has seen one call of a backend under way. Calls that follow one another are told apart by the
+// operations that were taken. So calls of the group's own, and those that were refused, count as one with the call before.
 func (p *beats) inCall(d *devices, now time.Time) time.Duration {
 	switch added := d.watch.Added(); {
 	case !d.busy():

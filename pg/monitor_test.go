@@ -264,6 +264,28 @@ func TestHeartbeatOfCalls(t *testing.T) {
 	})
 }
 
+// TestHeartbeatWhileRanksCompare has a rank come to a call on a device long after the heartbeat. The other one waits for it before it gives
+// the call to its backend, for at debug level DETAIL ranks compare their calls.
+func TestHeartbeatWhileRanksCompare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := &counter{}
+		groups, on := onStill(t, func(c *Config) {
+			c.Debug.Level, c.Timeout = DebugDetail, time.Hour
+			c.Watchdog.Monitor, c.Watchdog.Heartbeat, c.Watchdog.Exit, c.Log = On, time.Minute, func(int) {}, told.logger()
+		})
+		for _, err := range onBoth(groups, func(g *Group) *Work {
+			time.Sleep(time.Duration(g.rank) * 5 * time.Minute)
+			return g.AllReduceAsync(t.Context(), on(2, 6), colligo.Sum)
+		}) {
+			require.NoError(t, err)
+		}
+		require.Zero(t, told.count("is stuck"))
+		for _, g := range groups {
+			require.NoError(t, g.Close())
+		}
+	})
+}
+
 // TestStuckEngine has the goroutine of the progress engine stop giving signs of life, and Close hang behind it.
 func TestStuckEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,6 +23,7 @@ var beside = map[string]string{
 	"pg/internal/op/layout.go":              "accessors of tensors",
 	"pg/internal/op/optype.go":              "accessors of operations",
 	"pg/internal/op/seq.go":                 "accessors of operations",
+	"pg/internal/op/moment.go":              "the clock",
 	"pg/internal/host/deadlines.go":         "between polls, after the first frame",
 	"pg/internal/host/failure.go":           "asks after a poll whether the group has failed",
 	"pg/internal/host/inquiry.go":           "at the end: answers to progress queries",

@@ -125,9 +125,12 @@ func (d *departure) before(t cuda.Thread, s cuda.Stream) error {
 // a graph are ordered with others by where the graph is launched, so nothing waits across its border.
 func (o *Order) take(t cuda.Thread, q Queue, s cuda.Stream) error {
 	w := &o.tails[q]
+	if w.goesOn(s) {
+		return nil
+	}
 	before, begun := w.stream, w.begun
 	w.stream, w.begun = s, true
-	if !begun || before == s && !w.left.open {
+	if !begun {
 		return nil
 	}
 	into, graph, err := Capture(t, s)

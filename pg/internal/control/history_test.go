@@ -47,6 +47,8 @@ func BenchmarkEnteredOnDevice(b *testing.B) {
 	}
 }
 
+func nobody(transport.Call) string { return "" }
+
 // TestCatchUp has collectives on the CPU and on devices in random order. A rank that looks now and then knows the same as one that looks
 // after each of them.
 func TestCatchUp(t *testing.T) {
@@ -54,6 +56,7 @@ func TestCatchUp(t *testing.T) {
 	for range 200 {
 		often, seldom := Progress{common: sameKind}, Progress{common: sameKind}
 		onDevice, looks := rng.IntN(101), rng.IntN(101)
+		var onCPU, before uint64
 		for seq := range uint64(3 * remembered) {
 			device := rng.IntN(100) < onDevice
 			for _, p := range []*Progress{&often, &seldom} {
@@ -64,9 +67,25 @@ func TestCatchUp(t *testing.T) {
 					p.Entered()
 				}
 			}
+			if rng.IntN(4) == 0 {
+				often.CompleteOnDevice(seq)
+				seldom.CompleteOnDevice(seq)
+			} else if rng.IntN(4) == 0 {
+				often.Complete(seq)
+				seldom.Complete(seq)
+			}
 			told := often.done()
 			require.Equal(t, device, often.devices.entered == seq+1)
+			if device {
+				before = onCPU
+			} else {
+				onCPU = seq + 1
+			}
+			require.Equal(t, before, often.devices.before)
 			if rng.IntN(100) < looks {
+				if rng.IntN(2) == 0 {
+					require.Equal(t, often.untold(nobody), seldom.untold(nobody))
+				}
 				require.Equal(t, told, seldom.done())
 				require.Equal(t, often.devices, seldom.devices)
 			}

@@ -54,7 +54,7 @@ type Op struct {
 	ID      int64         // in the recorder; negative if nothing was recorded
 	Number  uint64        // among the group's collectives, or among its sends and receives, from 1; 0 until it has one
 	Called  Moment        // zero if the operation was refused
-	Created int64         // Called in nanoseconds since 1970, if the operation was recorded
+	Created int64         // Called in nanoseconds since 1970, if the operation has a number
 	began   time.Duration // from Called until its turn, plus 1 so that 0 is unknown
 	took    time.Duration // plus 1
 
@@ -239,7 +239,8 @@ func (o *Op) Clock(now time.Time) {
 	o.waited = time.Duration(at-o.Called) + 1
 	if o.Ctx != nil {
 		if d, ok := o.Ctx.Deadline(); ok {
-			o.Limit = d.Sub(now)
+			now := time.Now() // the hour of the other time may be by a clock that was set since, and a deadline may have nothing but its hour
+			o.Limit = d.Sub(now) + time.Duration(MomentOf(now)-at)
 		}
 	}
 }

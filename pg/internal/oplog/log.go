@@ -58,11 +58,11 @@ type Entry struct {
 	Err           error
 }
 
-// EntryOf returns the entry of an operation that ends now.
-func EntryOf(o *op.Op, err error, now time.Time) Entry {
+// EntryOf returns the entry of an operation, without its end.
+func EntryOf(o *op.Op, err error) Entry {
 	called, began := o.Times()
 	e := Entry{ID: flight.ID(o.ID), Type: o.Type(), Number: o.Number, Bytes: o.Bytes(), DType: o.DType, Peer: colligo.NoRank,
-		Called: called, Began: began, Ended: now, Took: o.Took(), Err: err}
+		Called: called, Began: began, Took: o.Took(), Err: err}
 	if o.P2P() {
 		e.Peer = int(o.Peer)
 	}
@@ -216,7 +216,7 @@ func (l *Log) End(o *op.Op, p *plan.Plan, err error) {
 		l.traffic.message(o.Coll == plan.Send, int(o.Peer), o.Bytes())
 	}
 	if l.Hooks.Any() {
-		e := EntryOf(o, err, time.Time{})
+		e := EntryOf(o, err)
 		e.Ended = e.Called.Add(since)
 		l.Hooks.Put(e)
 	}

@@ -1,8 +1,6 @@
 package watchdog
 
 import (
-	"time"
-
 	"github.com/colligo-go/colligo/pg/flight"
 	"github.com/colligo-go/colligo/pg/internal/op"
 	"github.com/colligo-go/colligo/pg/internal/oplog"
@@ -50,7 +48,7 @@ func (d *Devices) queueBlock(o *op.Op) {
 	}
 	e := entry{id: flight.ID(o.ID), number: o.Number, bytes: o.Bytes(), kind: o.Type(), held: d.held}
 	if d.held || d.log.Hooks.Any() {
-		e.more = &more{record: oplog.EntryOf(o, nil, time.Time{})}
+		e.more = &more{record: oplog.EntryOf(o, nil)}
 	}
 	all := &d.queues[blocks]
 	all.makeRoom(true)

@@ -113,7 +113,7 @@ func (d *Devices) begin(entries []entry, now time.Time) {
 	}
 }
 
-// some returns a copy of the oldest of a queue. Many at once, for the goroutine that looks stands in the way of callers.
+// some returns a copy of the oldest of a queue. Many at once, for each copy takes the lock.
 func (d *Devices) some(q int) []entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()

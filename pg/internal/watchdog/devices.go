@@ -43,7 +43,9 @@ type Devices struct {
 	calls map[backend.Backend]*Calls
 	held  bool // calls since Hold have their Pending to come
 
-	looking   atomic.Bool // the goroutine runs; it changes under mu
+	looking atomic.Bool // the goroutine runs; it changes under mu
+	_       [64]byte    // callers read what stands above, each look writes what stands below
+
 	mu        sync.Mutex
 	block     block // that has begun and not ended, if one has
 	deadlines deadlines
@@ -107,6 +109,7 @@ func (e *entry) record() oplog.Entry {
 // callers, so it is asked once for all that are over, not for each.
 type Calls struct {
 	ran     [numKinds]uint64 // of callers
+	_       [64]byte
 	over    [numKinds]uint64 // of the holder of eyes
 	tracker backend.Tracker  // the backend, nil if it is none
 }
@@ -161,7 +164,7 @@ func (d *Devices) queue(q int, c *Calls, o *op.Op, p backend.Pending) {
 	}
 	e.more, e.held = nil, d.held && p == nil
 	if p != nil || d.held || d.log.Hooks.Any() {
-		e.more = &more{record: oplog.EntryOf(o, nil, time.Time{}), pending: p}
+		e.more = &more{record: oplog.EntryOf(o, nil), pending: p}
 	}
 	all.add()
 	if all.at == all.long {

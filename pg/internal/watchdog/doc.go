@@ -10,8 +10,9 @@
 //  3. It tells the group of the first asynchronous operation that has passed its deadline.
 //  4. It sleeps: a millisecond after something moved, and up to 50 while nothing does.
 //
-// Locks: Devices.mu guards the queues. It is held for some instructions only, for every call on a device takes it: the goroutine
-// copies what it looks at. The deadlines have a lock of their own, which asynchronous calls take.
+// Locks: a call adds to its queue without a lock, by the invariants of type queue. Devices.mu guards what else is known of the queues. It is
+// held for some instructions only, for a block and a queue that grows take it: the goroutine copies what it looks at. The deadlines have a
+// lock of their own, which asynchronous calls take.
 //
 // Invariants:
 //

@@ -30,17 +30,18 @@ type queue struct {
 	blocks  []block      // what the entries of blocks stand for, at the same places; empty in the other queues
 	at      int          // the place of the next operation
 	room    int          // the place for which there is no room, by what callers have seen of gone
-	long    int          // the place at which the queue may have become long, likewise
+	long    int          // the place at which callers look anew whether the queue is long
 	added   atomic.Int64 // at, as others see it
 
 	_    [64]byte     // callers write what stands above, the watchdog what stands below
 	gone atomic.Int64 // how many are gone since the beginning
+	_    [64]byte     // the next queue's fields of callers
 }
 
 // shortQueue is the length of a ring at first.
 const shortQueue = 64
 
-// longQueue is after how many operations in one queue a look comes at once. Callers that enqueue small operations would else fill megabytes
+// longQueue is after how many operations in one queue a look comes at once, or after half as many more. Callers that enqueue small operations would else fill megabytes
 // of new memory before the next look, with a page fault for each 64.
 const longQueue = 2048
 
@@ -88,10 +89,8 @@ func lengthened[T any](ring []T, n, from, to int) []T {
 
 // isLong reports whether so many are pending now that a look is to come at once.
 func (q *queue) isLong() bool {
-	pending := q.at - int(q.gone.Load())
-	more := longQueue - pending%longQueue
-	q.long = q.at + more
-	return more == longQueue && pending > 0
+	q.long = q.at + longQueue/2
+	return q.at-int(q.gone.Load()) >= longQueue
 }
 
 // drop forgets the n oldest. The caller holds Devices.mu.
