@@ -57,12 +57,18 @@ func alikeOn(t *testing.T, medium string, seed uint64) [][]string {
 	}
 	seen := make([][]string, j.size)
 	var mu sync.Mutex
+	var running sync.WaitGroup
+	running.Add(j.size)
 	j.run(t, func(m *mortal) {
 		a := &alike{mortal: m, seed: seed}
-		a.run()
+		func() {
+			defer running.Done()
+			a.run()
+		}()
 		mu.Lock()
-		defer mu.Unlock()
 		seen[m.Rank()] = a.seen
+		mu.Unlock()
+		running.Wait() // a rank that closes waits for its peers no longer than a second, which a busy machine may need for more
 	})
 	return seen
 }
