@@ -41,8 +41,9 @@ type queue struct {
 // shortQueue is the length of a ring at first.
 const shortQueue = 64
 
-// longQueue is after how many operations in one queue a look comes at once, or after half as many more. Callers that enqueue small operations would else fill megabytes
-// of new memory before the next look, with a page fault for each 64.
+// longQueue is after how many pending operations of one queue a look comes at once. Callers count them at that place, and from then on once in
+// half as many calls. Callers that enqueue small operations would else fill megabytes of new memory before the next look, with a page fault
+// for each 64.
 const longQueue = 2048
 
 // entry returns the entry of the operation i since the beginning.
