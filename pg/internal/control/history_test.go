@@ -53,7 +53,7 @@ func nobody(transport.Call) string { return "" }
 // after each of them.
 func TestCatchUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
+	for range 50 {
 		often, seldom := Progress{common: sameKind}, Progress{common: sameKind}
 		onDevice, looks := rng.IntN(101), rng.IntN(101)
 		var onCPU, before uint64
