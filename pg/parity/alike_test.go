@@ -68,7 +68,7 @@ func alikeOn(t *testing.T, medium string, seed uint64) [][]string {
 		mu.Lock()
 		seen[m.Rank()] = a.seen
 		mu.Unlock()
-		running.Wait() // a rank that closes waits for its peers no longer than a second, which a busy machine may need for more
+		running.Wait() // a rank that closes waits a second for its peers, and on a busy machine one may come later
 	})
 	return seen
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMoment holds moments to times, those of a bubble too, which are years before the process began.
+// TestMoment compares moments with times. In a bubble of package synctest the time is years before the process began.
 func TestMoment(t *testing.T) {
 	check := func(t *testing.T) {
 		before := time.Now()

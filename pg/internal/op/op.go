@@ -239,8 +239,8 @@ func (o *Op) Clock(now time.Time) {
 	o.waited = time.Duration(at-o.Called) + 1
 	if o.Ctx != nil {
 		if d, ok := o.Ctx.Deadline(); ok {
-			now := time.Now() // the hour of the other time may be by a clock that was set since, and a deadline may have nothing but its hour
-			o.Limit = d.Sub(now) + time.Duration(MomentOf(now)-at)
+			read := time.Now() // a deadline may be known by the time of day alone, and that of a Moment is as the process began
+			o.Limit = d.Sub(read) + time.Duration(MomentOf(read)-at)
 		}
 	}
 }

@@ -115,6 +115,16 @@ func TestLongQueue(t *testing.T) {
 		d.Add(d.CallsOf(b), &op.Op{Coll: plan.Send}, nil)
 		synctest.Wait()
 		require.True(t, d.nothing(), "it did not look")
+		d.Add(d.CallsOf(b), &op.Op{Coll: plan.Send}, nil)
+		time.Sleep(20*longPause + shortPause/2)
+		require.False(t, d.nothing())
+		b.finished.Store(3 * longQueue)
+		for range longQueue + longQueue/2 {
+			d.Add(d.CallsOf(b), &op.Op{Coll: plan.Send}, nil)
+		}
+		synctest.Wait()
+		gone, _ := d.queues[sends].ends()
+		require.Greater(t, gone, 2*longQueue-1, "it did not look the second time")
 		d.Close()
 	})
 }
