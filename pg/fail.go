@@ -15,7 +15,9 @@ func (g *Group) listen() {
 	compare := (&events{g}).compare
 	g.control.Init(control.Config{Group: g.name, Rank: g.rank, Size: g.size, Log: g.log, Causes: causes, Fingerprints: g.detailed(),
 		Describe: host.Describe, Common: op.Common, Number: func(at uint64) uint64 { return op.Seq(at).Number() }, Failed: g.Err, Left: func() []int { return g.forming.Departed.Left() }, Wake: g.handler.wake, Compare: compare,
-		Inquire: func(f func(*control.Standing)) bool { return g.host.Inquire(func(s host.Standing) { f(standing(s)) }) }})
+		Inquire: func(f func(*control.Standing, bool)) bool {
+			return g.host.Inquire(func(s host.Standing) { f(standing(s), s.Failed) })
+		}})
 	p := &g.parting
 	p.member, p.failed, p.limit, p.departed = &g.member, g.Err, g.limits.now, g.forming.Departed.Has
 	p.tell, p.tellEach = g.control.Tell, g.control.TellEach

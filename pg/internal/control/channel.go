@@ -26,9 +26,10 @@ type Config struct {
 	// Compare holds what a peer has called in a collective against what this rank called.
 	Compare func(peer int, m *Message)
 
-	// Inquire has f called once with where the collective at hand stands, nil if there is none; f does not wait. It reports false
-	// if nothing is under way. It may be nil.
-	Inquire func(f func(*Standing)) bool
+	// Inquire has f called once with where the collective at hand stands, nil if there is none. The second argument is whether it has
+	// ended because the group failed. No lock of the group may be taken in f, and f does not wait. Inquire reports false if nothing is
+	// under way. It may be nil.
+	Inquire func(f func(s *Standing, failed bool)) bool
 }
 
 // Channel is one rank's end of a group's control channel. The zero value keeps progress, and neither sends nor receives.

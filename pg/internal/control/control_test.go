@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,6 +145,53 @@ func TestAskHeldUp(t *testing.T) {
 		time.AfterFunc(2*Patience, func() { all[0].answered(1, &Message{Kind: Answer, Token: 1, Seq: 7}) })
 		require.Equal(t, diagnose.Snapshots{1: {Seq: 7}}, all[0].Ask(0))
 	})
+}
+
+// TestAskFailed asks a rank that has failed. Its answer does not tell where its collective stood, so the rank that asks waits until it hears
+// of the failure. It does not wait for that where the answer tells.
+func TestAskFailed(t *testing.T) {
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		name   string
+		stands *Standing
+		under  bool // whether something is under way
+		wait   time.Duration
+	}{
+		{"nothing under way", nil, false, 100 * time.Millisecond},
+		{"ended since", nil, true, 100 * time.Millisecond},
+		{"stands", &Standing{At: 3, From: []int{0}}, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := channels(2)
+				all[1].config.Failed = func() error { return failed }
+				all[1].config.Inquire = func(f func(*Standing, bool)) bool {
+					if c.under {
+						f(c.stands, c.stands == nil)
+					}
+					return c.under
+				}
+				var heard atomic.Bool
+				all[0].config.Failed = func() error {
+					if heard.Load() {
+						return failed
+					}
+					return nil
+				}
+				time.AfterFunc(100*time.Millisecond, func() {
+					heard.Store(true)
+					all[0].Stir()
+				})
+				began := time.Now()
+				got := all[0].Ask(0)
+				require.Equal(t, c.wait, time.Since(began))
+				require.Contains(t, got, 1)
+				if c.stands != nil {
+					require.Equal(t, c.stands.From, got[1].From)
+				}
+			})
+		})
+	}
 }
 
 // TestProgress remembers the calls that this rank has entered last, and counts what is pending.

@@ -47,7 +47,7 @@ type Asked struct {
 	all   *queries
 	token uint64
 	from  diagnose.Snapshots // under queries.mu
-	whole int                // answers that no other follows
+	whole int                // answers that are not partial
 	more  chan struct{}      // has room for one signal
 }
 
@@ -160,7 +160,7 @@ func (c *Channel) Here() diagnose.Snapshot { return c.snapshot(c.here()) }
 // Of the bytes the progress engine tells, within Patience or not at all.
 func (c *Channel) Standing() diagnose.Snapshot {
 	told := make(chan *Standing, 1)
-	if c.config.Inquire == nil || !c.config.Inquire(func(s *Standing) { told <- s }) {
+	if c.config.Inquire == nil || !c.config.Inquire(func(s *Standing, _ bool) { told <- s }) {
 		return c.Here()
 	}
 	limit := newPatience()
@@ -201,15 +201,19 @@ func (c *Channel) here() *Message {
 	return m
 }
 
-// answer answers a peer's progress query. Where the collective at hand stands, the progress engine tells in a second answer.
+// answer answers a peer's progress query. Where the collective at hand stands, the progress engine tells in a second answer. A rank that has
+// failed has ended its collective, and cannot tell any more where that stood. So its answer is partial: the cause of the failure follows,
+// from this rank or from the one that failed first.
 func (c *Channel) answer(peer int, m *Message) {
 	here, asked := c.here(), c.asked(m.Seq)
 	here.Token, here.Asked = m.Token, asked
-	here.Partial = c.config.Inquire != nil && c.config.Inquire(func(s *Standing) {
+	follows := c.config.Inquire != nil && c.config.Inquire(func(s *Standing, failed bool) {
 		second := c.here()
 		second.Token, second.Asked, second.Stands = m.Token, asked, s
+		second.Partial = failed
 		c.send(peer, second, "answer not sent")
 	})
+	here.Partial = follows || c.config.Failed() != nil
 	c.send(peer, here, "answer not sent")
 }
 

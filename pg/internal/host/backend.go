@@ -217,7 +217,7 @@ func (b *Backend) halted() {
 	if b.Driven() {
 		return
 	}
-	b.tell(Standing{})
+	b.tell(b.nowhere())
 	if idle := b.idle.Swap(nil); idle != nil {
 		close(*idle)
 	}

@@ -21,6 +21,7 @@ type inquiries struct {
 type Standing struct {
 	At op.Seq
 	engine.Standing
+	Failed bool // there is none, for the group has failed
 }
 
 // still is how long a collective must have stood still to be told of.
@@ -41,7 +42,7 @@ func (b *Backend) Inquire(f func(Standing)) bool {
 	b.inquiries.open = append(b.inquiries.open, f)
 	b.inquired.Store(true)
 	if !b.Driven() { // it has stopped, and may not have seen the inquiry
-		b.tell(Standing{})
+		b.tell(b.nowhere())
 		return true
 	}
 	b.mesh.Wake()
@@ -66,13 +67,16 @@ func (b *Backend) Pause() (at Standing, resume func()) {
 // standing returns where the collective at hand stands.
 func (b *Backend) standing() Standing {
 	if len(b.active) == 0 || !b.active[0].Begun || b.run.engine.Done() {
-		return Standing{}
+		return b.nowhere()
 	}
 	s := b.run.engine.Standing()
 	slices.Sort(s.From)
 	s.From = slices.Compact(s.From)
-	return Standing{b.active[0].Seq, s}
+	return Standing{At: b.active[0].Seq, Standing: s}
 }
+
+// nowhere returns the standing of a group that has no collective at hand.
+func (b *Backend) nowhere() Standing { return Standing{Failed: b.abort.Load() != nil} }
 
 // inquiry answers when the collective at hand has stood still for long enough, and when there is none.
 func (b *Backend) inquiry(now time.Time) {

@@ -183,3 +183,18 @@ func TestIdle(t *testing.T) {
 	require.False(t, open)
 	require.Nil(t, b.Idle())
 }
+
+// TestInquireFailed asks where the collective at hand stands when there is none. The answer tells whether the group has failed.
+func TestInquireFailed(t *testing.T) {
+	b := New(Config{Name: "0", Size: 2})
+	b.UseWire(sleepless{}, instant{})
+	ask := func() (told Standing) {
+		require.True(t, b.Claim())
+		require.True(t, b.Inquire(func(s Standing) { told = s }))
+		require.True(t, b.halt())
+		return told
+	}
+	require.Equal(t, Standing{}, ask())
+	require.True(t, b.Abort(op.Seq(0).Next(true), true))
+	require.Equal(t, Standing{Failed: true}, ask())
+}
