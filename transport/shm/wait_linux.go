@@ -108,14 +108,16 @@ func (p *patience) share(crowded bool) {
 	p.now = p.most
 }
 
-// learn ends an idle period.
+// learn ends an idle period. If the full time has helped where less would not have, it is taken from then on.
 func (p *patience) learn() {
-	switch {
+	switch tried := p.tries(); {
 	case p.since.IsZero(): // too short to tell
 		return
+	case tried && !p.slept:
+		p.now = p.most
 	case !p.slept:
 		p.now = min(2*p.now, p.most)
-	case p.periods%tryEvery != 0:
+	case !tried:
 		p.now = max(p.now/2, leastTime)
 	}
 	p.since, p.slept = time.Time{}, false
@@ -146,11 +148,14 @@ func (p *patience) spin(due bool) bool {
 		p.since = now
 		return true
 	}
-	if p.periods%tryEvery == 0 {
+	if p.tries() {
 		return now.Sub(p.since) < p.most
 	}
 	return now.Sub(p.since) < p.now
 }
+
+// tries reports whether this idle period tries the full time.
+func (p *patience) tries() bool { return p.periods%tryEvery == 0 }
 
 // sleep arms the doorbell at the first call and sleeps at the second. Before the first a rank with a neighbour goes to another core.
 func (m *mesh) sleep(until time.Time) {

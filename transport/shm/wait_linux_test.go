@@ -1,0 +1,38 @@
+package shm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// waits has a rank go through idle periods of the given length, and returns how often it came to a sleep.
+func waits(p *patience, periods int, length time.Duration) (sleeps int) {
+	for range periods {
+		looksOn := p.now
+		if p.tries() {
+			looksOn = p.most
+		}
+		p.since, p.slept = time.Now(), looksOn < length
+		if p.slept {
+			sleeps++
+		}
+		p.learn()
+	}
+	return sleeps
+}
+
+// TestPatience has frames come after half the time that a rank looks on at most. Where that has not helped for a while, a rank looks on for
+// less than that. A single try of the full time is enough to go back to it.
+func TestPatience(t *testing.T) {
+	var p patience
+	p.share(false)
+	require.Zero(t, waits(&p, 100, spinTime/2), "it looks on for long enough from the beginning")
+	require.Equal(t, 100, waits(&p, 100, 2*spinTime), "looking on cannot help")
+	require.Equal(t, leastTime, p.now)
+	waits(&p, tryEvery, spinTime/2)
+	require.Zero(t, waits(&p, 100, spinTime/2), "a try has shown that looking on helps again")
+	waits(&p, 1, 2*spinTime)
+	require.Less(t, p.now, spinTime, "it does not, now and then")
+}
