@@ -15,6 +15,20 @@ func TestLineIsTwoCacheLines(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(door{}), uintptr(cacheLine))
 }
 
+// TestPayloadsInCacheLines holds that a payload that fits into one cache line of its message does not lie in both.
+func TestPayloadsInCacheLines(t *testing.T) {
+	l := new(line)
+	for n := 1; n <= inlineBytes; n++ {
+		p := l.payload(n)
+		require.Len(t, p, n)
+		from := uintptr(unsafe.Pointer(&p[0])) - uintptr(unsafe.Pointer(l))
+		require.GreaterOrEqual(t, from, unsafe.Offsetof(l.tail))
+		require.LessOrEqual(t, from+uintptr(n), unsafe.Sizeof(*l))
+		both := from/cacheLine != (from+uintptr(n)-1)/cacheLine
+		require.Equal(t, n > cacheLine, both, "%d bytes at %d", n, from)
+	}
+}
+
 func TestLayoutStaysWithinTheLimit(t *testing.T) {
 	for _, size := range []int{1, 2, 8, 64, 256, 1024} {
 		for _, lanes := range []int{1, 2, 8, 64} {

@@ -57,12 +57,12 @@ func (l *link) Slot(lane, n int) []byte {
 		return nil
 	}
 	s := &l.out[lane]
-	if ok, err := s.room(inSlot); !ok {
-		if err != nil {
-			_ = l.broken(lane, err) // the next Send reports it
+	if !s.free(inSlot) {
+		if ok, _ := l.freed(s, lane, inSlot); !ok { // the next Send reports an error
+			return nil
 		}
-		return nil
 	}
+	s.lent = true
 	return s.longSlot(min(n, s.frame))
 }
 
@@ -76,11 +76,10 @@ func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
 	}
 	s := &l.out[h.Lane]
 	place := s.placeOf(p)
-	if ok, err := s.room(place); !ok {
-		if err != nil {
-			err = l.broken(int(h.Lane), err)
+	if !s.free(place) {
+		if ok, err := l.freed(s, int(h.Lane), place); !ok {
+			return false, err
 		}
-		return false, err
 	}
 	s.put(h, p, place)
 	l.door.knock()
@@ -103,7 +102,9 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 		return nil, l.broken(lane, err)
 	case found:
 		m := l.mesh
-		m.missed, m.misses = nil, 0
+		if m.misses != 0 {
+			m.missed, m.misses = nil, 0
+		}
 		if m.neighbours.frames--; m.neighbours.frames < 0 { // a rank that never waits tells its peers here alone where it is
 			m.place()
 		}
@@ -168,6 +169,7 @@ type sender struct {
 	at      int      // sent modulo lines
 	slot    int      // the next long slot
 	users   []uint64 // by long slot, the frame that had it last
+	lent    bool     // the caller may have built a payload in the next long slot
 	summed  bool
 	copied  transport.Header // the header with its flag, when summed
 	scratch [transport.HeaderSize]byte
@@ -175,23 +177,20 @@ type sender struct {
 	filling *filling // apart, for small frames need the rest in as few lines of the cache as can be
 }
 
-// room says whether the next line is free, and if need be the next long slot. The taken count, on a line that the receiver writes, is
-// read only when by the last reading there is none.
-func (s *sender) room(place uint8) (bool, error) {
-	if s.free(place) {
-		return true, nil
-	}
+// free says whether the next line is free, and if need be the next long slot. It goes by the last reading of the taken count, which is on a
+// line that the receiver writes. The count is read again only when there was none by then.
+func (s *sender) free(place uint8) bool {
+	return s.sent-s.known < uint64(s.lines.n) && (place == inLine || s.users[s.slot] <= s.known)
+}
+
+// freed reads the taken count of a lane, and says then whether there is room.
+func (l *link) freed(s *sender, lane int, place uint8) (bool, error) {
 	taken := s.taken.Load()
 	if s.sent-taken > uint64(s.lines.n) {
-		return false, fmt.Errorf("%w: %d frames taken of %d sent into %d slots", transport.ErrCorrupt, taken, s.sent, s.lines.n)
+		return false, l.broken(lane, fmt.Errorf("%w: %d frames taken of %d sent into %d slots", transport.ErrCorrupt, taken, s.sent, s.lines.n))
 	}
 	s.known = taken
 	return s.free(place), nil
-}
-
-// free says the same by the last reading.
-func (s *sender) free(place uint8) bool {
-	return s.sent-s.known < uint64(s.lines.n) && (place == inLine || s.users[s.slot] <= s.known)
 }
 
 // inTail reports whether a payload of n bytes fits into the tail of a line.
@@ -202,47 +201,57 @@ func (s *sender) longSlot(n int) []byte { return s.body[s.slot*s.frame:][:n:n] }
 
 // placeOf returns where a payload goes. It takes a long slot if line and short slot cannot hold it, or if it was built in the long one.
 func (s *sender) placeOf(p []byte) uint8 {
-	if (s.inTail(len(p)) || len(p) <= s.short) && unsafe.SliceData(p) != unsafe.SliceData(s.longSlot(0)) {
+	if (s.inTail(len(p)) || len(p) <= s.short) && !s.built(p) {
 		return inLine
 	}
 	return inSlot
 }
 
-// memory is where a payload of n bytes goes in a place.
-func (s *sender) memory(place uint8, n int) []byte {
-	switch {
-	case place == inSlot:
-		return s.longSlot(n)
-	case s.inTail(n):
-		return s.lines.at(s.at).tail[:n:n]
-	}
-	return s.shorts[s.at*s.short:][:n:n]
+// built reports whether a payload was built in the next long slot.
+func (s *sender) built(p []byte) bool {
+	return s.lent && unsafe.SliceData(p) == unsafe.SliceData(s.longSlot(0))
 }
 
 // put fills the next line, and the slot of the payload, and publishes them.
 func (s *sender) put(h *transport.Header, p []byte, place uint8) {
 	l := s.lines.at(s.at)
-	if dst := s.memory(place, len(p)); len(p) > 0 && unsafe.SliceData(dst) != unsafe.SliceData(p) {
-		if len(p) < fillBytes {
-			copy(dst, p)
-		} else {
-			s.filling.copy(dst, p)
-		}
+	switch {
+	case place == inLine && s.inTail(len(p)):
+		copy(l.payload(len(p)), p)
+	case place == inLine:
+		copy(s.shorts[s.at*s.short:][:len(p)], p)
+	case !s.built(p):
+		s.fill(p)
 	}
 	if s.summed {
-		s.copied = *h
-		s.copied.Flags |= transport.FlagChecksum
-		h = &s.copied
-		binary.LittleEndian.PutUint32(l.tail[:], sum(h, p, &s.scratch))
+		h = s.sum(l, h, p)
 	}
 	l.write(h, place)
 	s.publish(l, place)
+}
+
+// fill copies a payload into the next long slot.
+func (s *sender) fill(p []byte) {
+	if dst := s.longSlot(len(p)); len(p) < fillBytes {
+		copy(dst, p)
+	} else {
+		s.filling.copy(dst, p)
+	}
+}
+
+// sum puts the checksum of a frame into its line, and returns the header that tells of it.
+func (s *sender) sum(l *line, h *transport.Header, p []byte) *transport.Header {
+	s.copied = *h
+	s.copied.Flags |= transport.FlagChecksum
+	binary.LittleEndian.PutUint32(l.tail[:], sum(&s.copied, p, &s.scratch))
+	return &s.copied
 }
 
 // publish stores the turn of the line that put or offerAt has filled, and goes on to the next.
 func (s *sender) publish(l *line, place uint8) {
 	s.sent++
 	if place != inLine {
+		s.lent = false
 		s.users[s.slot] = s.sent
 		if s.slot++; s.slot == len(s.users) {
 			s.slot = 0
@@ -275,6 +284,16 @@ type line struct {
 	tail        [inlineBytes]byte // a short payload, the checksum, or the payload's address
 }
 
+// payload is where a payload of n bytes lies in the tail. One that fits into the second cache line lies there alone, unless it fits into the
+// rest of the first. So no load of it crosses from one cache line to the other.
+func (l *line) payload(n int) []byte {
+	const second = lineSize - cacheLine
+	if from := len(l.tail) - second; n > from && n <= second {
+		return l.tail[from:][:n:n]
+	}
+	return l.tail[:n:n]
+}
+
 // lines finds the lines of one ring in a segment's head, where each lies a row behind the one before.
 type lines struct {
 	memory []byte // from the first to the last
@@ -282,7 +301,9 @@ type lines struct {
 }
 
 // at returns line i.
-func (l *lines) at(i int) *line { return (*line)(unsafe.Pointer(&l.memory[i*l.row])) }
+func (l *lines) at(i int) *line {
+	return (*line)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.memory)), i*l.row))
+}
 
 // Places of a payload.
 const (
@@ -308,15 +329,19 @@ func (l *line) read(h *transport.Header, lane int, limits *[places]int) (place u
 	h.Call.Coll, h.Call.DType, h.Call.Op = l.coll, l.dtype, l.op
 	h.Lane, h.Flags, h.Step = l.lane, l.flags, l.step
 	h.Len = atomic.LoadUint32(&l.length)
-	most := 0
-	if place = l.place; place < places {
-		most = limits[place]
-	}
-	if place >= places || uint64(h.Len) > uint64(most) || int(h.Lane) != lane {
-		return 0, fmt.Errorf("%w: %d bytes for lane %d in place %d, where %d fit, on lane %d",
-			transport.ErrCorrupt, h.Len, h.Lane, place, most, lane)
+	if place = l.place; place >= places || uint64(h.Len) > uint64(limits[place]) || int(h.Lane) != lane {
+		return 0, malformed(h, place, lane, limits)
 	}
 	return place, nil
+}
+
+// malformed is the error of a line that cannot be from a sender of this package.
+func malformed(h *transport.Header, place uint8, lane int, limits *[places]int) error {
+	most := 0
+	if place < places {
+		most = limits[place]
+	}
+	return fmt.Errorf("%w: %d bytes for lane %d in place %d, where %d fit, on lane %d", transport.ErrCorrupt, h.Len, h.Lane, place, most, lane)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -100,7 +100,7 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 func newLink(peer int, l *layout, head, region []byte, place int) *link {
 	k := &link{peer: peer, frame: l.frame, in: make([]receiver, l.lanes), out: make([]sender, l.lanes)}
 	for lane := range k.in {
-		k.in[lane] = receiver{ring: l.ring(head, region, place, lane), lane: lane}
+		k.in[lane] = receiver{ring: l.ring(head, region, place, lane), lane: lane, limits: [places]int{inLine: max(l.short(), inlineBytes), inSlot: l.frame}}
 	}
 	return k
 }
@@ -127,7 +127,7 @@ func (m *mesh) attach(peer, fd int, reads *peermem.Memory) error {
 		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots],
 			filling: &filling{}}
 		if reads != nil {
-			k.in[lane].remote = remote{memory: reads, most: maxZeroCopy}
+			k.in[lane].remote.memory, k.in[lane].limits[inSender] = reads, maxZeroCopy
 		}
 	}
 	if reads != nil {

@@ -18,6 +18,7 @@ type receiver struct {
 	have     bool   // head is the header of the frame at hand
 	verified bool   // its checksum has been compared
 	head     transport.Header
+	limits   [places]int // the most bytes of a payload in each place; none are in a sender whose memory cannot be read
 	scratch  [transport.HeaderSize]byte
 	remote   remote // of a frame at hand that lies in the sender's memory
 }
@@ -28,7 +29,7 @@ func (r *receiver) look() (bool, error) {
 	if turn := l.turn.Load(); turn != r.released+1 {
 		return false, r.stale(turn)
 	}
-	place, err := l.read(&r.head, r.lane, &[places]int{inLine: max(r.short, inlineBytes), inSlot: r.frame, inSender: r.remote.most})
+	place, err := l.read(&r.head, r.lane, &r.limits)
 	if err != nil {
 		return false, err
 	}
@@ -76,7 +77,7 @@ func (r *receiver) payload() ([]byte, error) {
 	case r.slotted:
 		p = r.body[r.slot*r.frame:][:n:n]
 	case n <= inlineBytes && !summed:
-		return l.tail[:n:n], nil
+		return l.payload(n), nil
 	case n > r.short:
 		return nil, fmt.Errorf("%w: %d bytes with a checksum, for which there is no slot", transport.ErrCorrupt, n)
 	default:

@@ -72,11 +72,10 @@ func (l *link) SendZeroCopy(h *transport.Header, p []byte) (bool, error) {
 	if len(p) == 0 || len(p) > maxZeroCopy || uint32(len(p)) != h.Len {
 		panic(fmt.Sprintf("shm: SendZeroCopy of %d bytes with a header of %d", len(p), h.Len))
 	}
-	if ok, err := s.room(inSender); !ok {
-		if err != nil {
-			err = l.broken(int(h.Lane), err)
+	if !s.free(inSender) {
+		if ok, err := l.freed(s, int(h.Lane), inSender); !ok {
+			return false, err
 		}
-		return false, err
 	}
 	s.offerAt(h, p)
 	l.door.knock()
@@ -125,7 +124,6 @@ func (l *link) Withdraw() {
 // remote is what a receiver knows of a frame at hand that lies in the sender's memory.
 type remote struct {
 	memory  *peermem.Memory // of the sender's process
-	most    int             // bytes of a payload: maxZeroCopy, or 0 if the memory cannot be read
 	at      uint64
 	left    int  // bytes from at on; 0 of any other frame
 	got     int  // bytes before at

@@ -237,7 +237,7 @@ func TestZeroCopyCorrupt(t *testing.T) {
 	for name, spoil := range map[string]func(out, in *link){
 		"place":     func(out, _ *link) { out.out[0].lines.at(0).place = inSender + 1 },
 		"length":    func(out, _ *link) { out.out[0].lines.at(0).length = maxZeroCopy + 1 },
-		"not asked": func(_, in *link) { in.in[0].remote.most = 0 },
+		"not asked": func(_, in *link) { in.in[0].limits[inSender] = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, in := pair(t, nil)
