@@ -272,7 +272,7 @@ func (r *Recorder) Start(id ID) { r.StartAt(id, time.Time{}) }
 // StartAt notes that an operation was started, and when; a zero time is now. Later ones change nothing.
 func (r *Recorder) StartAt(id ID, at time.Time) {
 	if pg, seq, ok := r.placeOf(id); ok {
-		r.Begin(pg, id, seq, at)
+		r.BeginAt(pg, id, seq, nanos(at))
 	}
 }
 
@@ -282,11 +282,11 @@ func (r *Recorder) placeOf(id ID) (pg int, seq uint64, ok bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	defer r.mu.Unlock()
-	if s.p2p {
-		return int(s.pg), 0, true
+	if pg = int(s.pg); !s.p2p {
+		seq = s.seq
 	}
-	return int(s.pg), s.seq, true
+	r.mu.Unlock()
+	return pg, seq, true
 }
 
 // Begin notes that an operation of a group was started. The caller knows its number among the collectives, which is 0 for a
@@ -315,7 +315,7 @@ func (r *Recorder) Complete(id ID, took time.Duration) { r.CompleteAt(id, took, 
 // CompleteAt notes that an operation was completed, and when; a zero time is now.
 func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 	if pg, seq, ok := r.placeOf(id); ok {
-		r.End(pg, id, seq, took, at)
+		r.EndAt(pg, id, seq, took, nanos(at))
 	}
 }
 

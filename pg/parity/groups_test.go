@@ -180,7 +180,7 @@ func TestNewGroupLocalSync(t *testing.T) {
 	})
 }
 
-// TestNewGroupLocalSyncSanityCheck has each rank make the group of itself and the one two further on, and none of the others.
+// TestNewGroupLocalSyncSanityCheck has each rank make a group with the rank two further on, and one of itself alone.
 func TestNewGroupLocalSyncSanityCheck(t *testing.T) {
 	each(t, 4, func(r *rank) {
 		ranks := []int{r.Rank() % 2, r.Rank()%2 + 2}
@@ -195,6 +195,13 @@ func TestNewGroupLocalSyncSanityCheck(t *testing.T) {
 		for i, x := range both {
 			require.Equal(r.t, []int64{int64(ranks[i])}, values[int64](r, x))
 		}
+		alone, err := r.NewGroupWith(r.ctx, []int{r.Rank()}, pg.GroupOptions{LocalSync: true})
+		require.NoError(r.t, err)
+		own := r.in(alone)
+		defer own.leave()
+		require.Zero(r.t, alone.Rank())
+		require.Equal(r.t, []int{r.Rank()}, alone.Ranks())
+		require.NoError(r.t, own.Barrier(r.ctx))
 		none, err := r.NewGroupWith(r.ctx, []int{(r.Rank() + 1) % 4}, pg.GroupOptions{LocalSync: true})
 		require.NoError(r.t, err, "a rank that is not a member does not wait")
 		require.False(r.t, none.IsMember())

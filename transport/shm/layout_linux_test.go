@@ -91,6 +91,7 @@ func TestFirstLinesShareAPage(t *testing.T) {
 		for sender := range size - 1 {
 			for lane := range l.lanes {
 				r := l.ring(head, region, sender, lane)
+				require.Same(t, &r.lines.memory[len(r.lines.memory)-lineSize], (*byte)(unsafe.Pointer(r.lines.at(l.lines-1))), "the last line")
 				at := []uintptr{uintptr(unsafe.Pointer(r.credit)) - from}
 				for i := range l.lines {
 					at = append(at, uintptr(unsafe.Pointer(r.lines.at(i)))-from)

@@ -58,7 +58,7 @@ func (l *link) Slot(lane, n int) []byte {
 	}
 	s := &l.out[lane]
 	if !s.free(inSlot) {
-		if ok, _ := l.freed(s, lane, inSlot); !ok { // the next Send reports an error
+		if ok, _ := l.reread(lane, inSlot); !ok { // the next Send reports an error
 			return nil
 		}
 	}
@@ -77,7 +77,7 @@ func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
 	s := &l.out[h.Lane]
 	place := s.placeOf(p)
 	if !s.free(place) {
-		if ok, err := l.freed(s, int(h.Lane), place); !ok {
+		if ok, err := l.reread(int(h.Lane), place); !ok {
 			return false, err
 		}
 	}
@@ -177,14 +177,15 @@ type sender struct {
 	filling *filling // apart, for small frames need the rest in as few lines of the cache as can be
 }
 
-// free says whether the next line is free, and if need be the next long slot. It goes by the last reading of the taken count, which is on a
-// line that the receiver writes. The count is read again only when there was none by then.
+// free reports whether the next line is free by the last reading of the taken count. If the payload needs a long slot, the next one has to
+// be free, too. The receiver writes the cache line of that count. So the count is read again only where free reports false.
 func (s *sender) free(place uint8) bool {
 	return s.sent-s.known < uint64(s.lines.n) && (place == inLine || s.users[s.slot] <= s.known)
 }
 
-// freed reads the taken count of a lane, and says then whether there is room.
-func (l *link) freed(s *sender, lane int, place uint8) (bool, error) {
+// reread reads the taken count of a lane, and reports what free does. A count that is impossible ends the link.
+func (l *link) reread(lane int, place uint8) (bool, error) {
+	s := &l.out[lane]
 	taken := s.taken.Load()
 	if s.sent-taken > uint64(s.lines.n) {
 		return false, l.broken(lane, fmt.Errorf("%w: %d frames taken of %d sent into %d slots", transport.ErrCorrupt, taken, s.sent, s.lines.n))
@@ -284,8 +285,8 @@ type line struct {
 	tail        [inlineBytes]byte // a short payload, the checksum, or the payload's address
 }
 
-// payload is where a payload of n bytes lies in the tail. One that fits into the second cache line lies there alone, unless it fits into the
-// rest of the first. So no load of it crosses from one cache line to the other.
+// payload returns the memory of a payload of n bytes in the tail. Up to 8 bytes lie in the first cache line, and 9 to 64 bytes in the second.
+// Longer payloads lie in both.
 func (l *line) payload(n int) []byte {
 	const second = lineSize - cacheLine
 	if from := len(l.tail) - second; n > from && n <= second {
@@ -300,7 +301,7 @@ type lines struct {
 	row, n int
 }
 
-// at returns line i.
+// at returns line i, from 0 to n-1. Each side counts its lines itself. So no index comes from shared memory, and there is no check.
 func (l *lines) at(i int) *line {
 	return (*line)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.memory)), i*l.row))
 }

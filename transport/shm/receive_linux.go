@@ -18,7 +18,7 @@ type receiver struct {
 	have     bool   // head is the header of the frame at hand
 	verified bool   // its checksum has been compared
 	head     transport.Header
-	limits   [places]int // the most bytes of a payload in each place; none are in a sender whose memory cannot be read
+	limits   [places]int // of a payload in each place; limits[inSender] is 0 if the memory of the sender cannot be read
 	scratch  [transport.HeaderSize]byte
 	remote   remote // of a frame at hand that lies in the sender's memory
 }

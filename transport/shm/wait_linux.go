@@ -108,7 +108,7 @@ func (p *patience) share(crowded bool) {
 	p.now = p.most
 }
 
-// learn ends an idle period. If the full time has helped where less would not have, it is taken from then on.
+// learn ends an idle period. A try of the full time that ends without a sleep has it taken from then on.
 func (p *patience) learn() {
 	switch tried := p.tries(); {
 	case p.since.IsZero(): // too short to tell
@@ -148,10 +148,15 @@ func (p *patience) spin(due bool) bool {
 		p.since = now
 		return true
 	}
+	return now.Sub(p.since) < p.limit()
+}
+
+// limit is how long this idle period looks on.
+func (p *patience) limit() time.Duration {
 	if p.tries() {
-		return now.Sub(p.since) < p.most
+		return p.most
 	}
-	return now.Sub(p.since) < p.now
+	return p.now
 }
 
 // tries reports whether this idle period tries the full time.

@@ -10,11 +10,7 @@ import (
 // waits has a rank go through idle periods of the given length, and returns how often it came to a sleep.
 func waits(p *patience, periods int, length time.Duration) (sleeps int) {
 	for range periods {
-		looksOn := p.now
-		if p.tries() {
-			looksOn = p.most
-		}
-		p.since, p.slept = time.Now(), looksOn < length
+		p.since, p.slept = time.Now(), p.limit() < length
 		if p.slept {
 			sleeps++
 		}
@@ -23,8 +19,8 @@ func waits(p *patience, periods int, length time.Duration) (sleeps int) {
 	return sleeps
 }
 
-// TestPatience has frames come after half the time that a rank looks on at most. Where that has not helped for a while, a rank looks on for
-// less than that. A single try of the full time is enough to go back to it.
+// TestPatience has frames come after half the time that a rank looks on at most. Frames that came later before have taught the rank to look
+// on for a shorter time. A single try of the full time is enough to go back to it.
 func TestPatience(t *testing.T) {
 	var p patience
 	p.share(false)
@@ -33,6 +29,7 @@ func TestPatience(t *testing.T) {
 	require.Equal(t, leastTime, p.now)
 	waits(&p, tryEvery, spinTime/2)
 	require.Zero(t, waits(&p, 100, spinTime/2), "a try has shown that looking on helps again")
+	require.False(t, p.tries())
 	waits(&p, 1, 2*spinTime)
-	require.Less(t, p.now, spinTime, "it does not, now and then")
+	require.Less(t, p.now, spinTime, "a sleep shortens the time")
 }

@@ -73,7 +73,7 @@ func (l *link) SendZeroCopy(h *transport.Header, p []byte) (bool, error) {
 		panic(fmt.Sprintf("shm: SendZeroCopy of %d bytes with a header of %d", len(p), h.Len))
 	}
 	if !s.free(inSender) {
-		if ok, err := l.freed(s, int(h.Lane), inSender); !ok {
+		if ok, err := l.reread(int(h.Lane), inSender); !ok {
 			return false, err
 		}
 	}

@@ -26,9 +26,9 @@ type Config struct {
 	// Compare holds what a peer has called in a collective against what this rank called.
 	Compare func(peer int, m *Message)
 
-	// Inquire has f called once with where the collective at hand stands, nil if there is none. The second argument is whether it has
-	// ended because the group failed. No lock of the group may be taken in f, and f does not wait. Inquire reports false if nothing is
-	// under way. It may be nil.
+	// Inquire has f called once with where the collective at hand stands, nil if there is none. Failed is set if there is none and the
+	// group has failed. The backend calls f under its lock, so f takes no lock of the group, and does not wait. Inquire reports false if
+	// nothing is under way. It may be nil.
 	Inquire func(f func(s *Standing, failed bool)) bool
 }
 

@@ -148,23 +148,27 @@ func TestAskHeldUp(t *testing.T) {
 }
 
 // TestAskFailed asks a rank that has failed. Its answer does not tell where its collective stood, so the rank that asks waits until it hears
-// of the failure. It does not wait for that where the answer tells.
+// of the failure, or for Patience. It does not wait where the answer tells, nor for a rank that closes.
 func TestAskFailed(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
 		name   string
+		err    error // of the rank that is asked
 		stands *Standing
-		under  bool // whether something is under way
+		under  bool          // whether something is under way there
+		hears  time.Duration // after so long the rank that asks hears of the failure
 		wait   time.Duration
 	}{
-		{"nothing under way", nil, false, 100 * time.Millisecond},
-		{"ended since", nil, true, 100 * time.Millisecond},
-		{"stands", &Standing{At: 3, From: []int{0}}, true, 0},
+		{"nothing under way", failed, nil, false, Patience / 5, Patience / 5},
+		{"ended since", failed, nil, true, Patience / 5, Patience / 5},
+		{"not heard", failed, nil, false, time.Hour, Patience},
+		{"stands", failed, &Standing{At: 3, From: []int{0}}, true, time.Hour, 0},
+		{"closes", colligo.ErrClosed, nil, false, time.Hour, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all := channels(2)
-				all[1].config.Failed = func() error { return failed }
+				all[1].config.Failed = func() error { return c.err }
 				all[1].config.Inquire = func(f func(*Standing, bool)) bool {
 					if c.under {
 						f(c.stands, c.stands == nil)
@@ -178,10 +182,11 @@ func TestAskFailed(t *testing.T) {
 					}
 					return nil
 				}
-				time.AfterFunc(100*time.Millisecond, func() {
+				hears := time.AfterFunc(c.hears, func() {
 					heard.Store(true)
 					all[0].Stir()
 				})
+				defer hears.Stop()
 				began := time.Now()
 				got := all[0].Ask(0)
 				require.Equal(t, c.wait, time.Since(began))

@@ -45,7 +45,7 @@ type Message struct {
 	Got  uint64 `json:",omitempty"` // and those from it
 
 	// Of an answer: where the collective stands that the sender is in, as in diagnose.Snapshot.
-	Partial bool      `json:",omitempty"` // it follows in another answer, unless bytes move; or the sender has failed, and the cause follows
+	Partial bool      `json:",omitempty"` // it follows in another answer, unless bytes move; or the sender has failed
 	Stands  *Standing `json:",omitempty"`
 
 	Fingerprint *diagnose.Fingerprint `json:"Print,omitempty"` // of what the sender calls

@@ -1,9 +1,11 @@
 package control
 
 import (
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/colligo-go/colligo"
 	"github.com/colligo-go/colligo/pg/internal/diagnose"
 )
 
@@ -91,7 +93,7 @@ func (q *Asked) signal() {
 	}
 }
 
-// put takes a peer's answer. The partial one, and the one that follows it, may come in either order.
+// put takes a peer's answer. A partial one replaces no other, for it may come after the one that is whole.
 func (qs *queries) put(peer int, m *Message, s diagnose.Snapshot) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -119,7 +121,7 @@ func (qs *queries) stir() {
 }
 
 // Ask asks all peers where they are, and what they have called as the collective with a sequence number, 0 for none. It returns the
-// answers, by rank, when all have come, when the group has failed, and at the latest after Patience.
+// answers, by rank, when every peer has answered in full, when the group has failed, and at the latest after Patience.
 func (c *Channel) Ask(seq uint64) diagnose.Snapshots {
 	q := c.Expect()
 	expected := c.config.Size - 1
@@ -202,8 +204,8 @@ func (c *Channel) here() *Message {
 }
 
 // answer answers a peer's progress query. Where the collective at hand stands, the progress engine tells in a second answer. A rank that has
-// failed has ended its collective, and cannot tell any more where that stood. So its answer is partial: the cause of the failure follows,
-// from this rank or from the one that failed first.
+// failed has ended its collective, and cannot tell any more where that stood. So its answer is partial, and the peer waits for the cause of
+// the failure, at most for Patience. A rank that closes has no cause to tell.
 func (c *Channel) answer(peer int, m *Message) {
 	here, asked := c.here(), c.asked(m.Seq)
 	here.Token, here.Asked = m.Token, asked
@@ -213,7 +215,8 @@ func (c *Channel) answer(peer int, m *Message) {
 		second.Partial = failed
 		c.send(peer, second, "answer not sent")
 	})
-	here.Partial = follows || c.config.Failed() != nil
+	err := c.config.Failed()
+	here.Partial = follows || err != nil && !errors.Is(err, colligo.ErrClosed)
 	c.send(peer, here, "answer not sent")
 }
 

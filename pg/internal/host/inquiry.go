@@ -21,7 +21,7 @@ type inquiries struct {
 type Standing struct {
 	At op.Seq
 	engine.Standing
-	Failed bool // there is none, for the group has failed
+	Failed bool // there is none, and the group has failed or closes
 }
 
 // still is how long a collective must have stood still to be told of.
