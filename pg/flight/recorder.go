@@ -33,7 +33,7 @@ type Op struct {
 	In, Out           []colligo.Tensor
 	Timeout           time.Duration
 	Created           int64 // in nanoseconds since 1970; 0: now
-	Started           bool  // it is on its way as it is called: Begin is not needed
+	Started           bool  // it is on its way as it is called: BeginAt is not needed
 }
 
 // Recorder keeps the last operations of all groups of a process. Its methods may be called from any goroutine, also on nil, which
@@ -289,11 +289,8 @@ func (r *Recorder) placeOf(id ID) (pg int, seq uint64, ok bool) {
 	return pg, seq, true
 }
 
-// Begin notes that an operation of a group was started. The caller knows its number among the collectives, which is 0 for a
-// send or receive. Like Conclude it looks at nothing that Add writes, and so takes one lock.
-func (r *Recorder) Begin(pg int, id ID, seq uint64, at time.Time) { r.BeginAt(pg, id, seq, nanos(at)) }
-
-// BeginAt is Begin at a time in nanoseconds since 1970.
+// BeginAt notes that an operation of a group was started, and when, in nanoseconds since 1970. The caller knows its number among the
+// collectives, which is 0 for a send or receive. Like EndAt it looks at nothing that Add writes, and so takes one lock.
 func (r *Recorder) BeginAt(pg int, id ID, seq uint64, at int64) {
 	if r == nil || id < 0 {
 		return
@@ -319,12 +316,7 @@ func (r *Recorder) CompleteAt(id ID, took time.Duration, at time.Time) {
 	}
 }
 
-// End notes that an operation was completed. The caller knows its group and number, as for Begin.
-func (r *Recorder) End(pg int, id ID, seq uint64, took time.Duration, at time.Time) {
-	r.EndAt(pg, id, seq, took, nanos(at))
-}
-
-// EndAt is End at a time in nanoseconds since 1970.
+// EndAt notes that an operation was completed, and when, in nanoseconds since 1970. The caller knows its group and number, as for BeginAt.
 func (r *Recorder) EndAt(pg int, id ID, seq uint64, took time.Duration, at int64) {
 	if r == nil || id < 0 {
 		return

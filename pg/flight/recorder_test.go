@@ -94,7 +94,7 @@ func TestStartedAtOnce(t *testing.T) {
 	require.Equal(t, called.UnixNano(), d.Entries[0].DiscoveredStarted)
 	require.Equal(t, Scheduled, d.Entries[1].State)
 	require.Zero(t, d.Entries[1].DiscoveredStarted)
-	r.End(0, first, 1, time.Second, time.Time{})
+	r.EndAt(0, first, 1, time.Second, time.Now().UnixNano())
 	d = r.Dump(all)
 	require.Equal(t, map[string]Status{"0": {2, 1, 1}}, d.Status)
 	require.Equal(t, Completed, d.Entries[0].State)
@@ -225,7 +225,7 @@ func TestTogether(t *testing.T) {
 				id := r.Add(&Op{Seq: seq, OpID: seq, Timeout: time.Duration(seq), Name: "nccl:broadcast", In: tensors}, 0)
 				// The last goroutine tells the number, as groups do. The others may find their entry overwritten, if they are held up.
 				if i == goroutines-1 {
-					r.Begin(0, id, seq, time.Time{})
+					r.BeginAt(0, id, seq, time.Now().UnixNano())
 				} else {
 					r.Start(id)
 				}
@@ -233,7 +233,7 @@ func TestTogether(t *testing.T) {
 				case n%2 != 0:
 					r.Retire(id)
 				case i == goroutines-1:
-					r.End(0, id, seq, time.Duration(seq), time.Time{})
+					r.EndAt(0, id, seq, time.Duration(seq), time.Now().UnixNano())
 				default:
 					r.Complete(id, time.Duration(seq))
 				}
