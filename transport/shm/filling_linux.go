@@ -3,6 +3,8 @@ package shm
 import (
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // filling copies payloads into the slots of one peer, by the caches or past them.
@@ -11,15 +13,15 @@ import (
 // as long for that as for a store that passes the caches. The reader then takes the line from memory. With a common cache it is
 // the other way round. Which cores have one is not asked. A hypervisor moves its guests between them, and does not tell.
 //
-// So a sender tries. Now and then it copies one payload in each way, and takes the time. It changes the way when the other one was
-// faster some times in a row, in trials that follow each other soon.
+// So a sender tries. Now and then it copies one payload in each way, and compares how long the core worked on each. It changes the way when
+// the other one was faster some times in a row, in trials that follow each other soon.
 type filling struct {
 	past   bool          // the way at hand
 	later  bool          // in the trial at hand the other way comes second
 	wins   int           // trials in a row that the other way has won
 	pause  int           // payloads before the next trial
 	length int           // of the first payload of the trial at hand; 0 if there is none
-	first  time.Duration // that it took
+	first  time.Duration // for which a core worked on it
 }
 
 const (
@@ -29,8 +31,14 @@ const (
 	enoughWins = 3
 )
 
-// epoch is when the times of trials begin.
-var epoch = time.Now()
+// threadTime returns for how long cores have worked on the calling thread. The time of day would not do. Where ranks outnumber cores, another
+// rank often has the core for a while in the middle of a copy, which is longer than the copy. A goroutine that changes its thread
+// in the middle spoils one trial, as if the core had been lost.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Duration(t.Nano())
+}
 
 // copy copies a payload of fillBytes or more.
 func (f *filling) copy(dst, src []byte) {
@@ -41,9 +49,9 @@ func (f *filling) copy(dst, src []byte) {
 		f.pause--
 		fill(dst, src, f.past)
 	default:
-		start := time.Since(epoch)
+		start := threadTime()
 		fill(dst, src, f.next())
-		f.took(len(src), time.Since(epoch)-start)
+		f.took(len(src), threadTime()-start)
 	}
 }
 
@@ -63,7 +71,7 @@ func (f *filling) next() (past bool) {
 	return f.past != (second == f.later)
 }
 
-// took takes the time of a payload of the trial at hand. Payloads of lengths too unlike are not compared.
+// took takes the time for which a core worked on a payload of the trial at hand. Payloads of lengths too unlike are not compared.
 func (f *filling) took(length int, t time.Duration) {
 	before := f.length
 	if before == 0 {

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"bytes"
+	"runtime"
 	"testing"
 	"time"
 	"unsafe"
@@ -81,4 +82,17 @@ func TestFilling(t *testing.T) {
 	f = filling{}
 	require.GreaterOrEqual(t, filled(&f, 3*(2+winPause)+2, same, costs(2000, 1000)), 5, "it is found soon")
 	require.True(t, f.past)
+}
+
+// TestThreadTime counts the time in which a thread works, and not that in which it does not have a core.
+func TestThreadTime(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, began := threadTime(), time.Now()
+	time.Sleep(50 * time.Millisecond)
+	require.Less(t, threadTime()-start, 25*time.Millisecond)
+	start = threadTime()
+	for threadTime()-start < 2*time.Millisecond {
+		require.Less(t, time.Since(began), time.Minute, "it does not advance")
+	}
 }
