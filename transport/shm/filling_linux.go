@@ -31,9 +31,10 @@ const (
 	enoughWins = 3
 )
 
-// threadTime returns for how long cores have worked on the calling thread. The time of day would not do. Where ranks outnumber cores, another
-// rank often has the core for a while in the middle of a copy, which is longer than the copy. A goroutine that changes its thread
-// in the middle spoils one trial, as if the core had been lost.
+// threadTime returns for how long cores have worked on the calling thread. Wall-clock time would not do. Where ranks outnumber cores, another
+// rank often has the core in the middle of a copy, for longer than the copy takes. A goroutine that changes its thread in between spoils
+// one trial. Go's scheduler is not told of the system call, for it could take that for an occasion. Without such a clock all times are
+// zero, so no trial changes the way.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_THREAD_CPUTIME_ID, uintptr(unsafe.Pointer(&t)), 0)
