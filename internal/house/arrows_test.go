@@ -13,6 +13,7 @@ import (
 var arrows = map[string][]string{
 	".":                         {},
 	"bench":                     {"*"},
+	"bench/versions":            {},
 	"cmd/colligo":               {"internal/launch", "pg", "pg/flight", "pg/trace", "store/tcpstore"},
 	"cmd/colligo-doctor":        {"*"},
 	"cuda":                      {"", "cuda/internal/ccall"},

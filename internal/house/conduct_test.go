@@ -17,6 +17,7 @@ var readers = map[string]string{
 	"cuda/open.go":                "what the driver makes of a variable of its own",
 	"pg/init.go":                  "the variables of launchers and those of Settings",
 	"bench/main.go":               "the environment of the processes that it starts",
+	"bench/versions/build.go":     "the environment of the processes that it starts",
 	"cmd/colligo/main.go":         "the environment of the processes that it starts",
 	"internal/gputest/gputest.go": "whether tests open real GPUs, and the process that it starts in its place",
 	"examples/torch/gloo/main.go": "the environment of the processes that it starts, and whether it is one of them",
