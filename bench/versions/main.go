@@ -5,8 +5,9 @@
 //	go run ./bench/versions -old main -packages pg,transport/shm -bench 'Call|PingPong' -collectives ''
 //	go run ./bench/versions -old main -packages '' -collectives all_gather -ranks 4 -transports shm -sizes 2Mi -n 300 -turns 41
 //
-// A machine is seldom as fast for a minute as in the one before. So versions take turns, and what has grown beyond the limit is measured
-// again with more turns. Only what is beyond it then is reported as slower, and the exit code is 1.
+// A machine is seldom as fast in one minute as in the one before. So versions take turns. Two ratios are printed: that of the medians,
+// and the median of the ratios within a turn. A benchmark with both ratios beyond the limit runs again, with more turns. If they still are, it is
+// reported as slower, and the exit code is 1.
 //
 // A machine without Go runs what another has built: -build writes both versions' programs into a folder, and -built measures those.
 package main
@@ -72,10 +73,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	list(&o.packages, "packages", "pg,pg/flight,transport/shm,transport/sim,transport/tcp,cuda/peer", "`packages` whose Go benchmarks run")
 	f.StringVar(&o.pattern, "bench", ".", "`pattern` of their names")
 	f.StringVar(&o.benchtime, "benchtime", "0.2s", "`time` or count of each, as go test has it")
-	list(&o.collectives, "collectives", "all_reduce,reduce,broadcast,all_gather,reduce_scatter,all_to_all", "`collectives` that the program bench times")
+	list(&o.collectives, "collectives", "all_reduce,reduce,broadcast,all_gather,reduce_scatter,all_to_all,barrier", "`collectives` that the program bench times")
 	list(&o.ranks, "ranks", "2,4", "`numbers` of its ranks")
 	list(&o.transports, "transports", "shm,tcp", "its `transports`")
-	list(&o.sizes, "sizes", "8,512,32Ki,2Mi,16Mi,64Mi", "`bytes` of its tensors")
+	list(&o.sizes, "sizes", "8-2Mi*64,16Mi-64Mi*4", "`ranges` of its tensors' bytes: one length, or the least, the greatest and the factor between two")
 	f.StringVar(&o.n, "n", "", "`iterations` of a size; without it, bench chooses")
 	f.Func("extra", "further `arguments` of bench (default \"-device cpu\")", func(s string) error { o.extra = strings.Fields(s); return nil })
 	o.extra = []string{"-device", "cpu"}

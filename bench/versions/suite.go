@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,9 +32,14 @@ func (o *options) suite(dir string) ([]*unit, error) {
 	for _, pkg := range o.packages {
 		all = append(all, goUnit(pkg, both(program(pkg)), o.pattern, o.benchtime))
 	}
+	if len(o.collectives) == 0 {
+		return all, nil
+	}
 	for _, transport := range o.transports {
 		for _, ranks := range o.ranks {
-			all = append(all, o.benchUnits(both("bench"), ranks, transport)...)
+			for _, sizes := range o.sizes {
+				all = append(all, o.benchUnit(both("bench"), o.collectives, ranks, transport, sizes))
+			}
 		}
 	}
 	return all, nil
@@ -70,37 +76,39 @@ func exactly(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// benchUnits are all sizes of all collectives.
-func (o *options) benchUnits(programs [2]string, ranks, transport string) []*unit {
-	var all []*unit
-	for _, coll := range o.collectives {
-		for _, size := range o.sizes {
-			all = append(all, o.benchUnit(programs, coll, ranks, transport, size))
-		}
+// benchUnit is a range of sizes of some collectives of the program bench. The results are not checked, which other tests do.
+func (o *options) benchUnit(programs [2]string, colls []string, ranks, transport, sizes string) *unit {
+	job := fmt.Sprintf("%s ranks, %s", ranks, transport)
+	u := &unit{name: fmt.Sprintf("%s %s, %s", strings.Join(colls, " "), sizes, job), programs: programs}
+	u.args = append(slices.Clone(colls), "-ranks", ranks, "-transport", transport, "-check=false", "-json")
+	least, most, ranged := strings.Cut(sizes, "-")
+	most, factor, _ := strings.Cut(most, "*")
+	if !ranged {
+		most, factor = least, "2"
 	}
-	return all
-}
-
-// benchUnit is one size of one collective of the program bench. The results are not checked, which other tests do.
-func (o *options) benchUnit(programs [2]string, coll, ranks, transport, size string) *unit {
-	name := fmt.Sprintf("%s %s, %s ranks, %s", coll, size, ranks, transport)
-	u := &unit{name: name, programs: programs}
-	u.args = append([]string{coll, "-ranks", ranks, "-transport", transport, "-b", size, "-e", size, "-check=false", "-json"}, o.extra...)
+	u.args = append(u.args, "-b", least, "-e", most, "-f", factor)
 	if o.n != "" {
 		u.args = append(u.args, "-n", o.n)
 	}
-	u.only = func(string) *unit { return u }
+	u.args = append(u.args, o.extra...)
 	u.read = func(out string) map[string]float64 {
 		times := map[string]float64{}
 		for line := range strings.Lines(out) {
 			var row struct {
-				Time float64 `json:"time_us"`
+				Collective string  `json:"collective"`
+				Bytes      int     `json:"bytes"`
+				Time       float64 `json:"time_us"`
 			}
 			if json.Unmarshal([]byte(line), &row) == nil && row.Time > 0 {
-				times[name] = row.Time
+				times[fmt.Sprintf("%s %d, %s", row.Collective, row.Bytes, job)] = row.Time
 			}
 		}
 		return times
+	}
+	u.only = func(name string) *unit {
+		what, _, _ := strings.Cut(name, ",")
+		coll, size, _ := strings.Cut(what, " ")
+		return o.benchUnit(programs, []string{coll}, ranks, transport, size)
 	}
 	return u
 }

@@ -116,13 +116,13 @@ func (t *table) print(w io.Writer) (slower int) {
 		return cmp.Or(cmp.Compare(t.rows[b].ratio(), t.rows[a].ratio()), cmp.Compare(a, b))
 	})
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "medians\tpairs\tturns\t\t")
+	fmt.Fprintln(tw, "medians\tpairs\tturns\t\tbenchmark")
 	for _, name := range names {
 		r, mark := t.rows[name], ""
 		if t.slower(r) {
 			slower, mark = slower+1, "slower"
 		}
-		fmt.Fprintf(tw, "%.3f\t%.3f\t%d\t%s\t%s\n", r.ratio(), r.pairs(), len(r.times[0]), name, mark)
+		fmt.Fprintf(tw, "%.3f\t%.3f\t%d\t%s\t%s\n", r.ratio(), r.pairs(), len(r.times[0]), mark, name)
 	}
 	tw.Flush()
 	fmt.Fprintf(w, "%d of %d are beyond %g\n", slower, len(names), t.limit)

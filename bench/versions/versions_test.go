@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,9 +42,12 @@ func TestRead(t *testing.T) {
 	require.Equal(t, []string{"-test.run", "^$", "-test.bench", "^BenchmarkRecord$/^a\\.b$", "-test.benchtime", "1x"}, u.only("pg/flight Record/a.b").args)
 
 	o := &options{n: "7", extra: []string{"-device", "cpu"}}
-	u = o.benchUnit([2]string{}, "all_gather", "4", "shm", "2Mi")
-	require.Equal(t, []string{"all_gather", "-ranks", "4", "-transport", "shm", "-b", "2Mi", "-e", "2Mi", "-check=false", "-json", "-device", "cpu", "-n", "7"}, u.args)
-	require.Equal(t, map[string]float64{"all_gather 2Mi, 4 ranks, shm": 553.5}, u.read("{\"collective\":\"all_gather\",\"time_us\":553.5}\nno JSON\n"))
+	u = o.benchUnit([2]string{}, []string{"all_gather", "reduce"}, "4", "shm", "8-2Mi*64")
+	require.Equal(t, strings.Fields("all_gather reduce -ranks 4 -transport shm -check=false -json -b 8 -e 2Mi -f 64 -n 7 -device cpu"), u.args)
+	times := u.read("{\"collective\":\"all_gather\",\"bytes\":512,\"time_us\":553.5}\nno JSON\n{\"collective\":\"reduce\",\"bytes\":8,\"time_us\":1}\n")
+	require.Equal(t, map[string]float64{"all_gather 512, 4 ranks, shm": 553.5, "reduce 8, 4 ranks, shm": 1}, times)
+	u = u.only("all_gather 512, 4 ranks, shm")
+	require.Equal(t, strings.Fields("all_gather -ranks 4 -transport shm -check=false -json -b 512 -e 512 -f 2 -n 7 -device cpu"), u.args)
 }
 
 // TestTable holds what counts as slower, and that times which are measured again replace the earlier ones.
@@ -51,7 +55,7 @@ func TestTable(t *testing.T) {
 	u := &unit{}
 	u.only = func(string) *unit { return u }
 	rows := map[string]*row{
-		"slower":           {unit: u, times: [2][]float64{{10, 11, 12}, {12, 13, 14}}},
+		"slow":             {unit: u, times: [2][]float64{{10, 11, 12}, {12, 13, 14}}},
 		"another state":    {unit: u, times: [2][]float64{{10, 10, 20, 20}, {10, 20, 20, 20}}}, // the median is 1.33, that of the pairs is 1
 		"within the limit": {unit: u, times: [2][]float64{{100, 100}, {103, 103}}},
 		"faster":           {unit: u, times: [2][]float64{{10}, {5}}},
@@ -60,23 +64,14 @@ func TestTable(t *testing.T) {
 	require.Len(t, table.beyond(), 1)
 	var b bytes.Buffer
 	require.Equal(t, 1, table.print(&b))
-	require.Equal(t, `medians  pairs  turns
-1.333    1.000  4      another state
-1.182    1.182  3      slower            slower
-1.030    1.030  2      within the limit
-0.500    0.500  1      faster
+	require.Equal(t, `medians  pairs  turns          benchmark
+1.333    1.000  4              another state
+1.182    1.182  3      slower  slow
+1.030    1.030  2              within the limit
+0.500    0.500  1              faster
 1 of 4 are beyond 1.03
-`, trimRight(b.String()))
+`, b.String())
 	require.Equal(t, 2.5, median([]float64{4, 1, 2, 3}))
-}
-
-func trimRight(s string) string {
-	var b bytes.Buffer
-	for line := range bytes.Lines([]byte(s)) {
-		b.Write(bytes.TrimRight(line, " \n"))
-		b.WriteByte('\n')
-	}
-	return b.String()
 }
 
 // TestAgain measures programs whose new version is slow at first, and holds that what it is later counts.
@@ -95,7 +90,7 @@ func TestAgain(t *testing.T) {
 	args := []string{"-built", dir, "-packages", "pg", "-collectives", "", "-turns", "2", "-again", "3"}
 	var out, log bytes.Buffer
 	require.Equal(t, 0, run(args, &out, &log), log.String())
-	require.Equal(t, "medians  pairs  turns\n0.900    0.900  3      pg X\n0 of 1 are beyond 1.03\n", trimRight(out.String()))
+	require.Equal(t, "medians  pairs  turns    benchmark\n0.900    0.900  3        pg X\n0 of 1 are beyond 1.03\n", out.String())
 	require.Contains(t, log.String(), "beyond 1.03: 1; measuring again with 3 turns")
 
 	out.Reset()
