@@ -51,9 +51,12 @@ func (m *mesh) place() {
 }
 
 // awaitOther looks for the awaited frame for a moment, if each rank on this core has sent what this rank takes from it next. It
-// reports whether the frame has come.
+// reports whether the frame has come. Between long frames it does not look: the ranks on this core have payloads to copy meanwhile.
 func (m *mesh) awaitOther() bool {
 	n := &m.neighbours
+	if m.missed.slotted {
+		return false
+	}
 	if n.due--; n.due < 0 {
 		m.place()
 	}

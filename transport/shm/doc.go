@@ -40,10 +40,10 @@
 // of a Link, or in Spin. It may run beside Wait, Wake and Notify. After it every method returns transport.ErrClosed.
 //
 // A waiting rank spins for up to 40 µs before it sleeps. Where there are fewer CPUs than ranks, it gives its core away
-// between two looks. It first looks on for a moment if no rank on the same core owes it a frame. Where spinning turns out not
-// to help it gets shorter. A rank still tries the full time now and then, and goes back to it when that helps. Where there are CPUs for
-// all, a rank that would sleep on a peer's core goes to another one instead, at most every 10 ms. It stays within the CPUs on which its
-// process may run.
+// between two looks. Between short frames it first looks on for a moment if no rank on the same core owes it one. Where spinning
+// turns out not to help it gets shorter. A rank still tries the full time now and then, and goes back to it when that helps. Where
+// there are CPUs for all, a rank that would sleep on a peer's core goes to another one instead, at most every 10 ms. It stays
+// within the CPUs on which its process may run.
 //
 // This package makes no files, no threads and no goroutines that touch the rings, and allocates nothing per frame.
 package shm

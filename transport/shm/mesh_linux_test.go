@@ -207,6 +207,28 @@ func TestSpinThenWait(t *testing.T) {
 	}
 }
 
+// TestBetweenLongFrames holds that a rank on a shared core does not look on between long frames, but does between short ones.
+func TestBetweenLongFrames(t *testing.T) {
+	meshes := open(t, 2, nil)
+	m := meshes[1].(*mesh)
+	m.patience.company = false
+	m.patience.share(true)
+	for _, n := range []int{1, 64 << 10, 1000} {
+		put(t, meshes[0].Link(1).(*link), 0, make([]byte, n))
+		h, err := m.Link(0).Head(0)
+		require.NoError(t, err)
+		require.NotNil(t, h)
+		m.Link(0).Release(0)
+		h, err = m.Link(0).Head(0)
+		require.NoError(t, err)
+		require.Nil(t, h)
+		m.neighbours.due = 100
+		require.True(t, m.Spin(1))
+		looked := m.neighbours.due < 100
+		require.Equal(t, n <= 1000, looked, "after %d bytes", n)
+	}
+}
+
 // TestNeighbours has a rank share its core with one of two peers. It gives the core away while that peer owes it a frame, and
 // looks on while only the other one does.
 func TestNeighbours(t *testing.T) {
