@@ -30,9 +30,9 @@ type job struct {
 	env   map[string]string // of all ranks
 	// contexts is how many contexts the job has; 0 is one.
 	contexts int
-	// storeFirst has rank 0 start first, and the others when its store listens. A rank of PyTorch whose connection is refused tries
-	// again only after a second.
-	storeFirst bool
+	// atOnce has all ranks start at once. Else rank 0 starts first, and the others when its store listens. A rank of PyTorch whose
+	// connection is refused tries again only after a second.
+	atOnce bool
 	// still is a rank that stands still, and is killed when all others have ended. 0 is none.
 	still int
 }
@@ -52,7 +52,7 @@ func (j *job) run(t *testing.T) []ended {
 	halt, kill := context.WithCancel(ctx)
 	defer kill()
 	turn := make(chan struct{}) // of the ranks besides 0
-	if !j.storeFirst {
+	if j.atOnce {
 		close(turn)
 	}
 	var wg, halted sync.WaitGroup
@@ -78,7 +78,7 @@ func (j *job) run(t *testing.T) []ended {
 			all[rank], errs[rank] = run(ctx, path, env)
 		})
 	}
-	if j.storeFirst {
+	if !j.atOnce {
 		awaitStore(ctx, net.JoinHostPort("127.0.0.1", port))
 		close(turn)
 	}
@@ -151,7 +151,7 @@ func noneInGo(int) bool { return false }
 func (j *job) equal(t *testing.T, want []map[string]string, ops []string, inGo func(int) bool) {
 	t.Helper()
 	mixed := *j
-	mixed.inGo, mixed.ops, mixed.storeFirst = inGo, ops, true
+	mixed.inGo, mixed.ops = inGo, ops
 	for rank, got := range mixed.results(t) {
 		for _, op := range ops {
 			if want[rank][op] != got[op] {
@@ -261,7 +261,7 @@ func TestTorchFaults(t *testing.T) {
 // holdsFault runs a job with one rank at fault, in Go or of PyTorch, among ranks of the other kind.
 func holdsFault(t *testing.T, p *torch, fault string, inGo bool) {
 	const culprit = 1
-	j := &job{torch: p, size: 3, limit: 10 * time.Second, inGo: func(r int) bool { return (r == culprit) == inGo },
+	j := &job{torch: p, size: 3, limit: 10 * time.Second, atOnce: true, inGo: func(r int) bool { return (r == culprit) == inGo },
 		ops: []string{"all_reduce float32 10 0 sum 0", fault + " float32 10 1 sum 1", "all_reduce float32 1000 0 sum 2"}}
 	if fault == "stop" {
 		j.still = culprit
