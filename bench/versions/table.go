@@ -90,7 +90,7 @@ func (t *table) beyond() []*unit {
 // alone says little.
 func (t *table) slower(r *row) bool { return min(r.ratio(), r.pairs()) > t.limit }
 
-// ratio is that of the medians.
+// ratio is the new version's median time over the old version's.
 func (r *row) ratio() float64 { return median(r.times[1]) / median(r.times[0]) }
 
 // pairs is the median of the ratios within a turn, which the machine's slow minutes do not touch.
