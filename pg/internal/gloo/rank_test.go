@@ -438,8 +438,8 @@ func (o *rankOp) several(ctx context.Context) error {
 	case "asynchronous":
 		var vs [][]byte
 		var works []*pg.Work
-		for k := range 4 {
-			vs = append(vs, o.values(o.i+k, o.n))
+		for k, n := range []int{o.n, 1001, o.n, 1001} { // short tensors among long ones
+			vs = append(vs, o.values(o.i+k, min(o.n, n)))
 			works = append(works, g.AllReduceAsync(ctx, o.tensor(vs[k]), colligo.Sum))
 		}
 		var err error

@@ -131,7 +131,8 @@ func startTorch(python string) (*torch, error) {
 	}
 	p.cmd = exec.Command(python, program, p.socket)
 	p.cmd.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "USE_LIBUV=0",
-		"MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=68719476736", "MALLOC_TOP_PAD_=67108864")
+		// Ranks keep the memory of long tensors, all threads in one heap. To get it from the system anew takes long.
+		"MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=68719476736", "MALLOC_TOP_PAD_=67108864")
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@
 #
 # "rank.py" serves: it imports PyTorch once, listens at a socket whose path is its argument, and forks a rank for each connection. A
 # connection brings one line of JSON with the rank's environment; the rank's output goes back on it, between "pid N" and "exit N".
-import datetime, gc, hashlib, json, os, resource, select, signal, socket, sys, time
+import contextlib, datetime, gc, hashlib, json, os, select, signal, socket, sys, time
 import torch
 import torch.distributed as dist
 
@@ -186,8 +186,8 @@ class Op:
         dist.all_gather_coalesced(outs, ins)
         say(i, *[outs[k][j] for j in range(2) for k in range(size)])
 
-    def asynchronous(self, i, v, r, size, root):
-        vs = [self.of(self.n, more=k) for k in range(4)]
+    def asynchronous(self, i, v, r, size, root):  # short tensors among long ones
+        vs = [self.of(n, more=k) for k, n in enumerate([self.n, min(self.n, 1001)] * 2)]
         [w.wait() for w in [dist.all_reduce(t, async_op=True) for t in vs]]
         say(i, *vs)
 
@@ -304,36 +304,60 @@ def child(run):
         os._exit(code)
 
 
-def attend(conn):
-    """Runs one rank in a process of its own, and tells how it ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+def begin(conn, ranks):
+    """Forks the rank for which a connection asks."""
     request = json.loads(conn.makefile().readline())
-    os.environ.update(request["env"])
-    os.dup2(conn.fileno(), 1)
-    os.dup2(conn.fileno(), 2)
-    pid = child(lambda: rank(request["path"]))
-    print("pid", pid, flush=True)
-    _, status = os.waitpid(pid, 0)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print("cpu", used.ru_utime + used.ru_stime, flush=True)
-    print("exit", os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), flush=True)
-    return 0
+
+    def run():
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.environ.update(request["env"])
+        os.dup2(conn.fileno(), 1)
+        os.dup2(conn.fileno(), 2)
+        return rank(request["path"])
+
+    pid = child(run)
+    ranks[pid] = conn
+    tell(conn, "pid", pid)
+
+
+def reap(ranks):
+    """Tells of each rank that has ended how it did."""
+    while ranks:
+        pid, status, used = os.wait4(-1, os.WNOHANG)
+        if not pid:
+            return
+        conn = ranks.pop(pid)
+        tell(conn, "cpu", used.ru_utime + used.ru_stime)
+        tell(conn, "exit", os.waitstatus_to_exitcode(status))
+        conn.close()
+
+
+def tell(conn, *words):
+    with contextlib.suppress(OSError):  # whoever has asked is gone
+        conn.sendall((" ".join(map(str, words)) + "\n").encode())
 
 
 def serve(path):
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
+    ended, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     print("PyTorch", torch.__version__, flush=True)
     gc.freeze()  # the collector of a rank leaves alone what PyTorch's import has made, so a rank copies fewer pages
+    ranks = {}  # the connection of each, by process
     while True:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        ready, _, _ = select.select([listener, ended, sys.stdin], [], [])
         if sys.stdin in ready:
             return  # whoever has started it is gone
-        conn, _ = listener.accept()
-        child(lambda: attend(conn))
-        conn.close()
+        if ended in ready:
+            ended.recv(4096)
+            reap(ranks)
+        if listener in ready:
+            begin(listener.accept()[0], ranks)
 
 
 serve(sys.argv[1])
