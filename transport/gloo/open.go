@@ -195,6 +195,7 @@ func (f *forming) mesh() (*Mesh, error) {
 		f.conns[peer] = nil
 	}
 	m.spin.Allow(here, company)
+	m.spin.Patient()                 // a rank of PyTorch hands a call and its messages from thread to thread, and answers after 100 to 200 µs
 	if m.spin.Never() && !m.beside { // one beside another may be waiting already
 		m.w.SleepAtOnce()
 	}

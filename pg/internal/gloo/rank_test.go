@@ -227,19 +227,28 @@ func (o *rankOp) whole(ctx context.Context) error {
 	return say(o.i, o.g.AllReduce(ctx, o.tensor(v), o.op), v)
 }
 
-// time says how many seconds a call takes, in the median of as many calls as the field of the root tells. The root of a broadcast
-// changes from call to call, so that no rank runs ahead.
+// time says how many seconds a call takes, in the median of as many laps as the field of the root tells. In a lap each rank is the
+// root of one broadcast, so that no rank runs ahead. A rank that sends may be done before those that receive. So a single call's
+// time would tell of one root alone, and of what is left of the call before.
 func (o *rankOp) time(ctx context.Context) error {
-	calls, _ := strconv.Atoi(o.fields[3])
+	laps, _ := strconv.Atoi(o.fields[3])
 	v := make([]byte, o.n*o.dtype.Size())
-	call := func(k int) error {
-		if o.name == "time_broadcast" {
-			return o.g.Broadcast(ctx, o.tensor(v), k%o.size)
+	lap := func() error {
+		for root := range o.size {
+			var err error
+			if o.name == "time_broadcast" {
+				err = o.g.Broadcast(ctx, o.tensor(v), root)
+			} else {
+				err = o.g.AllReduce(ctx, o.tensor(v), colligo.Sum)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return o.g.AllReduce(ctx, o.tensor(v), colligo.Sum)
+		return nil
 	}
-	for k := range 2 + calls/10 { // what is first used then
-		if err := call(k); err != nil {
+	for range 1 + laps/10 { // what is first used then
+		if err := lap(); err != nil {
 			return err
 		}
 	}
@@ -247,15 +256,15 @@ func (o *rankOp) time(ctx context.Context) error {
 		return err
 	}
 	var took []float64
-	for k := range calls {
+	for range laps {
 		start := time.Now()
-		if err := call(k); err != nil {
+		if err := lap(); err != nil {
 			return err
 		}
-		took = append(took, time.Since(start).Seconds())
+		took = append(took, time.Since(start).Seconds()/float64(o.size))
 	}
 	slices.Sort(took)
-	fmt.Printf("result %d %g\n", o.i, took[calls/2])
+	fmt.Printf("result %d %g\n", o.i, took[laps/2])
 	return nil
 }
 

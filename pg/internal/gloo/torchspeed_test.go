@@ -30,8 +30,8 @@ var speedJobs = []struct {
 }
 
 // TestTorchSpeed prints what a call takes in jobs with ranks in Go, as a multiple of what it takes in jobs of PyTorch alone. The jobs
-// take turns. A rank's time is the median of its calls, a turn's time that of its slowest rank, and each number the median of the turns.
-// It is run by hand, on a machine that has nothing else to do.
+// take turns. A rank's time is the median of its laps of calls, and a turn's time that of its slowest rank. Each number is the median of
+// the turns. It is run by hand, on a machine that has nothing else to do.
 func TestTorchSpeed(t *testing.T) {
 	if *speed == 0 {
 		t.Skip("-speed says how many turns to measure")
@@ -46,7 +46,7 @@ func TestTorchSpeed(t *testing.T) {
 	}
 }
 
-// speedOps are the operations that are measured, with fewer calls where tensors are longer.
+// speedOps are the operations that are measured, with fewer laps where tensors are longer.
 func speedOps(t *testing.T) (ops []string, lengths []int) {
 	only, err := regexp.Compile(*speedOnly)
 	require.NoError(t, err)
@@ -55,8 +55,8 @@ func speedOps(t *testing.T) (ops []string, lengths []int) {
 			if !only.MatchString(fmt.Sprint(name, " ", 4*n)) {
 				continue
 			}
-			calls := min(100, max(5, 4<<20/n))
-			ops = append(ops, fmt.Sprintf("time_%s float32 %d %d sum %d", name, n, calls, len(ops)))
+			laps := min(100, max(5, 4<<20/n))
+			ops = append(ops, fmt.Sprintf("time_%s float32 %d %d sum %d", name, n, laps, len(ops)))
 			lengths = append(lengths, 4*n)
 		}
 	}

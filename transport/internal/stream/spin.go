@@ -46,6 +46,13 @@ func (s *Spin) Allow(ranksHere int, company bool) {
 	}
 }
 
+// Patient has a rank look on for as long as where ranks share cores, for peers that take longer to answer. Allow comes before it.
+func (s *Spin) Patient() {
+	if !s.Never() {
+		s.limit = crowdedFor
+	}
+}
+
 // Never reports whether Again is always false.
 func (s *Spin) Never() bool { return s.limit == 0 }
 

@@ -26,6 +26,11 @@ func TestSpin(t *testing.T) {
 	require.True(t, s.Again(1), "with a core for each rank")
 	s.Allow(1<<20, true)
 	require.False(t, s.Again(1), "with less, beside ranks of the same process")
+	s.Patient()
+	require.False(t, s.Again(1), "whoever the peers are")
+	s.Allow(1, false)
+	s.Patient()
+	require.Equal(t, crowdedFor, s.limit)
 }
 
 // looked counts how it is asked and waited for.

@@ -231,25 +231,26 @@ class Op:
         t = t.coalesce()
         say(i, t.indices()[0], t.values())
 
-    # Times. The root of a broadcast changes from call to call, so that no rank runs ahead.
+    # Times, as the ranks in Go take them: of laps, in which each rank is the root of one broadcast.
 
     def time_all_reduce(self, i, v, r, size, root):
         v.zero_()
-        self.time(i, lambda k: dist.all_reduce(v))
+        self.time(i, lambda root: dist.all_reduce(v))
 
     def time_broadcast(self, i, v, r, size, root):
-        self.time(i, lambda k: dist.broadcast(v, k % size))
+        self.time(i, lambda root: dist.broadcast(v, root))
 
     def time(self, i, call):
-        for k in range(2 + self.calls // 10):  # what is first used then
-            call(k)
+        laps, roots = self.calls, range(self.size)
+        for _ in range(1 + laps // 10):  # what is first used then
+            [call(root) for root in roots]
         dist.barrier()
         took = []
-        for k in range(self.calls):
+        for _ in range(laps):
             start = time.perf_counter()
-            call(k)
-            took.append(time.perf_counter() - start)
-        print("result", i, sorted(took)[self.calls // 2], flush=True)
+            [call(root) for root in roots]
+            took.append((time.perf_counter() - start) / self.size)
+        print("result", i, sorted(took)[laps // 2], flush=True)
 
     # Faults of one rank.
 
