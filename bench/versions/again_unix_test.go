@@ -24,7 +24,7 @@ func TestAgain(t *testing.T) {
 	args := []string{"-built", dir, "-packages", "pg", "-collectives", "", "-turns", "2", "-again", "3"}
 	var out, log bytes.Buffer
 	require.Equal(t, 0, run(args, &out, &log), log.String())
-	require.Equal(t, "medians  pairs  turns    benchmark\n0.900    0.900  3        pg X\n0 of 1 are beyond 1.03\n", out.String())
+	require.Equal(t, "medians  pairs  control      turns    benchmark\n0.900    0.900  1.000 1.000  3        pg X\n0 of 1 are beyond 1.03\n", out.String())
 	require.Contains(t, log.String(), "beyond 1.03: 1; measuring again with 3 turns")
 
 	out.Reset()

@@ -6,8 +6,9 @@
 //	go run ./bench/versions -old main -packages '' -collectives all_gather -ranks 4 -transports shm -sizes 2Mi -n 300 -turns 41
 //
 // A machine is seldom as fast in one minute as in the one before. So versions take turns. Two ratios are printed: that of the medians,
-// and the median of the ratios within a turn. A benchmark with both ratios beyond the limit runs again, with more turns. If they still are, it is
-// reported as slower, and the exit code is 1.
+// and the median of the ratios within a turn. A benchmark with both ratios beyond the limit runs again, with more turns. If they still are,
+// it is reported as slower, and the exit code is 1. In these turns the old version runs twice. Its ratios to itself are printed as the
+// control: they would be 1 on a quiet machine.
 //
 // A machine without Go runs what another has built: -build writes both versions' programs into a folder, and -built measures those.
 package main
@@ -126,12 +127,12 @@ func (o *options) compare(stdout, stderr io.Writer) (slower int, err error) {
 		return 0, err
 	}
 	t := &table{limit: o.limit}
-	if err := t.measure(suite, o.turns, stderr); err != nil {
+	if err := t.measure(suite, o.turns, false, stderr); err != nil {
 		return 0, err
 	}
 	if more := t.beyond(); o.again > 0 && len(more) > 0 {
 		fmt.Fprintf(stderr, "beyond %[2]g: %[1]d; measuring again with %[3]d turns\n", len(more), o.limit, o.again)
-		if err := t.measure(more, o.again, stderr); err != nil {
+		if err := t.measure(more, o.again, true, stderr); err != nil {
 			return 0, err
 		}
 	}

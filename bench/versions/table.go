@@ -20,16 +20,24 @@ type table struct {
 // row is the times of one benchmark.
 type row struct {
 	unit  *unit        // that has measured it
-	times [2][]float64 // by version; the same index is the same turn
+	times [3][]float64 // of the old version, the new one, and the old one once more; the same index is the same turn
 }
 
-// measure runs units by turns, and puts their times in place of earlier ones. The version that begins changes from turn to turn.
-func (t *table) measure(units []*unit, turns int, stderr io.Writer) error {
+// measure runs units by turns, and puts their times in place of earlier ones. The version that begins changes from turn to turn. With a
+// control the old version runs twice in each turn.
+func (t *table) measure(units []*unit, turns int, control bool, stderr io.Writer) error {
 	fresh := map[string]*row{}
 	for i, u := range units {
 		fmt.Fprintf(stderr, "%d of %d: %s\n", i+1, len(units), u.name)
 		for turn := range turns {
-			if err := u.turn(turn%2, fresh); err != nil {
+			order := []int{0, 1}
+			if control {
+				order = append(order, 2)
+			}
+			if turn%2 == 1 {
+				slices.Reverse(order)
+			}
+			if err := u.turn(order, fresh); err != nil {
 				return err
 			}
 		}
@@ -44,19 +52,18 @@ func (t *table) measure(units []*unit, turns int, stderr io.Writer) error {
 	return nil
 }
 
-// turn runs both versions, the given one first, and adds to the rows what both have measured.
-func (u *unit) turn(first int, rows map[string]*row) error {
-	var times [2]map[string]float64
-	for _, v := range []int{first, 1 - first} {
-		out, err := u.run(v)
+// turn runs the versions in an order, and adds to the rows what all of them have measured.
+func (u *unit) turn(order []int, rows map[string]*row) error {
+	var times [3]map[string]float64
+	for _, v := range order {
+		out, err := u.run(v % 2)
 		if err != nil {
 			return err
 		}
 		times[v] = u.read(out)
 	}
-	for name, old := range times[0] {
-		now, ok := times[1][name]
-		if !ok {
+	for name := range times[0] {
+		if slices.ContainsFunc(order, func(v int) bool { return times[v][name] == 0 }) {
 			continue
 		}
 		r := rows[name]
@@ -64,7 +71,9 @@ func (u *unit) turn(first int, rows map[string]*row) error {
 			r = &row{unit: u}
 			rows[name] = r
 		}
-		r.times[0], r.times[1] = append(r.times[0], old), append(r.times[1], now)
+		for _, v := range order {
+			r.times[v] = append(r.times[v], times[v][name])
+		}
 	}
 	return nil
 }
@@ -88,18 +97,26 @@ func (t *table) beyond() []*unit {
 
 // slower reports whether the new version's time is beyond the limit by both ratios. Where a machine has a fast and a slow state, one of them
 // alone says little.
-func (t *table) slower(r *row) bool { return min(r.ratio(), r.pairs()) > t.limit }
+func (t *table) slower(r *row) bool { return min(r.ratio(1), r.pairs(1)) > t.limit }
 
-// ratio is the new version's median time over the old version's.
-func (r *row) ratio() float64 { return median(r.times[1]) / median(r.times[0]) }
+// ratio is a version's median time over the old version's.
+func (r *row) ratio(version int) float64 { return median(r.times[version]) / median(r.times[0]) }
 
 // pairs is the median of the ratios within a turn, which the machine's slow minutes do not touch.
-func (r *row) pairs() float64 {
+func (r *row) pairs(version int) float64 {
 	ratios := make([]float64, len(r.times[0]))
 	for i := range ratios {
-		ratios[i] = r.times[1][i] / r.times[0][i]
+		ratios[i] = r.times[version][i] / r.times[0][i]
 	}
 	return median(ratios)
+}
+
+// control is both ratios of the old version to itself, if it was measured twice.
+func (r *row) control() string {
+	if len(r.times[2]) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3f %.3f", r.ratio(2), r.pairs(2))
 }
 
 func median(of []float64) float64 {
@@ -113,16 +130,16 @@ func median(of []float64) float64 {
 // print prints the rows, the slowest first, and returns how many are slower.
 func (t *table) print(w io.Writer) (slower int) {
 	names := slices.SortedFunc(maps.Keys(t.rows), func(a, b string) int {
-		return cmp.Or(cmp.Compare(t.rows[b].ratio(), t.rows[a].ratio()), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(t.rows[b].ratio(1), t.rows[a].ratio(1)), cmp.Compare(a, b))
 	})
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "medians\tpairs\tturns\t\tbenchmark")
+	fmt.Fprintln(tw, "medians\tpairs\tcontrol\tturns\t\tbenchmark")
 	for _, name := range names {
 		r, mark := t.rows[name], ""
 		if t.slower(r) {
 			slower, mark = slower+1, "slower"
 		}
-		fmt.Fprintf(tw, "%.3f\t%.3f\t%d\t%s\t%s\n", r.ratio(), r.pairs(), len(r.times[0]), mark, name)
+		fmt.Fprintf(tw, "%.3f\t%.3f\t%s\t%d\t%s\t%s\n", r.ratio(1), r.pairs(1), r.control(), len(r.times[0]), mark, name)
 	}
 	tw.Flush()
 	fmt.Fprintf(w, "%d of %d are beyond %g\n", slower, len(names), t.limit)

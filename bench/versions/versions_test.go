@@ -54,20 +54,20 @@ func TestTable(t *testing.T) {
 	u := &unit{}
 	u.only = func(string) *unit { return u }
 	rows := map[string]*row{
-		"slow":             {unit: u, times: [2][]float64{{10, 11, 12}, {12, 13, 14}}},
-		"another state":    {unit: u, times: [2][]float64{{10, 10, 20, 20}, {10, 20, 20, 20}}}, // the median is 1.33, that of the pairs is 1
-		"within the limit": {unit: u, times: [2][]float64{{100, 100}, {103, 103}}},
-		"faster":           {unit: u, times: [2][]float64{{10}, {5}}},
+		"slow":             {unit: u, times: [3][]float64{{10, 11, 12}, {12, 13, 14}, {11, 11, 11}}},
+		"another state":    {unit: u, times: [3][]float64{{10, 10, 20, 20}, {10, 20, 20, 20}}}, // the median is 1.33, that of the pairs is 1
+		"within the limit": {unit: u, times: [3][]float64{{100, 100}, {103, 103}}},
+		"faster":           {unit: u, times: [3][]float64{{10}, {5}}},
 	}
 	table := &table{limit: 1.03, rows: rows}
 	require.Len(t, table.beyond(), 1)
 	var b bytes.Buffer
 	require.Equal(t, 1, table.print(&b))
-	require.Equal(t, `medians  pairs  turns          benchmark
-1.333    1.000  4              another state
-1.182    1.182  3      slower  slow
-1.030    1.030  2              within the limit
-0.500    0.500  1              faster
+	require.Equal(t, `medians  pairs  control      turns          benchmark
+1.333    1.000               4              another state
+1.182    1.182  1.000 1.000  3      slower  slow
+1.030    1.030               2              within the limit
+0.500    0.500               1              faster
 1 of 4 are beyond 1.03
 `, b.String())
 	require.Equal(t, 2.5, median([]float64{4, 1, 2, 3}))
