@@ -25,7 +25,7 @@ func TestAgain(t *testing.T) {
 	var out, log bytes.Buffer
 	require.Equal(t, 0, run(args, &out, &log), log.String())
 	require.Equal(t, "medians  pairs  control      turns    benchmark\n0.900    0.900  1.000 1.000  3        pg X\n0 of 1 are beyond 1.03\n", out.String())
-	require.Contains(t, log.String(), "beyond 1.03: 1; measuring again with 3 turns")
+	require.Contains(t, log.String(), "2.000 (pairs 2.000): pg X\nbeyond 1.03: 1; measuring again with 3 turns")
 
 	out.Reset()
 	require.Equal(t, 1, run(append(args, "-again", "0"), &out, &log), log.String())

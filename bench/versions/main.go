@@ -130,7 +130,7 @@ func (o *options) compare(stdout, stderr io.Writer) (slower int, err error) {
 	if err := t.measure(suite, o.turns, false, stderr); err != nil {
 		return 0, err
 	}
-	if more := t.beyond(); o.again > 0 && len(more) > 0 {
+	if more := t.beyond(stderr); o.again > 0 && len(more) > 0 {
 		fmt.Fprintf(stderr, "beyond %[2]g: %[1]d; measuring again with %[3]d turns\n", len(more), o.limit, o.again)
 		if err := t.measure(more, o.again, true, stderr); err != nil {
 			return 0, err

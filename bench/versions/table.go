@@ -84,11 +84,12 @@ func (u *unit) run(version int) (string, error) {
 	return output(filepath.Dir(p), p, u.args...)
 }
 
-// beyond returns what measures each slower row again.
-func (t *table) beyond() []*unit {
+// beyond returns what measures each slower row again, and says how slow it was.
+func (t *table) beyond(stderr io.Writer) []*unit {
 	var more []*unit
 	for _, name := range slices.Sorted(maps.Keys(t.rows)) {
 		if r := t.rows[name]; t.slower(r) {
+			fmt.Fprintf(stderr, "%.3f (pairs %.3f): %s\n", r.ratio(1), r.pairs(1), name)
 			more = append(more, r.unit.only(name))
 		}
 	}

@@ -180,7 +180,7 @@ func (f *forming) mesh() (*Mesh, error) {
 		if conn == nil {
 			continue
 		}
-		onHost := sameHost(conn)
+		onHost := stream.SameHost(conn)
 		if linked++; onHost {
 			here++
 			company = company || f.marks[peer].here()
@@ -206,12 +206,6 @@ func (f *forming) mesh() (*Mesh, error) {
 		f.accept.close()
 	}
 	return m, nil
-}
-
-func sameHost(conn net.Conn) bool {
-	a, ok := conn.LocalAddr().(*net.TCPAddr)
-	b, ok2 := conn.RemoteAddr().(*net.TCPAddr)
-	return ok && ok2 && a.IP.Equal(b.IP)
 }
 
 // abandon closes everything. The peers' connections end, and their ranks fail.

@@ -128,7 +128,7 @@ func (f *forming) link() error {
 		}
 		conns = append(conns, f.conns[peer][transport.PurposeLane:]...)
 		m.local = f.conns[peer][transport.PurposeControl].LocalAddr()
-		if sameHost(f.conns[peer][transport.PurposeControl]) {
+		if stream.SameHost(f.conns[peer][transport.PurposeControl]) {
 			here++
 		}
 	}
@@ -164,12 +164,6 @@ func (f *forming) note(theirs terms) {
 	f.mu.Lock()
 	f.company = f.company || theirs.process == thisProcess
 	f.mu.Unlock()
-}
-
-func sameHost(conn net.Conn) bool {
-	a, ok := conn.LocalAddr().(*net.TCPAddr)
-	b, ok2 := conn.RemoteAddr().(*net.TCPAddr)
-	return ok && ok2 && a.IP.Equal(b.IP)
 }
 
 // place takes a connection that has passed the handshake; false means there is one already.

@@ -107,9 +107,13 @@ func adopt(conn net.Conn) (*socket, error) {
 	if !ok {
 		return nil, fmt.Errorf("sockets of streams: a %T among TCP connections", conn)
 	}
+	within := SameHost(conn)
 	s, err := detach(c)
 	if err != nil {
 		return nil, fmt.Errorf("sockets of streams: %w", err)
+	}
+	if within {
+		unpaced(s.fd)
 	}
 	return s, nil
 }

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package stream
+
+func unpaced(int) {}
