@@ -195,7 +195,8 @@ func (f *forming) mesh() (*Mesh, error) {
 		f.conns[peer] = nil
 	}
 	m.spin.Allow(here, company)
-	m.spin.Patient()                 // a rank of PyTorch hands a call and its messages from thread to thread, and answers after 100 to 200 µs
+	// A rank of PyTorch hands a call and its messages from thread to thread, and answers after 100 to 200 µs.
+	m.spin.Patient()
 	if m.spin.Never() && !m.beside { // one beside another may be waiting already
 		m.w.SleepAtOnce()
 	}
