@@ -56,7 +56,7 @@ func (t *table) measure(units []*unit, turns int, control bool, stderr io.Writer
 func (u *unit) turn(order []int, rows map[string]*row) error {
 	var times [3]map[string]float64
 	for _, v := range order {
-		out, err := u.run(v % 2)
+		out, err := u.run(v % 2) // 2 is the old version once more
 		if err != nil {
 			return err
 		}
