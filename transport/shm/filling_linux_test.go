@@ -3,6 +3,7 @@ package shm
 import (
 	"bytes"
 	"runtime"
+
 	"testing"
 	"time"
 	"unsafe"
@@ -30,16 +31,46 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// filled drives a filling with payloads whose copies take what a function says, and returns how many of them were copied past the caches.
-func filled(f *filling, payloads int, length func(i int) int, takes func(past bool, i int) time.Duration) (past int) {
+// driver has a filling copy payloads, and plays the receiver, who gives a payload back, and counts it, when the ring is full.
+type driver struct {
+	filling
+	counts credit
+	ring   []copied
+	frame  uint64
+}
+
+// copied is what the receiver adds to its counts for a payload.
+type copied struct {
+	place uint8
+	works time.Duration
+}
+
+func newDriver(slots int) *driver {
+	d := &driver{ring: make([]copied, slots)}
+	d.filling = *newFilling(slots, &d.counts)
+	return d
+}
+
+// drive copies payloads of some lengths. The function says for how long sender and receiver work on one. It returns how many payloads
+// were copied past the caches.
+func (d *driver) drive(payloads int, length func(i int) int, takes func(past bool, i int) (sender, receiver time.Duration)) (past int) {
 	for i := range payloads {
-		way := f.past
-		if f.pause > 0 {
-			f.pause--
-		} else {
-			way = f.next()
-			f.took(length(i), takes(way, i))
+		slot := &d.ring[d.frame%uint64(len(d.ring))]
+		if slot.place >= inSlotTimed {
+			d.counts.worked[slot.place-inSlotTimed].Add(int64(slot.works))
 		}
+		d.frame++
+		way, place := d.past, uint8(inSlot)
+		if d.pause > 0 {
+			d.pause--
+		} else {
+			way, place = d.next(d.frame - min(d.frame, uint64(len(d.ring))))
+		}
+		sender, receiver := takes(way, i)
+		if place != inSlot {
+			d.took(place, d.frame, length(i), sender)
+		}
+		*slot = copied{place, receiver}
 		if way {
 			past++
 		}
@@ -47,43 +78,155 @@ func filled(f *filling, payloads int, length func(i int) int, takes func(past bo
 	return past
 }
 
+// costs returns a function for drive where one side works longer in one way, and where another program has the core now and then.
+func costs(caches, past time.Duration) func(bool, int) (sender, receiver time.Duration) {
+	return func(p bool, i int) (time.Duration, time.Duration) {
+		d := caches
+		if p {
+			d = past
+		}
+		if i%1009 == 50 {
+			d += time.Millisecond
+		}
+		return d, 0
+	}
+}
+
+const (
+	manyPayloads = 1 << 20
+	thisLong     = 64 << 10
+)
+
+func sameLength(int) int { return thisLong }
+
 // TestFilling has a sender find the faster way, keep it while single payloads take long, and change it when the other becomes faster.
 func TestFilling(t *testing.T) {
-	const many = 100 * trialPause
-	same := func(int) int { return 32 << 10 }
-	costs := func(caches, past time.Duration) func(bool, int) time.Duration {
-		return func(p bool, i int) time.Duration {
-			d := caches
-			if p {
-				d = past
+	for _, slots := range []int{2, 8, 32} {
+		d := newDriver(slots)
+		require.Less(t, d.drive(manyPayloads, sameLength, costs(1000, 2000)), manyPayloads/50)
+		require.False(t, d.past)
+		require.Greater(t, d.drive(manyPayloads, sameLength, costs(2000, 1000)), manyPayloads-manyPayloads/20)
+		require.True(t, d.past)
+		require.Less(t, d.drive(manyPayloads, sameLength, costs(1000, 2000)), manyPayloads/20)
+		require.False(t, d.past)
+		require.Less(t, d.drive(manyPayloads, sameLength, costs(1000, 950)), manyPayloads/10, "it is not worth it")
+		require.False(t, d.past)
+		require.Less(t, newDriver(slots).drive(manyPayloads, sameLength, costs(0, 0)), manyPayloads/10, "there is no clock")
+	}
+	d := newDriver(8)
+	require.GreaterOrEqual(t, d.drive(100, sameLength, costs(2000, 1000)), 30, "it is found soon")
+	require.True(t, d.past)
+}
+
+// TestFillingCountsReceiver has the way be chosen by what both sides take.
+func TestFillingCountsReceiver(t *testing.T) {
+	sides := func(sender, receiver time.Duration) func(bool, int) (time.Duration, time.Duration) {
+		return func(past bool, _ int) (time.Duration, time.Duration) {
+			if past {
+				return sender, receiver
 			}
-			if i%97 == 50 {
-				d += time.Millisecond // another program has the core
-			}
-			return d
+			return 3000, 3000
 		}
 	}
-	var f filling
-	require.Less(t, filled(&f, many, same, costs(1000, 2000)), many/50)
-	require.False(t, f.past)
-	require.Greater(t, filled(&f, many, same, costs(2000, 1000)), many-many/20)
-	require.True(t, f.past)
-	require.Less(t, filled(&f, many, same, costs(1000, 2000)), many/20)
-	require.False(t, f.past)
-	require.Less(t, filled(&f, many, same, costs(1000, 950)), many/50, "it is not worth it")
-	require.False(t, f.past)
-	filled(&f, many, func(i int) int { return 8 << 10 << (i % 2 * 2) }, costs(2000, 1000))
-	require.False(t, f.past, "no payload is like the one before")
-	long := func(i int) int { return 8 << 10 << (i % 2) }
-	filled(&f, many, long, func(past bool, i int) time.Duration { return costs(2000, 1900)(past, i) * time.Duration(long(i)) })
-	require.False(t, f.past, "long payloads take longer")
-	filled(&f, many, long, func(past bool, i int) time.Duration { return costs(2000, 1000)(past, i) * time.Duration(long(i)) })
-	require.True(t, f.past)
-	f = filling{}
-	require.Less(t, filled(&f, many, same, func(bool, int) time.Duration { return 0 }), many/50, "there is no clock")
-	f = filling{}
-	require.GreaterOrEqual(t, filled(&f, 3*(2+winPause)+2, same, costs(2000, 1000)), 5, "it is found soon")
-	require.True(t, f.past)
+	d := newDriver(8)
+	require.Less(t, d.drive(manyPayloads, sameLength, sides(2000, 5000)), manyPayloads/50, "what the sender saves takes the receiver longer")
+	d.drive(manyPayloads, sameLength, sides(3500, 1500))
+	require.True(t, d.past)
+}
+
+// TestFillingFillsSlotsFirst has each slot be filled once in the other way before a payload in that way is timed. The first one after a
+// change takes longer than any other.
+func TestFillingFillsSlotsFirst(t *testing.T) {
+	d, last, since := newDriver(8), false, 0
+	d.drive(manyPayloads, sameLength, func(past bool, _ int) (sender, receiver time.Duration) {
+		if past != last {
+			last, since = past, 0
+		}
+		switch since++; {
+		case since <= d.slots:
+			return 5000, 0
+		case past:
+			return 2000, 0
+		default:
+			return 3000, 0
+		}
+	})
+	require.True(t, d.past)
+}
+
+// TestFillingLengths compares parts by their bytes, and does not compare those whose bytes are too unlike.
+func TestFillingLengths(t *testing.T) {
+	growing := newDriver(8)
+	past := growing.drive(manyPayloads, func(i int) int { return 8 << 10 << (i / 8 % 8) }, costs(2000, 1000))
+	require.Less(t, past, manyPayloads/20, "no part is like another")
+	long := func(i int) int { return (2 + i/8%3) * (4 << 10) }
+	perByte := func(caches, past time.Duration) func(bool, int) (time.Duration, time.Duration) {
+		return func(p bool, i int) (time.Duration, time.Duration) {
+			s, r := costs(caches, past)(p, i)
+			return s * time.Duration(long(i)), r
+		}
+	}
+	d := newDriver(8)
+	require.Less(t, d.drive(manyPayloads, long, perByte(2000, 1950)), manyPayloads/20, "long payloads take longer")
+	d.drive(manyPayloads, long, perByte(2000, 1000))
+	require.True(t, d.past)
+}
+
+// TestFillingShare has trials cost little of the time where the other way takes ten times as long.
+func TestFillingShare(t *testing.T) {
+	for _, slots := range []int{2, 8, 32} {
+		d := newDriver(slots)
+		past := d.drive(manyPayloads, sameLength, costs(1000, 10000))
+		require.Less(t, 9*past, manyPayloads/50)
+	}
+}
+
+// TestReceiverCounts has a receiver work longer on what was copied by the caches, and then on what was copied past them. Its sender is told,
+// and changes the way.
+func TestReceiverCounts(t *testing.T) {
+	if !nonTemporal {
+		t.Skip("there is one way to copy")
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	out, in := deep(t, nil)
+	f, r, p := out.out[0].filling, &in.in[0], counted(thisLong)
+	work := func(d time.Duration) {
+		for start := threadTime(); threadTime()-start < d; {
+		}
+	}
+	for _, slow := range []bool{false, true} {
+		for n := 0; f.past == slow; n++ {
+			require.Less(t, n, 4*trialBytes/thisLong, "past the caches: %v", f.past)
+			put(t, out, 0, p)
+			_, err := in.Head(0)
+			require.NoError(t, err)
+			place, past := r.trial, f.past != (r.trial == inSlotOther)
+			got, _, err := in.Body(0, nil)
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(p, got))
+			if place == 0 {
+				in.Release(0)
+				continue
+			}
+			count, least := &r.worked[place-inSlotTimed], time.Duration(0)
+			if past == slow {
+				least = time.Millisecond
+			}
+			before := count.Load()
+			work(least)
+			in.Release(0)
+			require.GreaterOrEqual(t, count.Load()-before, int64(least))
+		}
+	}
+	before := r.worked[0].Load() + r.worked[1].Load()
+	for range trialBytes/thisLong + mostExtra*2*defaultSlots*trialShare {
+		put(t, out, 0, p)
+		_, err := in.Head(0)
+		require.NoError(t, err)
+		in.Release(0)
+	}
+	require.Equal(t, before, r.worked[0].Load()+r.worked[1].Load(), "payloads that nobody asked for")
 }
 
 // TestThreadTime counts the time in which a thread works, and not that in which it does not have a core.

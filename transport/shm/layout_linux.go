@@ -133,9 +133,10 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // credit is the line of a lane that the receiver writes and the sender reads.
 type credit struct {
-	taken  atomic.Uint64 // frames that the receiver has given back
-	unread atomic.Uint64 // number of the last frame that was to be read in the sender's memory and could not be
-	got    atomic.Uint64 // bytes that were read of that frame
+	taken  atomic.Uint64   // frames that the receiver has given back
+	unread atomic.Uint64   // number of the last frame that was to be read in the sender's memory and could not be
+	got    atomic.Uint64   // bytes that were read of that frame
+	worked [2]atomic.Int64 // nanoseconds for which the receiver's core worked on payloads inSlotTimed and inSlotOther
 }
 
 // answer says whether the owner of a segment can read the memory of one rank: a bit that the owner sets and that rank reads.

@@ -222,7 +222,7 @@ func (s *sender) put(h *transport.Header, p []byte, place uint8) {
 	case place == inLine:
 		copy(s.shorts[s.at*s.short:][:len(p)], p)
 	case !s.built(p):
-		s.fill(p)
+		place = s.fill(p)
 	}
 	if s.summed {
 		h = s.sum(l, h, p)
@@ -231,13 +231,14 @@ func (s *sender) put(h *transport.Header, p []byte, place uint8) {
 	s.publish(l, place)
 }
 
-// fill copies a payload into the next long slot.
-func (s *sender) fill(p []byte) {
-	if dst := s.longSlot(len(p)); len(p) < fillBytes {
+// fill copies a payload into the next long slot, and returns its place.
+func (s *sender) fill(p []byte) (place uint8) {
+	dst := s.longSlot(len(p))
+	if len(p) < fillBytes {
 		copy(dst, p)
-	} else {
-		s.filling.copy(dst, p)
+		return inSlot
 	}
+	return s.filling.copy(dst, p, s.sent+1, s.known)
 }
 
 // sum puts the checksum of a frame into its line, and returns the header that tells of it.
@@ -308,9 +309,11 @@ func (l *lines) at(i int) *line {
 
 // Places of a payload.
 const (
-	inLine   = iota // the tail, or the line's short slot
-	inSlot          // the next long slot
-	inSender        // the sender's memory, at the address in the tail
+	inLine      = iota // the tail, or the line's short slot
+	inSlot             // the next long slot
+	inSender           // the sender's memory, at the address in the tail
+	inSlotTimed        // the next long slot; the receiver times its work
+	inSlotOther        // so, too, and the sender has copied in the other way; see filling
 	places
 )
 

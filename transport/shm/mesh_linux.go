@@ -99,8 +99,9 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 // newLink makes the receiving half of a link.
 func newLink(peer int, l *layout, head, region []byte, place int) *link {
 	k := &link{peer: peer, frame: l.frame, in: make([]receiver, l.lanes), out: make([]sender, l.lanes)}
+	limits := [places]int{inLine: max(l.short(), inlineBytes), inSlot: l.frame, inSlotTimed: l.frame, inSlotOther: l.frame}
 	for lane := range k.in {
-		k.in[lane] = receiver{ring: l.ring(head, region, place, lane), lane: lane, limits: [places]int{inLine: max(l.short(), inlineBytes), inSlot: l.frame}}
+		k.in[lane] = receiver{ring: l.ring(head, region, place, lane), lane: lane, limits: limits}
 	}
 	return k
 }
@@ -124,8 +125,8 @@ func (m *mesh) attach(peer, fd int, reads *peermem.Memory) error {
 	users := make([]uint64, l.lanes*l.slots)
 	k.answer = l.answer(head, m.c.Rank)
 	for lane := range k.out {
-		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots],
-			filling: &filling{}}
+		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
+		k.out[lane].filling = newFilling(l.slots, k.out[lane].credit)
 		if reads != nil {
 			k.in[lane].remote.memory, k.in[lane].limits[inSender] = reads, maxZeroCopy
 		}

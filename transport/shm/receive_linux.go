@@ -3,6 +3,7 @@ package shm
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/colligo-go/colligo/transport"
 )
@@ -20,7 +21,9 @@ type receiver struct {
 	head     transport.Header
 	limits   [places]int // of a payload in each place; limits[inSender] is 0 if the memory of the sender cannot be read
 	scratch  [transport.HeaderSize]byte
-	remote   remote // of a frame at hand that lies in the sender's memory
+	remote   remote        // of a frame at hand that lies in the sender's memory
+	trial    uint8         // the place of a frame at hand whose work is timed, else 0
+	began    time.Duration // when that work began, by the thread's time; 0 before it
 }
 
 // look takes the next frame's header if its turn has come.
@@ -35,8 +38,12 @@ func (r *receiver) look() (bool, error) {
 	}
 	r.have, r.verified = true, r.head.Flags&transport.FlagChecksum == 0
 	r.slotted = place != inLine
-	if place == inSender {
+	switch {
+	case place <= inSlot:
+	case place == inSender:
 		r.remote.begin(&r.head, binary.LittleEndian.Uint64(l.tail[:]), r.frame)
+	default:
+		r.trial = place
 	}
 	return true, nil
 }
@@ -75,6 +82,9 @@ func (r *receiver) payload() ([]byte, error) {
 	var p []byte
 	switch {
 	case r.slotted:
+		if r.trial != 0 && r.began == 0 {
+			r.began = threadTime()
+		}
 		p = r.body[r.slot*r.frame:][:n:n]
 	case n <= inlineBytes && !summed:
 		return l.payload(n), nil
@@ -98,14 +108,26 @@ func (r *receiver) payload() ([]byte, error) {
 // giveBack ends the receiver's use of the slot.
 func (r *receiver) giveBack() {
 	r.have = false
-	r.released++
-	r.taken.Store(r.released)
 	if r.slotted {
+		if r.trial != 0 {
+			r.count()
+		}
 		if r.slot++; (r.slot+1)*r.frame > len(r.body) {
 			r.slot = 0
 		}
 	}
+	r.released++
+	r.taken.Store(r.released)
 	if r.at++; r.at == r.lines.n {
 		r.at = 0
 	}
+}
+
+// count adds the time for which this core worked on the frame at hand to the counts that the sender reads. It comes before the frame is given
+// back. A frame whose payload was not asked for counts nothing.
+func (r *receiver) count() {
+	if r.began != 0 {
+		r.worked[r.trial-inSlotTimed].Add(int64(threadTime() - r.began))
+	}
+	r.trial, r.began = 0, 0
 }
