@@ -30,8 +30,8 @@
 // it gives its core away. Where ranks of a host outnumber its cores it does so after each look, for up to 200 µs. If other ranks are
 // in its process, too, it sleeps at once.
 //
-// A connection whose two ends have one address takes the congestion control reno, where it is not encrypted. That of the system may send by
-// timers, which only a network needs.
+// A connection whose two ends have one address takes the congestion control reno while it sends long frames, where it is not encrypted.
+// That of the system may send by timers, which only a network needs.
 //
 // The package never reads the environment and never shrinks or fixes the kernel's socket buffers: their automatic growth
 // is better informed.

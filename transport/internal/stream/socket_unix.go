@@ -14,10 +14,11 @@ import (
 
 // socket is a stream over a file descriptor of its own that the runtime's poller does not know.
 type socket struct {
-	fd       int
-	starved  bool // the last read found nothing; for the Waiter that asks for readiness each time
-	stuffed  bool // the last write found no room
-	finished bool
+	fd         int
+	starved    bool // the last read found nothing; for the Waiter that asks for readiness each time
+	stuffed    bool // the last write found no room
+	finished   bool
+	congestion congestion
 }
 
 // detach takes a connection's socket away from the runtime: a second descriptor of the same socket lives on, the
@@ -64,6 +65,11 @@ func (s *socket) Read(bufs [][]byte) (int, error) {
 
 // Write implements Stream.
 func (s *socket) Write(bufs [][]byte) (int, error) {
+	total := 0
+	for _, b := range bufs {
+		total += len(b)
+	}
+	s.congestion.choose(s.fd, total)
 	for {
 		n, err := writeVector(s.fd, bufs)
 		switch {
@@ -112,8 +118,6 @@ func adopt(conn net.Conn) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sockets of streams: %w", err)
 	}
-	if within {
-		unpaced(s.fd)
-	}
+	s.congestion.within = within
 	return s, nil
 }
