@@ -162,7 +162,12 @@ func (g *Group) FindGroup(tag string, ranks []int) *Group {
 // NCCL_DEBUG_SUBSYS=TUNING logs it.
 func (g *Group) Algorithm(c plan.Coll, bytes int) string {
 	g = g.orOutside()
-	return tuning.Pick(g.config.Tuning, c, tuning.Place{Medium: g.Transport(), Size: g.size, Crowded: g.forming.Crowded()}, bytes).Algo
+	return tuning.Pick(g.config.Tuning, c, runsAt(g, g.Transport()), bytes).Algo
+}
+
+// runsAt is where a group's collectives over a medium run.
+func runsAt(g *Group, medium string) tuning.Place {
+	return tuning.Place{Medium: medium, Size: g.size, Crowded: g.forming.Crowded(), Spare: g.forming.Spare()}
 }
 
 // Tuning returns a copy of the rules by which the group picks planners on the CPU; the first that fits counts. NCCL: the

@@ -181,7 +181,7 @@ func link(ctx context.Context, g *Group, broken func() error) (transport.Mesh, e
 // use gives the group its mesh.
 func (g *Group) use(mesh transport.Mesh) {
 	if !speaksTorch(g) {
-		g.host.Use(mesh, g.forming.Crowded())
+		g.host.Use(mesh, runsAt(g, mesh.String()))
 		g.control.Use(mesh)
 	}
 	g.mesh.Store(&mesh)

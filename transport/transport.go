@@ -20,7 +20,7 @@ const (
 	MaxSize  = 1 << 16 // ranks of a group
 )
 
-// Link carries frames between this rank and one peer. One goroutine at a time uses the links of a mesh.
+// Link carries frames between this rank and one peer. One goroutine at a time uses the links of a mesh, but see Laned.
 type Link interface {
 	// Slot returns memory of the link in which the payload of the next frame on the lane can be built. It has n bytes, or as
 	// many as one frame holds if that is fewer. The result is nil if the lane has no credit now or the medium has no such
@@ -81,6 +81,19 @@ type Mesh interface {
 // If not, Wait follows. Unlike Wait it must not run beside Close.
 type Spinner interface {
 	Spin(idle int) bool
+}
+
+// Laned is a Mesh that can lend one lane to a goroutine. It uses the lane by the methods of links that take one, or a header with one.
+// Another goroutine uses the other lanes, and the rest, meanwhile.
+type Laned interface {
+	// Lane returns what waits for frames of a lane. It is nil where the mesh cannot do that, and for a second lane.
+	Lane(lane int) LaneWaiter
+}
+
+// LaneWaiter is to one lane what the methods of the same names are to a Mesh. Mesh.Wake ends its Wait, too.
+type LaneWaiter interface {
+	Wait(idle int, until time.Time)
+	Wake()
 }
 
 // Events are called by a mesh from goroutines of its own; they must return soon and not call Close.

@@ -128,14 +128,20 @@ func (l *Rule) condition(words []string) (rest []string, err error) {
 	case words[0] == "up" && len(words) > 3 && words[1] == "to":
 		l.MaxBytes, err = parseBytes(words[2:4])
 		return words[4:], err
+	case words[0] == "over" && len(words) > 2:
+		l.OverBytes, err = parseBytes(words[1:3])
+		return words[3:], err
 	case words[0] == Enough.String():
 		l.Cores = Enough
 	case words[0] == Crowded.String():
 		l.Cores = Crowded
+	case words[0] == Spare.String():
+		l.Cores = Spare
 	case slices.Contains(media, words[0]):
 		l.Medium = words[0]
 	default:
-		return nil, fmt.Errorf("%q is no condition: there are %s, ranks, %v, %v, up to", words[0], strings.Join(media, ", "), Enough, Crowded)
+		return nil, fmt.Errorf("%q is no condition: there are %s, ranks, %v, %v, %v, over, up to", words[0], strings.Join(media, ", "),
+			Enough, Crowded, Spare)
 	}
 	return words[1:], nil
 }

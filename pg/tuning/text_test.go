@@ -16,6 +16,7 @@ func TestText(t *testing.T) {
 		{Coll: plan.AllToAll, Medium: "tcp", MinSize: 3, Cores: Crowded, MaxBytes: 1000, Algo: "rotation", ChunkBytes: 64 << 10},
 		{Coll: plan.Broadcast, Medium: "shm", MaxSize: 4, Cores: Enough, MaxBytes: 3 << 30, Algo: "chain"},
 		{Coll: plan.ReduceScatter, Algo: "halving"},
+		{Coll: plan.Broadcast, Medium: "tcp", Cores: Spare, OverBytes: 1000, MaxBytes: 1 << 20, Algo: "chain", Lanes: 2},
 	}
 	for _, table := range [][]Rule{Default(), odd, {}} {
 		text := Format(table)
@@ -24,6 +25,7 @@ func TestText(t *testing.T) {
 		require.Equal(t, table, got)
 	}
 	require.Equal(t, "all_to_all tcp ranks 3- crowded up to 1000 B: rotation, lanes 1, chunks of 64 KiB", odd[1].String())
+	require.Equal(t, "broadcast tcp spare-cores over 1000 B up to 1 MiB: chain, lanes 2", odd[4].String())
 	short, err := Parse("all_reduce: direct")
 	require.NoError(t, err)
 	require.Equal(t, []Rule{{Coll: plan.AllReduce, Algo: "direct"}}, short)
@@ -37,6 +39,8 @@ func TestTextRefused(t *testing.T) {
 		"all_reduce udp: direct":                   `"udp" is no condition`,
 		"all_reduce up to 4 KB: direct":            `"4 KB" is no size`,
 		"all_reduce up to 99999999999 TiB: direct": "is no size",
+		"all_reduce over much: direct":             `"over" is no condition`,
+		"all_reduce over 4 KB: direct":             `"4 KB" is no size`,
 		"all_reduce ranks two: direct":             "invalid syntax",
 		"all_reduce: direct, lanes 3":              "3 lanes",
 		"all_reduce: direct, pieces of 4 B":        "neither an algorithm",
@@ -88,9 +92,18 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestCores picks by whether ranks outnumber cores.
+// TestOver picks by bytes on both sides of a limit.
+func TestOver(t *testing.T) {
+	table := []Rule{{Coll: plan.AllReduce, OverBytes: 100, MaxBytes: 200, Algo: "direct"}}
+	for bytes, algo := range map[int]string{0: "ring", 100: "ring", 101: "direct", 200: "direct", 201: "ring"} {
+		require.Equal(t, algo, Pick(table, plan.AllReduce, Place{Size: 4}, bytes).Algo, bytes)
+	}
+}
+
+// TestCores picks by how many cores there are for the ranks.
 func TestCores(t *testing.T) {
-	table := []Rule{{Coll: plan.AllReduce, Cores: Crowded, Algo: "direct"}, {Coll: plan.AllReduce, Cores: Enough, Algo: "circulant"}}
+	table := []Rule{{Coll: plan.AllReduce, Cores: Spare, Algo: "double_tree"}, {Coll: plan.AllReduce, Cores: Crowded, Algo: "direct"}, {Coll: plan.AllReduce, Cores: Enough, Algo: "circulant"}}
 	require.Equal(t, "direct", Pick(table, plan.AllReduce, Place{Size: 4, Crowded: true}, 8).Algo)
 	require.Equal(t, "circulant", Pick(table, plan.AllReduce, Place{Size: 4}, 8).Algo)
+	require.Equal(t, "double_tree", Pick(table, plan.AllReduce, Place{Size: 4, Spare: true}, 8).Algo)
 }

@@ -28,13 +28,14 @@ type Rule struct {
 	Medium           string // "shm", "tcp", "sim"; empty fits all
 	MinSize, MaxSize int    // ranks; a MaxSize of 0 has no limit
 	Cores            Cores  // whether ranks outnumber cores
+	OverBytes        int    // for tensors of more bytes than these
 	MaxBytes         int    // of the whole tensor; 0 has no limit
 	Algo             string // one of Algorithms(Coll)
 	Lanes            int    // 0 means 1
 	ChunkBytes       int    // 0 leaves it to the planner
 }
 
-// Cores says for which groups a rule is: one that fits either way, or by whether the ranks of some host outnumber its cores.
+// Cores says for which groups a rule is: one that fits either way, or by how many cores each host has for its ranks.
 type Cores uint8
 
 // The values of Rule.Cores.
@@ -42,22 +43,36 @@ const (
 	AnyCores Cores = iota
 	Enough         // every rank can have a core of its own
 	Crowded        // on some host there are more ranks than cores
+	Spare          // every rank can have two cores
 )
 
 // String is how a rule's line says it; AnyCores is empty.
-func (c Cores) String() string { return [...]string{"", "enough-cores", "crowded"}[c] }
+func (c Cores) String() string { return [...]string{"", "enough-cores", "crowded", "spare-cores"}[c] }
 
 // Place is where a collective runs, the same on all ranks of the group.
 type Place struct {
 	Medium  string
 	Size    int  // ranks
 	Crowded bool // on some host there are more ranks than cores
+	Spare   bool // on every host there are two cores for each rank
 }
 
 // fits reports whether a rule is for such a place.
 func (l *Rule) fits(at Place) bool {
-	return (l.Medium == "" || l.Medium == at.Medium) && at.Size >= l.MinSize && (l.MaxSize == 0 || at.Size <= l.MaxSize) &&
-		(l.Cores == AnyCores || l.Cores == Crowded == at.Crowded)
+	return (l.Medium == "" || l.Medium == at.Medium) && at.Size >= l.MinSize && (l.MaxSize == 0 || at.Size <= l.MaxSize) && l.Cores.fit(at)
+}
+
+// fit reports whether a place has such cores.
+func (c Cores) fit(at Place) bool {
+	switch c {
+	case Enough:
+		return !at.Crowded
+	case Crowded:
+		return at.Crowded
+	case Spare:
+		return at.Spare
+	}
+	return true
 }
 
 type named struct {
@@ -128,7 +143,7 @@ func Planner(c plan.Coll, name string) (plan.Planner, error) {
 // Pick returns the rule for a collective of so many bytes, of the whole tensor.
 func Pick(table []Rule, c plan.Coll, at Place, bytes int) Rule {
 	for _, l := range table {
-		if l.Coll == c && l.fits(at) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
+		if l.Coll == c && l.fits(at) && (l.OverBytes == 0 || bytes > l.OverBytes) && (l.MaxBytes == 0 || bytes <= l.MaxBytes) {
 			return l
 		}
 	}
@@ -181,6 +196,9 @@ func (l Rule) String() string {
 	}
 	if l.Cores != AnyCores {
 		b.WriteString(" " + l.Cores.String())
+	}
+	if l.OverBytes > 0 {
+		b.WriteString(" over " + exactBytes(l.OverBytes))
 	}
 	if l.MaxBytes > 0 {
 		b.WriteString(" up to " + exactBytes(l.MaxBytes))

@@ -30,6 +30,8 @@
 // it gives its core away. Where ranks of a host outnumber its cores it does so after each look, for up to 200 µs. If other ranks are
 // in its process, too, it sleeps at once.
 //
+// One lane can have a goroutine of its own on Linux, without TLS (transport.Laned). Every lane has a lock for that.
+//
 // A connection whose two ends have one address takes the congestion control reno while it sends long frames, where it is not encrypted.
 // That of the system may send by timers, which only a network needs.
 //

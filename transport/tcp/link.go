@@ -15,15 +15,15 @@ import (
 // for the end of lanes on which frames may still be on their way.
 const grace = time.Second
 
-// link is the lanes to one peer. Its fields are guarded by mesh.mu.
+// link is the lanes to one peer. The mesh has a lock for each lane. The fields that all lanes use are atomic.
 type link struct {
 	m     *mesh
 	peer  int
 	lanes []lane
-	gone  atomic.Bool // the control channel has said that the peer is gone
-	since time.Time   // from when on nothing has come though something has ended
-	err   error       // the link's error for ever, once set; frames that have come are before it
-	final bool        // but not before damage and the own end
+	gone  atomic.Bool                         // the control channel has said that the peer is gone
+	since atomic.Int64                        // from when on nothing has come though something has ended, by sinceEpoch; 0 for no such time
+	err   atomic.Pointer[transport.PeerError] // the link's error for ever, once set; frames that have come are before it
+	final atomic.Bool                         // but not before damage and the own end
 }
 
 type lane struct {
@@ -41,15 +41,15 @@ func (l *link) Slot(int, int) []byte { return nil }
 func (l *link) MaxFrame() int { return l.m.c.FrameBytes }
 
 func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	if l.err != nil || l.gone.Load() {
+	at, lock := l.take(int(h.Lane))
+	defer lock.Unlock()
+	if l.err.Load() != nil || l.gone.Load() {
 		return false, l.fail(nil)
 	}
 	if len(p) > l.m.c.FrameBytes {
 		panic(fmt.Sprintf("tcp: payload of %d bytes, frames hold %d", len(p), l.m.c.FrameBytes))
 	}
-	ok, err := l.lane(int(h.Lane)).out.send(h, p)
+	ok, err := at.out.send(h, p)
 	if !ok && err != nil {
 		return false, l.ended(int(h.Lane), err)
 	}
@@ -57,14 +57,13 @@ func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
 }
 
 func (l *link) Head(lane int) (*transport.Header, error) {
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	in := &l.lane(lane).in
-	if l.final || l.lanes[lane].over {
-		return nil, l.err
+	at, lock := l.take(lane)
+	defer lock.Unlock()
+	if l.final.Load() || at.over {
+		return nil, l.err.Load()
 	}
-	h, err := in.head()
-	l.heard(in)
+	h, err := at.in.head()
+	l.heard(&at.in)
 	if h != nil {
 		return h, nil
 	}
@@ -72,14 +71,13 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 }
 
 func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	in := &l.lane(lane).in
-	if l.final || l.lanes[lane].over || !in.have && l.err != nil {
-		return nil, false, l.err
+	at, lock := l.take(lane)
+	defer lock.Unlock()
+	if err := l.err.Load(); err != nil && (l.final.Load() || at.over || !at.in.have) {
+		return nil, false, err
 	}
-	p, ok, err := in.body(dst)
-	l.heard(in)
+	p, ok, err := at.in.body(dst)
+	l.heard(&at.in)
 	if ok {
 		return p, true, nil
 	}
@@ -87,11 +85,19 @@ func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
 }
 
 func (l *link) Release(lane int) {
-	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
-	if at := l.lane(lane); !l.final && !at.over {
+	at, lock := l.take(lane)
+	defer lock.Unlock()
+	if !l.final.Load() && !at.over {
 		at.in.release()
 	}
+}
+
+// take returns a lane with its lock, which the caller unlocks.
+func (l *link) take(i int) (*lane, *laneLock) {
+	at := l.lane(i)
+	lock := &l.m.locks[i]
+	lock.Lock()
+	return at, lock
 }
 
 func (l *link) lane(i int) *lane {
@@ -104,7 +110,9 @@ func (l *link) lane(i int) *lane {
 // heard lets the grace begin anew where bytes have come on a lane. A frame of which no more comes does not prolong it.
 func (l *link) heard(in *receiver) {
 	if in.came {
-		in.came, l.since = false, time.Time{}
+		if in.came = false; l.since.Load() != 0 {
+			l.since.Store(0)
+		}
 	}
 }
 
@@ -119,20 +127,21 @@ func (l *link) starved(lane int, err error) error {
 // Damage is an error at once. Otherwise a lane has ended when its stream has and the control channel has said why. If only
 // one of the two has happened, the other is waited for.
 func (l *link) ended(lane int, err error) error {
-	known := l.err != nil || l.gone.Load()
+	known := l.err.Load() != nil || l.gone.Load()
 	switch {
 	case errors.Is(err, transport.ErrCorrupt):
-		l.final = true
-		return l.fail(err)
+		l.end(err)
+		l.final.Store(true)
+		return l.err.Load()
 	case err == nil && !known:
 		return nil
 	case err != nil && known:
 		return l.fail(nil)
-	case l.since.IsZero():
-		l.since = time.Now()
+	}
+	if l.since.CompareAndSwap(0, sinceEpoch()) {
 		time.AfterFunc(grace, l.m.Wake) // to be asked again then
 	}
-	if time.Since(l.since) < grace {
+	if since := l.since.Load(); since == 0 || sinceEpoch()-since < int64(grace) {
 		return nil
 	}
 	if errors.Is(err, io.EOF) {
@@ -143,11 +152,22 @@ func (l *link) ended(lane int, err error) error {
 
 // fail returns the link's error, which is what the control channel said, or else err, if it is not set.
 func (l *link) fail(err error) error {
-	if l.err == nil {
-		if said := l.m.control.Err(l.peer); said != nil && !l.final {
+	if l.err.Load() == nil {
+		if said := l.m.control.Err(l.peer); said != nil {
 			err = said
 		}
-		l.err = &transport.PeerError{Peer: l.peer, Err: err}
+		l.end(err)
 	}
-	return l.err
+	return l.err.Load()
 }
+
+// end sets the link's error, if it is not set.
+func (l *link) end(err error) {
+	l.err.CompareAndSwap(nil, &transport.PeerError{Peer: l.peer, Err: err})
+}
+
+// epoch is a moment before all others.
+var epoch = time.Now().Add(-time.Second)
+
+// sinceEpoch returns the nanoseconds since then, which are never 0.
+func sinceEpoch() int64 { return int64(time.Since(epoch)) }

@@ -24,10 +24,12 @@ type mesh struct {
 	local   net.Addr // of one of the connections
 	w       stream.Waiter
 	spin    stream.Spin
+	here    int // ranks on this host, with this one
 	codec   codec
 
-	mu      sync.Mutex // held by every call of a link and by Close, so that no closed descriptor is used
-	waiting sync.Mutex // held by Wait, so that Close can see it leave
+	locks   []laneLock                 // by lane: held by every call of a link, and all by Close, so that no closed descriptor is used
+	waiting sync.Mutex                 // held by Wait, so that Close can see it leave
+	second  atomic.Pointer[laneWaiter] // of the lane that has a goroutine of its own; nil if there is none
 	closing sync.Once
 	closed  atomic.Bool
 
@@ -76,7 +78,12 @@ func (m *mesh) Wait(idle int, until time.Time) {
 	}
 }
 
-func (m *mesh) Wake() { m.w.Wake() }
+func (m *mesh) Wake() {
+	m.w.Wake()
+	if w := m.second.Load(); w != nil {
+		w.w.Wake()
+	}
+}
 
 func (m *mesh) Notify(peer int, note []byte) error { return m.control.Notify(peer, note) }
 
@@ -92,7 +99,7 @@ func (m *mesh) lost(peer int, err error) {
 		return
 	}
 	m.links[peer].gone.Store(true)
-	m.w.Wake()
+	m.Wake()
 	if f := m.c.Events.Lost; f != nil {
 		f(peer, err)
 	}
@@ -102,12 +109,17 @@ func (m *mesh) lost(peer int, err error) {
 func (m *mesh) Close() error {
 	m.closing.Do(func() {
 		m.closed.Store(true)
-		m.w.Wake()
+		m.Wake()
 		m.control.Close()
 		m.waiting.Lock()
 		defer m.waiting.Unlock()
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		if w := m.second.Load(); w != nil {
+			w.close()
+		}
+		for i := range m.locks {
+			m.locks[i].Lock()
+			defer m.locks[i].Unlock()
+		}
 		m.endLanes()
 		m.w.Close()
 		if z, ok := m.codec.(*zstdCodec); ok {
@@ -126,10 +138,8 @@ func (m *mesh) endLanes() {
 		if l == nil {
 			continue
 		}
-		if l.err == nil {
-			l.err = &transport.PeerError{Peer: l.peer, Err: transport.ErrClosed}
-		}
-		l.final = true
+		l.end(transport.ErrClosed)
+		l.final.Store(true)
 		for i := range l.lanes {
 			s := l.lanes[i].stream
 			s.Finish()

@@ -32,7 +32,7 @@ func Open(ctx context.Context, config *transport.Config) (transport.Mesh, error)
 	if err != nil {
 		return nil, err
 	}
-	m := &mesh{c: c, codec: codec, links: make([]*link, c.Size)}
+	m := &mesh{c: c, codec: codec, links: make([]*link, c.Size), locks: make([]laneLock, c.Lanes)}
 	hooked := c
 	hooked.Events.Lost = m.lost
 	m.control = transport.NewControl(&hooked)
@@ -136,6 +136,7 @@ func (f *forming) link() error {
 	company := f.company
 	f.mu.Unlock()
 	m.spin.Allow(here, company)
+	m.here = here
 	streams, w, err := stream.Open(conns)
 	if err != nil {
 		return err

@@ -29,13 +29,27 @@ func (c census) add(of *info) {
 // crowded reports whether the ranks of some host outnumber its cores. Where ranks are not told of, there are enough.
 func (c census) crowded() bool {
 	for _, p := range c {
-		cores := 0
-		for _, b := range p.cpus {
-			cores += bits.OnesCount8(b)
-		}
-		if cores > 0 && p.ranks > cores {
+		if cores := p.cores(); cores > 0 && p.ranks > cores {
 			return true
 		}
 	}
 	return false
+}
+
+// spare reports whether every host has two cores for each of its ranks. Where ranks do not tell of cores, there are none.
+func (c census) spare() bool {
+	for _, p := range c {
+		if 2*p.ranks > p.cores() {
+			return false
+		}
+	}
+	return true
+}
+
+// cores counts them.
+func (p *population) cores() (n int) {
+	for _, b := range p.cpus {
+		n += bits.OnesCount8(b)
+	}
+	return n
 }

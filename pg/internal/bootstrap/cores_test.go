@@ -27,6 +27,23 @@ func TestCensus(t *testing.T) {
 	require.True(t, c.crowded())
 }
 
+// TestCensusSpare asks for two cores for each rank of every host.
+func TestCensusSpare(t *testing.T) {
+	c := census{}
+	for range 2 {
+		c.add(&info{Node: "a", CPUs: []byte{0x0f}})
+		c.add(&info{Node: "b", CPUs: []byte{0xff}})
+	}
+	require.True(t, c.spare())
+	c.add(&info{Node: "b", CPUs: []byte{0xff}})
+	require.True(t, c.spare())
+	c.add(&info{Node: "a", CPUs: []byte{0x0f}})
+	require.False(t, c.spare(), "three ranks on four cores")
+	c = census{}
+	c.add(&info{Node: "old"})
+	require.False(t, c.spare(), "nobody knows of its cores")
+}
+
 func TestOwnCPUs(t *testing.T) {
 	n := 0
 	for _, b := range shm.CPUs() {

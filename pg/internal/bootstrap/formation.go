@@ -37,6 +37,7 @@ type Formation struct {
 	job     *Job
 	hosts   int  // of its ranks, once they have agreed
 	crowded bool // some host has more ranks than cores
+	spare   bool // every host has two cores for each rank
 	wants   Wants
 	log     *slog.Logger
 	keys    keys
@@ -79,6 +80,9 @@ func (f *Formation) Crowded() bool { return f.crowded }
 // Opener opens a mesh.
 type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
 
+// Spare reports whether every host has two cores for each of its ranks, the same on all ranks.
+func (f *Formation) Spare() bool { return f.spare }
+
 // Agree exchanges bootstrap info with all ranks. It returns the function that opens the mesh, and the group's secret.
 func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 	mine := f.info()
@@ -107,7 +111,7 @@ func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
 			secret = theirs[0].Secret
 		}
 	}
-	f.hosts, f.crowded = len(ranks), ranks.crowded()
+	f.hosts, f.crowded, f.spare = len(ranks), ranks.crowded(), ranks.spare()
 	open, err := f.medium(sameHost)
 	return open, secret, err
 }

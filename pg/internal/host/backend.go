@@ -1,6 +1,7 @@
 package host
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +56,8 @@ type Backend struct {
 	mesh    Mesh
 	spinner transport.Spinner // the mesh, nil where it is none
 	wire    Wire
-	crowded bool             // on some host there are more ranks than cores
+	worker  *worker          // nil where there is no core for it
+	at      tuning.Place     // where collectives run
 	links   []transport.Link // by peer, nil for the rank itself
 
 	turns atomic.Uint64 // starts and stops of the progress engine: odd while a goroutine runs it
@@ -137,10 +139,13 @@ func (r refusal) Check(*op.Op) error { return r.why }
 // Check returns why an operation cannot be carried out over the links, before it has a number.
 func (b *Backend) Check(o *op.Op) error { return b.wire.Check(o) }
 
-// Use gives the backend the mesh that links the ranks. Crowded says that on some host there are more ranks than cores.
-func (b *Backend) Use(mesh transport.Mesh, crowded bool) {
-	b.mesh, b.crowded = mesh, crowded
+// Use gives the backend the mesh that links the ranks, and says where they are.
+func (b *Backend) Use(mesh transport.Mesh, at tuning.Place) {
+	b.mesh, b.at = mesh, at
 	b.spinner, _ = mesh.(transport.Spinner)
+	if at.Spare && runtime.GOMAXPROCS(0) > 1 {
+		b.worker = newWorker(mesh)
+	}
 	b.links = make([]transport.Link, b.Size)
 	for peer := range b.links {
 		if peer != b.Rank {

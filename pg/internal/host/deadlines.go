@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/colligo-go/colligo"
@@ -188,7 +189,13 @@ func (b *Backend) Waiting(o *op.Op) []int {
 	if o.P2P() {
 		return []int{o.Posted()}
 	}
-	return b.run.engine.Waiting()
+	peers := b.run.engine.Waiting()
+	if b.worker == nil {
+		return peers
+	}
+	peers = append(peers, b.worker.waiting()...)
+	slices.Sort(peers)
+	return slices.Compact(peers)
 }
 
 // dueMessages returns a time before which no send or receive is late, zero if none is pending. New messages stand at the

@@ -9,12 +9,13 @@
 //     be scheduled.
 //  3. A collective begins when those before it are over: its plan is made or found, its tensors are packed.
 //  4. The engine moves its frames. Sends and receives go on beside it.
+//     Over TCP, where cores are left, the worker moves the second half of a long collective meanwhile.
 //  5. When nothing moves, the progress engine waits in the mesh until a frame comes or a deadline ends.
 //  6. The end of each operation is told to the group. A blocking caller returns when its own operation is over, and leaves
 //     the rest to a new goroutine.
 //
 // Locks: Backend.mu guards the queue, and the flag that says that the progress engine runs. Everything else belongs to the
-// goroutine that runs it.
+// goroutine that runs it. While the worker is busy, its half of the plan and its lane are the worker's.
 //
 // Invariants:
 //

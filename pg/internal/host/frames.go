@@ -173,7 +173,7 @@ func (f *frames) Begin(o *op.Op, s *Start) error {
 	}
 	o.Identify(&b.port.call, b.ID)
 	b.port.shape, b.port.zeroCopy = &p.Shape, p.zeroCopy
-	s.Plan, s.Port, s.Weight = p.Plan, &b.port, weight
+	s.Plan, s.Halves, s.Port, s.Weight = p.Plan, p.halves, &b.port, weight
 	if kernel != nil {
 		s.Kernel = kernel
 	}
@@ -214,6 +214,7 @@ type planKey struct {
 type planned struct {
 	*plan.Plan
 	zeroCopy bool
+	halves   *[2]plan.Plan // its two lanes, where a goroutine carries out each
 }
 
 type planCache map[planKey]planned
@@ -232,7 +233,7 @@ func (b *Backend) planFor(o *op.Op) (planned, error) {
 			return p, nil
 		}
 	}
-	rule := tuning.Pick(b.Tuning, o.Coll, tuning.Place{Medium: b.Medium(), Size: b.Size, Crowded: b.crowded}, o.TuningBytes())
+	rule := tuning.Pick(b.Tuning, o.Coll, b.at, o.TuningBytes())
 	planner, err := tuning.Planner(o.Coll, rule.Algo)
 	if err != nil {
 		return planned{}, err
@@ -245,7 +246,10 @@ func (b *Backend) planFor(o *op.Op) (planned, error) {
 	if len(made.Lanes) > tuning.MaxLanes {
 		return planned{}, fmt.Errorf("plan %s of %v has %d lanes, the mesh has %d", rule.Algo, o.Coll, len(made.Lanes), tuning.MaxLanes)
 	}
-	p := planned{made, tuning.ZeroCopy(rule.Algo)}
+	p := planned{Plan: made, zeroCopy: tuning.ZeroCopy(rule.Algo)}
+	if b.worker != nil && o.TuningBytes() >= workerBytes {
+		p.halves = halve(made)
+	}
 	if even {
 		if b.plans == nil || len(b.plans) >= PlanCacheSize {
 			b.plans = planCache{}

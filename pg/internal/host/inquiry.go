@@ -66,10 +66,17 @@ func (b *Backend) Pause() (at Standing, resume func()) {
 
 // standing returns where the collective at hand stands.
 func (b *Backend) standing() Standing {
-	if len(b.active) == 0 || !b.active[0].Begun || b.run.engine.Done() {
+	over := b.run.engine.Done()
+	if b.worker != nil && over {
+		over, _ = b.worker.done()
+	}
+	if len(b.active) == 0 || !b.active[0].Begun || over {
 		return b.nowhere()
 	}
 	s := b.run.engine.Standing()
+	if b.worker != nil {
+		b.worker.addTo(&s)
+	}
 	slices.Sort(s.From)
 	s.From = slices.Compact(s.From)
 	return Standing{At: b.active[0].Seq, Standing: s}

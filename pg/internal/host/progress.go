@@ -159,10 +159,14 @@ func (b *Backend) advance(o *op.Op) bool {
 		}
 	}
 	moved, err := b.run.engine.Advance()
+	over := true
+	if err == nil && b.worker != nil {
+		over, err = b.worker.done()
+	}
 	if err != nil {
 		return b.broken(o, err) || moved
 	}
-	if b.run.engine.Done() {
+	if over && b.run.engine.Done() {
 		if k := b.run.finish; k != nil {
 			shape := &b.run.plan.Shape
 			own := b.run.out[:shape.Len(plan.Out)*shape.Elem]
@@ -198,14 +202,17 @@ func (b *Backend) begin(o *op.Op) error {
 	}
 	s.In, s.Out = nil, nil // nothing of the caller's is kept
 	b.run.out, b.run.plan, b.run.finish = out, s.Plan, s.Finish
-	again := s.Weight != 0 && s.Weight != 1 && s.Plan.ReadsAgain()
-	if again {
-		in = o.Scaled(&b.packing, in, out, s.Weight)
+	weight := s.Weight
+	if weight != 0 && weight != 1 && s.Plan.ReadsAgain() {
+		in, weight = o.Scaled(&b.packing, in, out, weight), 0
 	}
-	b.run.engine.Start(s.Plan, s.Port, s.Kernel, in, out, b.scratch)
-	if !again {
-		b.run.engine.Weigh(s.Weight)
+	own := s.Plan
+	if s.Halves != nil {
+		own = &s.Halves[0]
+		b.worker.start(s, weight, in, out, b.scratch)
 	}
+	b.run.engine.Start(own, s.Port, s.Kernel, in, out, b.scratch)
+	b.run.engine.Weigh(weight)
 	return nil
 }
 
@@ -215,6 +222,9 @@ func (b *Backend) end(o *op.Op, p *plan.Plan, err error) {
 		stop()
 	}
 	if !o.P2P() {
+		if b.worker != nil {
+			b.worker.end()
+		}
 		b.run.engine.Reset()
 		b.run.out, b.run.plan, b.run.finish, b.run.stalledAt = nil, nil, nil, time.Time{}
 	}

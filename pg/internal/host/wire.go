@@ -26,8 +26,10 @@ type Wire interface {
 // Start is a collective that can begin: its plan, the way of its messages, and its kernel if it reduces. Memory is that of the
 // operation's tensors, unless In or Out is given. The input is multiplied by Weight before it is reduced, unless that is 0. With
 // Finish the output is finished by that kernel after the plan's last step.
+// With Halves, the worker carries out the second of them beside the first. Together they are the Plan.
 type Start struct {
 	Plan    *plan.Plan
+	Halves  *[2]plan.Plan
 	Port    engine.Port
 	Kernel  engine.Kernel
 	Finish  engine.Kernel
