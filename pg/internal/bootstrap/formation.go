@@ -77,11 +77,11 @@ func (f *Formation) Hosts() int { return max(f.hosts, 1) }
 // Crowded reports whether some host has more ranks than cores, the same on all ranks.
 func (f *Formation) Crowded() bool { return f.crowded }
 
-// Opener opens a mesh.
-type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
-
 // Spare reports whether every host has two cores for each of its ranks, the same on all ranks.
 func (f *Formation) Spare() bool { return f.spare }
+
+// Opener opens a mesh.
+type Opener func(context.Context, *transport.Config) (transport.Mesh, error)
 
 // Agree exchanges bootstrap info with all ranks. It returns the function that opens the mesh, and the group's secret.
 func (f *Formation) Agree(ctx context.Context) (Opener, []byte, error) {
