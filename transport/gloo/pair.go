@@ -39,6 +39,7 @@ type pair struct {
 	vec     [2][]byte
 
 	memory     *peermem.Memory // of a peer of this package, nil where this rank cannot read it
+	second     *peermem.Memory // the same, for a second goroutine
 	ours       bool            // the peer is of this package, and may say so
 	reads      bool            // the peer can read this rank's memory
 	zeroCopies []*Send         // whose payloads the peer reads

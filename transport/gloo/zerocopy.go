@@ -26,9 +26,6 @@ import (
 // zeroCopyBytes is from where on a payload is worth the message that tells of its end.
 const zeroCopyBytes = 256 << 10
 
-// partBytes is read at once: so much that the reduction finds it in the cache.
-const partBytes = 256 << 10
-
 // A mark lies in the part of an address that no family of addresses uses. It is a word that names it, the process, the address of the
 // token, and the token.
 const (
@@ -147,14 +144,9 @@ func (p *pair) fetch(r *Receive, dst []byte, n int) ([]byte, bool) {
 		}
 		dst = p.part[:n]
 	}
-	at := r.at + uint64(r.got)
-	for rest := dst; len(rest) > 0; {
-		part := rest[:min(len(rest), partBytes)]
-		if !p.memory.Read(part, at) {
-			p.refuse(r)
-			return nil, false
-		}
-		rest, at = rest[len(part):], at+uint64(len(part))
+	if !p.copyParts(dst, r.at+uint64(r.got)) {
+		p.refuse(r)
+		return nil, false
 	}
 	if r.got+n < r.n {
 		return dst, true

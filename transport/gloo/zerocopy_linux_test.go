@@ -140,6 +140,43 @@ func TestZeroCopyUnreadable(t *testing.T) {
 	}
 }
 
+// TestZeroCopyByTwo has two goroutines read a long payload. It counts only if both could read all they took.
+func TestZeroCopyByTwo(t *testing.T) {
+	const n = twoBytes + partBytes/2 + 1
+	meshes, w := zeroCopying(t, nil)
+	p := meshes[1].pairs[0]
+	payload, got := pattern(0, n), make([]byte, n)
+	r := posted(t, meshes[1], n)
+	s := zeroCopied(t, meshes[0], payload)
+	require.NoError(t, take(meshes[1], r, got, true))
+	require.True(t, bytes.Equal(payload, got))
+	require.NoError(t, drive(meshes[0], func() (bool, error) { return meshes[0].Write(s, payload) }))
+	require.Equal(t, 2*headSize, w.n, "a notice and the head")
+	require.NotNil(t, p.second, "there was a second reader")
+
+	at, readable := peermem.Address(payload), p.memory
+	require.True(t, p.copyParts(got, at))
+	p.second = lostMemory(t)
+	require.Eventually(t, func() bool { return !p.copyParts(got, at) }, time.Minute, time.Millisecond, "the second goroutine cannot read")
+	p.memory, p.second = p.second, readable
+	require.Eventually(t, func() bool { return !p.copyParts(got, at) }, time.Minute, time.Millisecond, "the first cannot")
+}
+
+// TestZeroCopyByTwoUnreadable has neither goroutine read anything. The connection brings the payload.
+func TestZeroCopyByTwoUnreadable(t *testing.T) {
+	const n = 2 * twoBytes
+	meshes, w := zeroCopying(t, nil)
+	meshes[1].pairs[0].memory = lostMemory(t)
+	payload, got := pattern(0, n), make([]byte, n)
+	r := posted(t, meshes[1], n)
+	s := zeroCopied(t, meshes[0], payload)
+	sent := make(chan error, 1)
+	go func() { sent <- drive(meshes[0], func() (bool, error) { return meshes[0].Write(s, payload) }) }()
+	require.NoError(t, errors.Join(take(meshes[1], r, got, true), <-sent))
+	require.True(t, bytes.Equal(payload, got))
+	require.Greater(t, w.n, n)
+}
+
 // lostMemory is that of a process which lets nobody read any more.
 func lostMemory(t *testing.T) *peermem.Memory {
 	own := peermem.NewToken()

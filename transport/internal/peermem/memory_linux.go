@@ -21,14 +21,22 @@ func Open(pid int, want Token, at uint64) *Memory {
 	if pid <= 0 { // of another namespace of processes
 		return nil
 	}
-	m := &Memory{pid: pid, want: want}
-	m.local[1] = unix.Iovec{Base: &m.got[0], Len: TokenBytes}
-	m.remote[1] = unix.RemoteIovec{Base: uintptr(at), Len: TokenBytes}
+	m := reader(pid, want, uintptr(at))
 	if !m.known(at) {
 		return nil
 	}
 	return m
 }
+
+func reader(pid int, want Token, at uintptr) *Memory {
+	m := &Memory{pid: pid, want: want}
+	m.local[1] = unix.Iovec{Base: &m.got[0], Len: TokenBytes}
+	m.remote[1] = unix.RemoteIovec{Base: at, Len: TokenBytes}
+	return m
+}
+
+// Beside returns a Memory of the same process for another goroutine.
+func (m *Memory) Beside() *Memory { return reader(m.pid, m.want, m.remote[1].Base) }
 
 // processes has the identity of each process whose memory this one has read, by the process's number. Only the first link with a process
 // reads there to find out. A link whose reads fail later goes on with copies.
