@@ -46,7 +46,8 @@ type Link interface {
 // ZeroCopier is a Link that can leave a payload in its place until the peer has read it. The medium must let the peer read this
 // process's memory. The field calls that a rendezvous or zero-copy send.
 type ZeroCopier interface {
-	// MaxZeroCopy returns the most bytes of one SendZeroCopy, a multiple of 64. It is 0 while the peer cannot read.
+	// MaxZeroCopy returns the most bytes of one SendZeroCopy, a multiple of 64. It is 0 until the peer is known to read, and the same from
+	// then on. If the peer cannot read a payload after all, SendZeroCopy sends it as Send does.
 	MaxZeroCopy() int
 	// SendZeroCopy offers a frame as Send does, and returns true once the peer has read the payload. Until then p stays as it is, and
 	// the caller offers the same frame again. The peer may see it as several frames, which carry the same header but for h.Len.

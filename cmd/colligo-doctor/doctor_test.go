@@ -44,7 +44,7 @@ func TestDoctorOfACPU(t *testing.T) {
 	require.Zero(t, e.examine(noDriver), out.String())
 	require.Contains(t, out.String(), "driver    none, and no NVIDIA device in this system: collectives run on the CPU\n")
 	require.Contains(t, out.String(), "\n          all_reduce  ")
-	require.Regexp(t, `\n {10}all_to_all {6}shm ranks 3- crowded up to 4 MiB +rotation, lanes 1\n`, out.String())
+	require.Regexp(t, `\n {10}all_to_all {6}tcp ranks 0-8 spare-cores over 2 MiB +rotation, lanes 2, chunks of 512 KiB\n`, out.String())
 	require.NotContains(t, out.String(), "\ngpu ")
 	require.True(t, strings.HasSuffix(out.String(), "\nverdict   nothing is missing\n"))
 	require.NotContains(t, out.String(), "\t")

@@ -25,7 +25,8 @@
 //     The header in a line is copied once to private memory and checked there. A wrong turn, taken count, header or length
 //     is transport.ErrCorrupt. A sender that dies while it writes leaves a line without its turn: never a frame.
 //  4. A rank that is about to sleep says so in its segment and then has all links looked at once more. A sender stores the
-//     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost.
+//     turn first, and looks after that whether the peer sleeps. So either sees the other, and no wake-up is lost. The goroutine to which
+//     a lane is lent does the same with a doorbell of its own. A sender on that lane looks at both.
 //  5. A rank maps of a peer's segment only the head and the slots of the rings from itself to that peer. The head has the doorbell and
 //     the lines of all rings, and says whose memory the peer can read.
 //  6. Bytes from a sender's memory count only if the sender still offers them after the read. The token tells that they are of the

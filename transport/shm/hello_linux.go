@@ -19,7 +19,7 @@ import (
 // then size, lanes, slots, frame, page and lines (4 bytes each, little-endian). The set of CPUs on which the
 // rank may run follows. The token of its process, and the address at which the process has it (8 bytes), come last.
 const (
-	helloMagic = 0x366d6873676c63 // "clgshm6"
+	helloMagic = 0x376d6873676c63 // "clgshm7"
 	cpuBytes   = 128
 	helloSize  = 32 + cpuBytes + peermem.TokenBytes + 8
 )

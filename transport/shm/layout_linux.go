@@ -25,7 +25,7 @@ const (
 
 // layout says where things are in a segment. All ranks of a group must have the same one.
 //
-//	the head              the doorbell (a cache line), one bit for each rank whose memory the owner can read, credits and lines, padding to a page
+//	the head              the doorbell (a cache line), that of a lane (16 bytes), one bit for each rank whose memory the owner can read, credits and lines, padding to a page
 //	one region per peer   short slots, long slots, each padded to a page
 //
 // Credits and lines lie lane by lane. Each lane has a block for every eight peers, and a block lies row by row. The first row has the
@@ -101,7 +101,7 @@ func (l *layout) row() int { return min(l.size-1, blockPeers) * lineSize }
 // block is where a block of a lane begins in a head.
 func (l *layout) block(lane, i int) int {
 	blocks := roundUp(l.size-1, blockPeers) / blockPeers
-	return roundUp(cacheLine+(l.size+31)/32*4, lineSize) + (lane*blocks+i)*(1+l.lines)*l.row()
+	return roundUp(answersAt+(l.size+31)/32*4, lineSize) + (lane*blocks+i)*(1+l.lines)*l.row()
 }
 
 // longs is where the long slots begin in a region.
@@ -139,6 +139,15 @@ type credit struct {
 	worked [2]atomic.Int64 // nanoseconds for which the receiver's core worked on payloads inSlotTimed and inSlotOther
 }
 
+// Where a head has the doorbells and the answers.
+const (
+	secondAt  = cacheLine
+	answersAt = secondAt + 16
+)
+
+// doorAt finds a rank's doorbell in a head, or with 1 that of the lane which the rank lends.
+func doorAt(head []byte, i int) *door { return (*door)(unsafe.Pointer(&head[i*secondAt])) }
+
 // answer says whether the owner of a segment can read the memory of one rank: a bit that the owner sets and that rank reads.
 type answer struct {
 	word *atomic.Uint32
@@ -147,7 +156,7 @@ type answer struct {
 
 // answer finds that of a rank in a head.
 func (l *layout) answer(head []byte, rank int) answer {
-	return answer{(*atomic.Uint32)(unsafe.Pointer(&head[cacheLine+rank/32*4])), 1 << (rank % 32)}
+	return answer{(*atomic.Uint32)(unsafe.Pointer(&head[answersAt+rank/32*4])), 1 << (rank % 32)}
 }
 
 // give says that the rank's memory can be read.

@@ -18,11 +18,12 @@ type link struct {
 	out    []sender
 	in     []receiver
 	door   *door // the peer's
+	second *door // that of the lane which the peer may have lent
 	ending atomic.Pointer[ending]
 
-	answer     answer // of the peer, in its segment
-	readable   bool   // the peer has said that it can read this rank's memory
-	unreadable bool   // it could not, in one frame at least
+	answer     answer      // of the peer, in its segment
+	readable   atomic.Bool // the peer has said that it can read this rank's memory
+	unreadable atomic.Bool // it could not, in one frame at least
 }
 
 // ending is why a link is over.
@@ -82,7 +83,7 @@ func (l *link) Send(h *transport.Header, p []byte) (bool, error) {
 		}
 	}
 	s.put(h, p, place)
-	l.door.knock()
+	l.knock(int(h.Lane))
 	return true, nil
 }
 
@@ -100,6 +101,8 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 	switch {
 	case err != nil:
 		return nil, l.broken(lane, err)
+	case found && r.lent:
+		return &r.head, nil
 	case found:
 		m := l.mesh
 		if m.misses != 0 {
@@ -112,7 +115,7 @@ func (l *link) Head(lane int) (*transport.Header, error) {
 	case e != nil:
 		return nil, e.err
 	}
-	if l.mesh.missed != r {
+	if !r.lent && l.mesh.missed != r {
 		l.mesh.missed = r
 		l.mesh.misses++
 	}
@@ -131,7 +134,7 @@ func (l *link) Body(lane int, dst []byte) ([]byte, bool, error) {
 	if r.remote.left > 0 {
 		p, ok := r.fetch(dst)
 		if !ok {
-			l.door.knock() // it is to be sent by way of the slots, or was withdrawn
+			l.knock(lane) // it is to be sent by way of the slots, or was withdrawn
 		}
 		return p, ok, nil
 	}
@@ -154,7 +157,15 @@ func (l *link) Release(lane int) {
 	}
 	if r.remote.left == 0 || !r.nextPart() {
 		r.giveBack()
-		l.door.knock()
+		l.knock(lane)
+	}
+}
+
+// knock wakes who waits for a frame of a lane.
+func (l *link) knock(lane int) {
+	l.door.knock()
+	if lane == lentLane {
+		l.second.knock()
 	}
 }
 

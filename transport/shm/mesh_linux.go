@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -17,16 +16,17 @@ import (
 
 // mesh is one rank's view: its own segment, and of each peer's what concerns this rank.
 type mesh struct {
-	c        *transport.Config // a copy whose events end the links first
-	log      *slog.Logger
-	layout   layout
-	links    []*link // by rank, nil at the own
-	door     *door   // the own
-	control  *transport.Control
-	fail     context.CancelCauseFunc // ends Open; without effect when the group has formed
-	patience patience
-	missed   *receiver // where the frame was looked for that has not come
-	misses   int       // in how many places one was looked for since one came, or since the last wait
+	c       *transport.Config // a copy whose events end the links first
+	log     *slog.Logger
+	layout  layout
+	links   []*link // by rank, nil at the own
+	waiter          // with the own doorbell
+	second  waiter  // of the lane that is lent
+	lent    atomic.Bool
+	control *transport.Control
+	fail    context.CancelCauseFunc // ends Open; without effect when the group has formed
+	missed  *receiver               // where the frame was looked for that has not come
+	misses  int                     // in how many places one was looked for since one came, or since the last wait
 
 	neighbours neighbours
 
@@ -86,7 +86,8 @@ func newMesh(c *transport.Config, l layout, fd int) (*mesh, error) {
 	if m.own, err = m.space.mapping(fd, 0, int(l.segment())); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: %w", err), m.space.unmap())
 	}
-	m.door = (*door)(unsafe.Pointer(&m.own[0]))
+	m.waiter.mesh, m.waiter.door = m, doorAt(m.own, 0)
+	m.second.mesh, m.second.door = m, doorAt(m.own, 1)
 	for peer := range m.links {
 		if peer != c.Rank {
 			m.links[peer] = newLink(peer, &l, m.own, m.own[l.offset(c.Rank, peer):], place(c.Rank, peer))
@@ -121,14 +122,14 @@ func (m *mesh) attach(peer, fd int, reads *peermem.Memory) error {
 	if err != nil {
 		return err
 	}
-	k.door = (*door)(unsafe.Pointer(&head[0]))
+	k.door, k.second = doorAt(head, 0), doorAt(head, 1)
 	users := make([]uint64, l.lanes*l.slots)
 	k.answer = l.answer(head, m.c.Rank)
 	for lane := range k.out {
 		k.out[lane] = sender{ring: l.ring(head, region, place(peer, m.c.Rank), lane), summed: m.c.Checksum, users: users[lane*l.slots:][:l.slots:l.slots]}
 		k.out[lane].filling = newFilling(l.slots, k.out[lane].credit)
 		if reads != nil {
-			k.in[lane].remote.memory, k.in[lane].limits[inSender] = reads, maxZeroCopy
+			k.in[lane].remote.memory, k.in[lane].limits[inSender] = reads.Beside(), maxZeroCopy
 		}
 	}
 	if reads != nil {
@@ -177,6 +178,7 @@ func (m *mesh) Close() (err error) {
 		}
 		m.closed.Store(true)
 		m.door.ring() // a goroutine that sleeps in Wait lets go of life
+		m.second.door.ring()
 		err = m.control.Close()
 		m.life.Lock()
 		defer m.life.Unlock()

@@ -16,6 +16,7 @@ type receiver struct {
 	at       int    // released modulo lines
 	slot     int    // the next long slot
 	slotted  bool   // the frame at hand has it
+	lent     bool   // another goroutine may use the lane
 	have     bool   // head is the header of the frame at hand
 	verified bool   // its checksum has been compared
 	head     transport.Header

@@ -40,7 +40,7 @@ type patience struct {
 	most, now time.Duration // how long to look on: at most, and as learnt
 	periods   int           // so many had the clock read
 
-	armed   bool   // this rank has said that it sleeps, and all links have been looked at since
+	armed   bool   // this rank, or its lane, has said that it sleeps, and all links have been looked at since
 	seen    uint32 // ring count when it said so
 	sleeps  uint32 // counts sleeps; never 0 when armed
 	scratch unix.Timespec
@@ -70,13 +70,21 @@ func (m *mesh) Spin(idle int) bool {
 	return true
 }
 
+// waiter is what one goroutine of a rank waits with: that which uses the mesh, or that to which a lane is lent. The other does not look for
+// neighbours on its core.
+type waiter struct {
+	mesh     *mesh
+	door     *door
+	patience patience
+}
+
 // idles notes that a round has moved nothing. The first such round ends the idle period before.
-func (m *mesh) idles(idle int) {
-	p := &m.patience
+func (w *waiter) idles(idle int) {
+	p := &w.patience
 	if idle <= p.last { // something has moved in between
 		p.learn()
 		if p.armed {
-			m.disarm()
+			w.disarm()
 		}
 	}
 	p.last = idle
@@ -84,14 +92,20 @@ func (m *mesh) idles(idle int) {
 
 // Wait implements transport.Mesh: it spins, then arms the doorbell and returns, then sleeps.
 func (m *mesh) Wait(idle int, until time.Time) {
-	p := &m.patience
+	m.missed, m.misses = nil, 0
+	m.waiter.Wait(idle, until)
+}
+
+// Wait is a Wait of the mesh, or implements transport.LaneWaiter.
+func (w *waiter) Wait(idle int, until time.Time) {
+	p := &w.patience
 	if !p.noted {
-		m.idles(idle)
+		w.idles(idle)
 	}
 	due := p.noted || idle%waitRounds == 0
-	p.noted, m.missed, m.misses = false, nil, 0
+	p.noted = false
 	if p.armed || !p.spin(due) {
-		m.sleep(until)
+		w.sleep(until)
 	}
 }
 
@@ -163,23 +177,24 @@ func (p *patience) limit() time.Duration {
 func (p *patience) tries() bool { return p.periods%tryEvery == 0 }
 
 // sleep arms the doorbell at the first call and sleeps at the second. Before the first a rank with a neighbour goes to another core.
-func (m *mesh) sleep(until time.Time) {
+func (w *waiter) sleep(until time.Time) {
+	m := w.mesh
 	m.life.RLock()
 	defer m.life.RUnlock()
 	if m.closed.Load() {
 		return
 	}
-	p := &m.patience
+	p := &w.patience
 	if !p.armed {
-		if p.coreEach() && m.part() {
+		if w == &m.waiter && p.coreEach() && m.part() {
 			return
 		}
 		p.slept = true
 		if p.sleeps++; p.sleeps == 0 {
 			p.sleeps = 1
 		}
-		p.seen, p.armed = m.door.rings.Load(), true
-		m.door.asleep.Store(p.sleeps)
+		p.seen, p.armed = w.door.rings.Load(), true
+		w.door.asleep.Store(p.sleeps)
 		return
 	}
 	limit := time.Duration(0)
@@ -188,26 +203,32 @@ func (m *mesh) sleep(until time.Time) {
 			return
 		}
 	}
-	m.door.sleep(p.seen, limit, p.naps, &p.scratch)
-	m.door.asleep.Store(0)
+	w.door.sleep(p.seen, limit, p.naps, &p.scratch)
+	w.door.asleep.Store(0)
 	p.armed = false
 }
 
 // disarm takes back that this rank sleeps.
-func (m *mesh) disarm() {
-	m.life.RLock()
-	defer m.life.RUnlock()
-	m.patience.armed = false
-	if !m.closed.Load() {
-		m.door.asleep.Store(0)
+func (w *waiter) disarm() {
+	w.mesh.life.RLock()
+	defer w.mesh.life.RUnlock()
+	w.patience.armed = false
+	if !w.mesh.closed.Load() {
+		w.door.asleep.Store(0)
 	}
 }
 
 // Wake implements transport.Mesh.
 func (m *mesh) Wake() {
-	m.life.RLock()
-	defer m.life.RUnlock()
-	if !m.closed.Load() && m.door.asleep.Load() != 0 {
-		m.door.ring()
+	m.waiter.Wake()
+	m.second.Wake()
+}
+
+// Wake implements transport.LaneWaiter.
+func (w *waiter) Wake() {
+	w.mesh.life.RLock()
+	defer w.mesh.life.RUnlock()
+	if !w.mesh.closed.Load() && w.door.asleep.Load() != 0 {
+		w.door.ring()
 	}
 }

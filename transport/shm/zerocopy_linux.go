@@ -37,13 +37,13 @@ type offered struct {
 
 // MaxZeroCopy implements transport.ZeroCopier.
 func (l *link) MaxZeroCopy() int {
-	if !l.readable && !l.unreadable && l.ending.Load() == nil {
-		l.readable = !l.out[0].summed && l.answer.given()
+	if !l.readable.Load() {
+		if l.ending.Load() != nil || l.out[0].summed || !l.answer.given() {
+			return 0
+		}
+		l.readable.Store(true)
 	}
-	if l.readable {
-		return maxZeroCopy
-	}
-	return 0
+	return maxZeroCopy
 }
 
 // SendZeroCopy implements transport.ZeroCopier.
@@ -72,13 +72,17 @@ func (l *link) SendZeroCopy(h *transport.Header, p []byte) (bool, error) {
 	if len(p) == 0 || len(p) > maxZeroCopy || uint32(len(p)) != h.Len {
 		panic(fmt.Sprintf("shm: SendZeroCopy of %d bytes with a header of %d", len(p), h.Len))
 	}
+	if l.unreadable.Load() {
+		o.copies = true
+		return l.sendCopies(s, h, p)
+	}
 	if !s.free(inSender) {
 		if ok, err := l.reread(int(h.Lane), inSender); !ok {
 			return false, err
 		}
 	}
 	s.offerAt(h, p)
-	l.door.knock()
+	l.knock(int(h.Lane))
 	return false, nil
 }
 
@@ -104,9 +108,10 @@ func (l *link) sendCopies(s *sender, h *transport.Header, p []byte) (bool, error
 		o.off += len(part)
 	}
 	s.offer = offered{}
-	l.readable, l.unreadable = false, true
-	l.mesh.log.Info("a peer cannot read this rank's memory, which is copied into shared memory from now on", "group", l.mesh.c.Name,
-		"rank", l.mesh.c.Rank, "peer", l.peer)
+	if !l.unreadable.Swap(true) {
+		l.mesh.log.Info("a peer cannot read this rank's memory, which is copied into shared memory from now on", "group", l.mesh.c.Name,
+			"rank", l.mesh.c.Rank, "peer", l.peer)
+	}
 	return true, nil
 }
 

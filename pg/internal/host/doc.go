@@ -9,7 +9,7 @@
 //     be scheduled.
 //  3. A collective begins when those before it are over: its plan is made or found, its tensors are packed.
 //  4. The engine moves its frames. Sends and receives go on beside it.
-//     Over TCP, where cores are left, the worker moves the second half of a long collective meanwhile.
+//     Over shared memory and TCP, where cores are left, the worker moves the second half of a long collective meanwhile.
 //  5. When nothing moves, the progress engine waits in the mesh until a frame comes or a deadline ends.
 //  6. The end of each operation is told to the group. A blocking caller returns when its own operation is over, and leaves
 //     the rest to a new goroutine.

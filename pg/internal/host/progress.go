@@ -233,6 +233,9 @@ func (b *Backend) end(o *op.Op, p *plan.Plan, err error) {
 
 // endAll completes everything with the group's error.
 func (b *Backend) endAll() {
+	if b.worker != nil {
+		b.worker.end() // Withdraw must not run beside an offer of a payload
+	}
 	b.wire.Withdraw()
 	cause := b.Group.Err()
 	for i, o := range b.active {

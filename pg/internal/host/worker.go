@@ -11,7 +11,7 @@ import (
 )
 
 // worker carries out the second lane of a long collective on a goroutine of its own, beside the progress engine, which carries out the
-// first. Over TCP a rank copies every byte into the kernel and out of it, so two cores are nearly twice as fast as one.
+// first. A rank copies every byte, over TCP into the kernel and out of it, so two cores are nearly twice as fast as one.
 //
 // The goroutine lives as long as the collective. The progress engine starts it, looks whether it is done, and has it stop before the
 // collective's memory goes back to the caller.

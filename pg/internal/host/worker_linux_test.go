@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,11 +15,18 @@ import (
 	"github.com/colligo-go/colligo/pg/tuning"
 	"github.com/colligo-go/colligo/plan"
 	"github.com/colligo-go/colligo/transport"
+	"github.com/colligo-go/colligo/transport/shm"
 	"github.com/colligo-go/colligo/transport/tcp"
 	"github.com/colligo-go/colligo/transport/transporttest"
 )
 
-// rank is one of a group over TCP, and the group of its backend. It fails with the first error.
+// opener opens the meshes of a medium.
+type opener = func(context.Context, *transport.Config) (transport.Mesh, error)
+
+// media are those that lend a lane.
+var media = map[string]opener{"tcp": tcp.Open, "shm": shm.Open}
+
+// rank is one of a group, and the group of its backend. It fails with the first error.
 type rank struct {
 	listener
 	b   *Backend
@@ -47,10 +55,10 @@ func (r *rank) Late(o *op.Op) { r.Fail(colligo.ErrTimeout, o.Seq) }
 func (r *rank) End(o *op.Op, _ *plan.Plan, err error) { o.Err, o.Over = err, true }
 
 // openRanks opens a group whose hosts have cores to spare, or not.
-func openRanks(t *testing.T, size int, table []tuning.Rule, spare bool) []*rank {
+func openRanks(t *testing.T, open opener, size int, table []tuning.Rule, spare bool) []*rank {
 	t.Helper()
 	all := make([]*rank, size)
-	for i, mesh := range transporttest.Open(t, size, tcp.Open, nil) {
+	for i, mesh := range transporttest.Open(t, size, open, nil) {
 		r := &rank{listener: listener{t: t}}
 		r.b = New(Config{ID: 1, Name: "0", Rank: i, Size: size, Tuning: table, Group: r})
 		r.b.Use(mesh, tuning.Place{Medium: mesh.String(), Size: size, Spare: spare})
@@ -71,8 +79,7 @@ func (r *rank) call(o *op.Op) error {
 func twoLanes(t *testing.T) []tuning.Rule {
 	var table []tuning.Rule
 	for _, r := range tuning.Default() {
-		if r.Cores == tuning.Spare && r.MaxSize > 2 {
-			require.Equal(t, "tcp", r.Medium)
+		if r.Cores == tuning.Spare && r.Medium == "tcp" && r.MaxSize > 2 {
 			table = append(table, tuning.Rule{Coll: r.Coll, Algo: r.Algo, Lanes: r.Lanes, ChunkBytes: r.ChunkBytes})
 		}
 	}
@@ -80,11 +87,22 @@ func twoLanes(t *testing.T) []tuning.Rule {
 	return table
 }
 
+// zeroCopying has the same, where there is such an algorithm with payloads that stay in the sender's memory.
+func zeroCopying(t *testing.T) []tuning.Rule {
+	table := twoLanes(t)
+	for i, r := range table {
+		if algo := r.Algo + "_zero_copy"; slices.Contains(tuning.Algorithms(r.Coll), algo) {
+			table[i].Algo = algo
+		}
+	}
+	return table
+}
+
 // results has a group call every collective of two lanes with lengths around those from which a second goroutine takes part. It returns
 // all outputs, by rank.
-func results(t *testing.T, size int, spare bool) [][][]float32 {
+func results(t *testing.T, open opener, size int, table []tuning.Rule, spare bool) [][][]float32 {
 	t.Helper()
-	ranks := openRanks(t, size, twoLanes(t), spare)
+	ranks := openRanks(t, open, size, table, spare)
 	outs := make([][][]float32, size)
 	var all sync.WaitGroup
 	for _, r := range ranks {
@@ -132,15 +150,30 @@ func collectiveOn(b *Backend, c plan.Coll, count int) (*op.Op, []float32) {
 
 // TestWorker compares the results of ranks whose worker carries out the second lane with those of ranks without a worker.
 func TestWorker(t *testing.T) {
-	require.Equal(t, results(t, 3, false), results(t, 3, true))
+	want := results(t, tcp.Open, 3, twoLanes(t), false)
+	for name, open := range media {
+		t.Run(name, func(t *testing.T) { sameResults(t, want, results(t, open, 3, twoLanes(t), true)) })
+	}
+	t.Run("shm, zero copy", func(t *testing.T) { sameResults(t, want, results(t, shm.Open, 3, zeroCopying(t), true)) })
+}
+
+// sameResults compares outputs by rank. Package require takes half a minute for them under the race detector.
+func sameResults(t *testing.T, want, got [][][]float32) {
+	t.Helper()
+	for rank := range want {
+		require.Len(t, got[rank], len(want[rank]), "rank %d", rank)
+		for call := range want[rank] {
+			require.True(t, slices.Equal(want[rank][call], got[rank][call]), "call %d of rank %d", call, rank)
+		}
+	}
 }
 
 // begun begins an all_reduce of two goroutines on all ranks but the last, and returns when both goroutines of each wait for that rank.
-func begun(t *testing.T, ctx context.Context) (ranks []*rank, outs [][]float32, over *sync.WaitGroup) {
+func begun(t *testing.T, ctx context.Context, open opener, table []tuning.Rule) (ranks []*rank, outs [][]float32, over *sync.WaitGroup) {
 	t.Helper()
 	const size = 3
 	over, outs = &sync.WaitGroup{}, make([][]float32, size)
-	ranks = openRanks(t, size, twoLanes(t), true)
+	ranks = openRanks(t, open, size, table, true)
 	for i, r := range ranks[:size-1] {
 		o, out := collectiveOn(r.b, plan.AllReduce, 1<<20)
 		o.Seq, o.Limit, o.Ctx, outs[i] = op.Seq(0).Next(true), time.Minute, ctx, out
@@ -162,8 +195,17 @@ func begun(t *testing.T, ctx context.Context) (ranks []*rank, outs [][]float32, 
 }
 
 // TestWorkerEnds ends calls whose two goroutines wait for a rank that does not come. The caller's context ends, the rank is gone, or the
-// links are closed. The memory is the caller's then.
+// links are closed, which those of shared memory must not be beside a call. The memory is the caller's then.
 func TestWorkerEnds(t *testing.T) {
+	for medium, open := range media {
+		t.Run(medium, func(t *testing.T) { workerEnds(t, open, twoLanes(t), medium == "shm") })
+	}
+	t.Run("shm, zero copy", func(t *testing.T) {
+		workerEnds(t, shm.Open, zeroCopying(t), true)
+	})
+}
+
+func workerEnds(t *testing.T, open opener, table []tuning.Rule, shared bool) {
 	for name, end := range map[string]func(cancel func(), ranks []*rank){
 		"cancelled": func(cancel func(), _ []*rank) { cancel() },
 		"closed":    func(_ func(), ranks []*rank) { closeMesh(ranks[0]); closeMesh(ranks[1]) },
@@ -173,11 +215,14 @@ func TestWorkerEnds(t *testing.T) {
 			ranks[1].b.mesh.Wake()
 		},
 	} {
+		if shared && name == "closed" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			ranks, outs, over := begun(t, ctx)
+			ranks, outs, over := begun(t, ctx, open, table)
 			end(cancel, ranks)
 			over.Wait()
 			for i := range outs[:2] {
