@@ -17,11 +17,12 @@ const (
 )
 
 // While other goroutines keep all processors busy, a yield can take a tenth of a second, for the scheduler sees to sleepers first. After slow
-// yields a rank sleeps a number of times without yielding before. After a wait with short yields, it does not take the time of the first four
-// of the next waits.
+// yields a rank sleeps a number of times without yielding before. After a wait with short yields, it does not take the time of the first
+// sixteen of the next waits.
 const (
 	slowYields    = time.Millisecond
 	sleepsAfter   = 100
+	judgedEvery   = 16
 	unjudgedWaits = 7
 )
 
@@ -132,17 +133,17 @@ func (m *Mesh) Wait(idle int, until time.Time) {
 // epoch is when durations begin that stand for times: to read the clock for one costs half as much as for a time.
 var epoch = time.Now()
 
-// judge takes the time of two yields of a wait together, of every four. It leaves out the first four of unjudgedWaits after one that was
+// judge takes the time of two yields of a wait together, of every sixteen. It leaves out the first sixteen of unjudgedWaits after one that was
 // judged, for reading the clock makes a short wait longer (BenchmarkPingPong). After slow yields the next wait is judged.
 func (m *Mesh) judge(idle int) {
 	if idle == 1 {
 		m.unjudged, m.yielded = (m.unjudged+1)%(1+unjudgedWaits), 0
 	}
 	switch {
-	case m.unjudged > 0 && idle <= crowdedSpins:
-	case idle%crowdedSpins == 2:
+	case m.unjudged > 0 && idle <= judgedEvery:
+	case idle%judgedEvery == crowdedSpins-2:
 		m.yielded = time.Since(epoch)
-	case idle%crowdedSpins == 0 && m.yielded > 0 && time.Since(epoch)-m.yielded > slowYields:
+	case idle%judgedEvery == crowdedSpins && m.yielded > 0 && time.Since(epoch)-m.yielded > slowYields:
 		m.sleepsLeft, m.unjudged = sleepsAfter, unjudgedWaits
 	}
 }
