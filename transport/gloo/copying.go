@@ -34,13 +34,17 @@ func (c *copying) read(m *peermem.Memory) bool {
 	}
 }
 
-// copyParts reads memory of the peer. It reports false if not all of it could be read. If it is long, a second goroutine takes parts, too.
-// The sender does nothing meanwhile, so there is a core for that.
+// copyParts reads memory of the peer. It reports false if not all of it could be read.
 func (p *pair) copyParts(dst []byte, at uint64) bool {
-	c := &copying{dst: dst, at: at}
-	if len(dst) < twoBytes {
-		return c.read(p.memory)
+	if len(dst) >= twoBytes {
+		return p.copyByTwo(&copying{dst: dst, at: at})
 	}
+	c := copying{dst: dst, at: at}
+	return c.read(p.memory)
+}
+
+// copyByTwo has a second goroutine take parts, too. In a broadcast the sender does nothing meanwhile, so there is a core for that.
+func (p *pair) copyByTwo(c *copying) bool {
 	if p.second == nil {
 		p.second = p.memory.Beside()
 	}

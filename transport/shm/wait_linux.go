@@ -40,7 +40,7 @@ type patience struct {
 	most, now time.Duration // how long to look on: at most, and as learnt
 	periods   int           // so many had the clock read
 
-	armed   bool   // this rank, or its lane, has said that it sleeps, and all links have been looked at since
+	armed   bool   // the goroutine has said at its doorbell that it sleeps, and the links have been looked at since
 	seen    uint32 // ring count when it said so
 	sleeps  uint32 // counts sleeps; never 0 when armed
 	scratch unix.Timespec
@@ -70,8 +70,8 @@ func (m *mesh) Spin(idle int) bool {
 	return true
 }
 
-// waiter is what one goroutine of a rank waits with: that which uses the mesh, or that to which a lane is lent. The other does not look for
-// neighbours on its core.
+// waiter has the state with which a goroutine waits for frames. A mesh has one waiter for the goroutine that uses the mesh, and a second one
+// for the goroutine to which a lane is lent. The second waiter does not look for neighbours on its core.
 type waiter struct {
 	mesh     *mesh
 	door     *door
@@ -96,7 +96,7 @@ func (m *mesh) Wait(idle int, until time.Time) {
 	m.waiter.Wait(idle, until)
 }
 
-// Wait is a Wait of the mesh, or implements transport.LaneWaiter.
+// Wait implements transport.LaneWaiter. The mesh's own Wait is made of it.
 func (w *waiter) Wait(idle int, until time.Time) {
 	p := &w.patience
 	if !p.noted {

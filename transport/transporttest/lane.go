@@ -68,9 +68,10 @@ func (u *laneUser) take() (bool, error) {
 	return true, nil
 }
 
-// laneUsers are those of one goroutine. run sends and takes all, and waits where nothing can be done.
+// laneUsers are the users that share one goroutine.
 type laneUsers []*laneUser
 
+// run sends and takes all frames of the users. It waits after a round in which no user could do either.
 func (all laneUsers) run(wait func(idle int, until time.Time)) error {
 	for idle := 0; all.busy(); idle++ {
 		for _, u := range all {

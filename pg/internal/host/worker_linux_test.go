@@ -148,7 +148,7 @@ func collectiveOn(b *Backend, c plan.Coll, count int) (*op.Op, []float32) {
 	return o, dst
 }
 
-// TestWorker compares the results of ranks whose worker carries out the second lane with those of ranks without a worker.
+// TestWorker compares the results of two groups. In one, each rank's worker carries out the second lane. The ranks of the other have no worker.
 func TestWorker(t *testing.T) {
 	want := results(t, tcp.Open, 3, twoLanes(t), false)
 	for name, open := range media {
@@ -195,7 +195,8 @@ func begun(t *testing.T, ctx context.Context, open opener, table []tuning.Rule) 
 }
 
 // TestWorkerEnds ends calls whose two goroutines wait for a rank that does not come. The caller's context ends, the rank is gone, or the
-// links are closed, which those of shared memory must not be beside a call. The memory is the caller's then.
+// links are closed. Links over shared memory must not be closed during a call, so TCP alone has that case. After each end the memory is the
+// caller's.
 func TestWorkerEnds(t *testing.T) {
 	for medium, open := range media {
 		t.Run(medium, func(t *testing.T) { workerEnds(t, open, twoLanes(t), medium == "shm") })
